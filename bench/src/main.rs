@@ -1,0 +1,54 @@
+//! Speed, as ratios measured side by side in one run: `cargo run --release -p bench [NAME…]`.
+#![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
+#![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
+
+mod deadline;
+mod flood;
+mod spawn;
+mod stats;
+
+type Failure = Box<dyn std::error::Error>;
+
+/// A benchmark, and the bound that the design sets for it.
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    run: fn() -> Result<(), Failure>,
+}
+
+const BENCHES: [Bench; 3] = [
+    Bench {
+        name: "spawn",
+        about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
+        run: spawn::run,
+    },
+    Bench {
+        name: "deadline",
+        about: "SIGTERM at most 250 ms after the deadline; the tree is dead at most 1 s after the grace",
+        run: deadline::run,
+    },
+    Bench {
+        name: "flood",
+        about: "2 GB of output, two secrets: at least 0.5 of `cat | cat > file`, below 40 MB resident",
+        run: flood::run,
+    },
+];
+
+fn main() -> Result<(), Failure> {
+    yb_supervise::shim_main();
+    let wanted: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(flood::CHILD) = wanted.first().map(String::as_str) {
+        return flood::child(&wanted[1..]);
+    }
+    if let Some(unknown) = wanted.iter().find(|name| BENCHES.iter().all(|bench| bench.name != **name)) {
+        let names: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
+        return Err(format!("no benchmark is called `{unknown}`; there are: {}", names.join(", ")).into());
+    }
+    for bench in BENCHES {
+        if wanted.is_empty() || wanted.iter().any(|name| name == bench.name) {
+            println!("\n{}: {}", bench.name, bench.about);
+            (bench.run)()?;
+        }
+    }
+    Ok(())
+}

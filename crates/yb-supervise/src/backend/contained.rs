@@ -1,0 +1,230 @@
+//! The host's side of a shim: starts it, gives it orders and believes what it reports.
+
+use std::io::{self, IoSlice};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdUnixStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
+use tokio::net::UnixStream;
+use tokio::process::Child;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::{Done, Event};
+#[cfg(target_os = "linux")]
+use crate::cgroup::Cgroup;
+use crate::env;
+use crate::error::SpawnError;
+use crate::plan::Start;
+use crate::program;
+use crate::report::{Containment, Means, Mode};
+use crate::shim::SHIM_ARGUMENT;
+use crate::table::{Identity, Tree};
+use crate::wire::{Launch, News, Order, Stage, frame_length};
+
+/// How long a shim may take to start its child.
+const START_LIMIT: Duration = Duration::from_secs(30);
+/// How often a shim that has not answered yet is continued.
+const NUDGE: Duration = Duration::from_millis(100);
+/// How long the host's own sweep goes on.
+const SWEEP_LIMIT: Duration = Duration::from_secs(1);
+/// How long a shim may take to exit after its last word.
+const EXIT_LIMIT: Duration = Duration::from_millis(500);
+
+/// A tree below a shim.
+#[derive(Debug)]
+pub(crate) struct Contained {
+    control: UnixStream,
+    received: Vec<u8>,
+    shim: Child,
+    /// Known once the shim has answered.
+    leader: Option<Identity>,
+    born: std::time::Instant,
+    id: String,
+    means: Means,
+    cgroup: Option<PathBuf>,
+}
+
+impl Contained {
+    pub(crate) async fn start(shim: PathBuf, start: Start) -> Result<Self, SpawnError> {
+        let total = program::total_size(&start.args, &start.env);
+        let (program, cwd, forced) = (start.program.clone(), start.cwd.clone(), start.means);
+        let failed = |source| SpawnError::Shim { path: shim.clone(), source };
+        let mut tree = Self::order_launch(&shim, start).await.map_err(failed)?;
+        match tree.answer().await {
+            Ok(News::Started { pid, start, means, cgroup }) => {
+                tree.leader = Some(Identity { pid, start });
+                tree.means = means;
+                tree.cgroup = cgroup;
+                Ok(tree)
+            }
+            Ok(News::Failed { stage, errno }) => {
+                let _ = timeout(EXIT_LIMIT, tree.shim.wait()).await;
+                let source = io::Error::from_raw_os_error(errno);
+                Err(match (stage, forced) {
+                    (Stage::Contain | Stage::Fork, Some(means)) => {
+                        SpawnError::MeansUnavailable { means, source }
+                    }
+                    (Stage::Contain, None) => SpawnError::System { what: "contain the child", source },
+                    (Stage::Fork, None) => SpawnError::System { what: "fork", source },
+                    (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
+                })
+            }
+            Ok(News::LeaderEnded(_) | News::Done { .. }) => Err(failed(io::ErrorKind::InvalidData.into())),
+            Err(error) => {
+                tree.sweep().await;
+                Err(failed(error))
+            }
+        }
+    }
+
+    async fn order_launch(shim: &PathBuf, start: Start) -> io::Result<Self> {
+        let born = std::time::Instant::now();
+        let (ours, theirs) = StdUnixStream::pair()?;
+        let mut command = tokio::process::Command::new(shim);
+        command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
+        command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
+        let shim = command.spawn()?;
+        // The command holds the other ends of socket and pipes; they would never close.
+        drop(command);
+        ours.set_nonblocking(true)?;
+        let mut control = UnixStream::from_std(ours)?;
+        let id = start.id.clone();
+        let order = Order::Launch(Box::new(Launch {
+            program: start.program,
+            arg0: start.arg0,
+            args: start.args,
+            cwd: start.cwd,
+            env: start.env.into_iter().collect(),
+            means: start.means,
+            id: start.id,
+            stdin: start.stdin.is_some(),
+        }));
+        let frame = order.encode();
+        send_first_byte(&control, frame[0], start.stdin).await?;
+        control.write_all(&frame[1..]).await?;
+        let (leader, means, cgroup) = (None, Means::Sweep, None);
+        Ok(Self { control, received: Vec::new(), shim, leader, born, id, means, cgroup })
+    }
+
+    /// The shim's first word. A child may run, and stop its shim, before that was said.
+    async fn answer(&mut self) -> io::Result<News> {
+        let limit = Instant::now() + START_LIMIT;
+        while Instant::now() < limit {
+            match timeout(NUDGE, next_news(&mut self.control, &mut self.received)).await {
+                Ok(news) => return news,
+                Err(_) => self.nudge(),
+            }
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// Continues a shim that was stopped.
+    fn nudge(&self) {
+        if let Some(pid) = self.shim.id().and_then(|pid| Pid::from_raw(pid as i32)) {
+            let _ = kill_process(pid, Signal::CONT);
+        }
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.leader.map_or(0, |leader| leader.pid)
+    }
+
+    pub(crate) fn containment(&self) -> Containment {
+        Containment::new(Mode::Contained, self.means)
+    }
+
+    pub(crate) async fn next(&mut self) -> Event {
+        match next_news(&mut self.control, &mut self.received).await {
+            Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
+            Ok(News::Done { status, leaked, usage, unkillable }) => {
+                if timeout(EXIT_LIMIT, self.shim.wait()).await.is_err() {
+                    let _ = self.shim.start_kill();
+                }
+                Event::Done(Done { status, leaked, usage, unkillable })
+            }
+            Ok(News::Started { .. } | News::Failed { .. }) | Err(_) => Event::Lost,
+        }
+    }
+
+    pub(crate) fn terminate(&mut self) {
+        self.order(&Order::Terminate);
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.order(&Order::Kill);
+    }
+
+    fn order(&self, order: &Order) {
+        // A few bytes always fit; and a shim that an agent has stopped must hear them.
+        let _ = self.control.try_write(&order.encode());
+        self.nudge();
+    }
+
+    pub(crate) async fn sweep(&mut self) -> Vec<u32> {
+        let _ = self.shim.start_kill();
+        let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
+        let marker = Some(env::marker(&self.id));
+        let tree = Tree { born: self.born, below: None, leader: self.leader, marker };
+        #[cfg(target_os = "linux")]
+        let cgroup = self.cgroup.as_deref().and_then(|path| Cgroup::adopt(path).ok());
+        let limit = Instant::now() + SWEEP_LIMIT;
+        let left = loop {
+            #[cfg(target_os = "linux")]
+            if let Some(cgroup) = &cgroup {
+                cgroup.kill();
+            }
+            let left: Vec<u32> = tree.kill().into_iter().map(|process| process.pid).collect();
+            #[cfg(target_os = "linux")]
+            let left = if let Some(cgroup) = &cgroup { [left, cgroup.members()].concat() } else { left };
+            if left.is_empty() || Instant::now() > limit {
+                break left;
+            }
+            sleep(Duration::from_millis(10)).await;
+        };
+        #[cfg(target_os = "linux")]
+        if let Some(cgroup) = &cgroup {
+            cgroup.remove();
+        }
+        left
+    }
+}
+
+/// The next whole frame. Cancel-safe: what has arrived stays in `received`.
+async fn next_news(control: &mut UnixStream, received: &mut Vec<u8>) -> io::Result<News> {
+    loop {
+        if let Some(prefix) = received.first_chunk::<4>() {
+            let length = frame_length(*prefix)?;
+            if received.len() >= 4 + length {
+                let news = News::decode(&received[4..4 + length]);
+                received.drain(..4 + length);
+                return news;
+            }
+        }
+        if control.read_buf(received).await? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+    }
+}
+
+/// Descriptors travel beside a byte, so the first one of the order takes the child's stdin along.
+async fn send_first_byte(control: &UnixStream, byte: u8, stdin: Option<io::PipeReader>) -> io::Result<()> {
+    control
+        .async_io(Interest::WRITABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = SendAncillaryBuffer::new(&mut space);
+            let descriptors = stdin.as_ref().map(AsFd::as_fd);
+            let descriptors = descriptors.as_slice();
+            if !descriptors.is_empty() {
+                ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+            }
+            sendmsg(control, &[IoSlice::new(&[byte])], &mut ancillary, SendFlags::empty())?;
+            Ok(())
+        })
+        .await
+}

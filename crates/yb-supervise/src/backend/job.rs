@@ -1,0 +1,52 @@
+//! Windows: the tree lives in a job object that ends it when the last handle closes, also when the host dies.
+
+use std::io;
+use std::process::Stdio;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject};
+
+use super::{Done, Event, exec_error};
+use crate::error::SpawnError;
+use crate::plan::Start;
+use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
+
+/// A tree in a job object.
+#[derive(Debug)]
+pub(crate) struct Job {
+    child: Box<dyn ChildWrapper>,
+    pid: u32,
+}
+
+impl Job {
+    pub(crate) fn start(start: Start) -> Result<Self, SpawnError> {
+        let (program, cwd) = (start.program.clone(), start.cwd.clone());
+        let mut command = CommandWrap::with_new(&start.program, |command| {
+            command.args(&start.args).current_dir(&start.cwd).env_clear().envs(&start.env);
+            command.env(crate::env::MARKER, &start.id).kill_on_drop(true);
+            command.stdin(start.stdin.map_or_else(Stdio::null, Stdio::from));
+            command.stdout(start.stdout).stderr(start.stderr);
+        });
+        let child = command.wrap(JobObject).spawn().map_err(|source| exec_error(source, program, cwd, 0))?;
+        let pid = child.id().unwrap_or(0);
+        Ok(Self { child, pid })
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    pub(crate) fn containment(&self) -> Containment {
+        Containment::new(Mode::Contained, Means::JobObject)
+    }
+
+    pub(crate) async fn next(&mut self) -> Event {
+        let status: io::Result<_> = self.child.wait().await;
+        let status = status.ok().and_then(|status| status.code()).map(ExitStatus::Code);
+        self.kill();
+        Event::Done(Done { status, leaked: false, usage: Usage::default(), unkillable: Vec::new() })
+    }
+
+    pub(crate) fn kill(&mut self) {
+        let _ = self.child.start_kill();
+    }
+}

@@ -1,0 +1,265 @@
+//! Sees one child through to its end: deadline, cancellation, quota, the kill that follows, and the report.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::backend::{Backend, Done, Event};
+use crate::error::SpawnError;
+use crate::lines::Lines;
+use crate::pump::{Ended, Pump};
+use crate::quota::{self, Quota};
+use crate::report::{Containment, End, ExitStatus, LogSummary, Output, Report, Usage, Warning};
+use crate::stdin::StdinWriter;
+use crate::tap::Tap;
+
+/// How long the pipes may stay open once the tree is dead.
+const PIPES_LIMIT: Duration = Duration::from_millis(500);
+/// How long the last bytes may take to reach the files.
+const FILES_LIMIT: Duration = Duration::from_secs(1);
+/// How long after the kill the shim has to report; it gives up by itself before.
+const SHIM_LIMIT: Duration = Duration::from_secs(2);
+
+/// Everything that belongs to one running child.
+#[derive(Debug)]
+pub(crate) struct Driver {
+    backend: Backend,
+    pump: Pump,
+    feeder: Option<JoinHandle<()>>,
+    warnings: Vec<Warning>,
+    deadline: Duration,
+    grace: Duration,
+    quotas: Vec<Quota>,
+    started_at: Timestamp,
+    started: Instant,
+}
+
+impl Driver {
+    pub(crate) fn new(
+        backend: Backend,
+        pump: Pump,
+        feeder: Option<JoinHandle<()>>,
+        warnings: Vec<Warning>,
+        deadline: Duration,
+        grace: Duration,
+        quotas: Vec<Quota>,
+    ) -> Self {
+        let (started_at, started) = (Timestamp::now(), Instant::now());
+        Self { backend, pump, feeder, warnings, deadline, grace, quotas, started_at, started }
+    }
+
+    async fn drive(mut self, cancel: CancellationToken) -> Report {
+        let (reason, done) = self.until_dead(&cancel).await;
+        if let Some(feeder) = self.feeder.take() {
+            feeder.abort();
+        }
+        let (output, log) = self.collect_output().await;
+        let end = match (reason, done.status) {
+            (Some(reason), _) => reason,
+            (None, Some(ExitStatus::Code(code))) => End::Exited { code },
+            (None, Some(ExitStatus::Signal(signal))) => End::Signalled { signal },
+            (None, None) => End::SupervisorLost,
+        };
+        Report {
+            end,
+            status: done.status,
+            pid: Some(self.backend.pid()),
+            output,
+            log,
+            started_at: self.started_at,
+            ended_at: Timestamp::now(),
+            duration: self.started.elapsed(),
+            usage: done.usage,
+            leaked: done.leaked,
+            containment: Some(self.backend.containment()),
+            unkillable: done.unkillable,
+            warnings: self.warnings,
+        }
+    }
+
+    /// Waits for the end or brings it about. Returns why we ended it, if we did, and what was left.
+    async fn until_dead(&mut self, cancel: &CancellationToken) -> (Option<End>, Done) {
+        let mut reason: Option<End> = None;
+        let mut leader_ended = false;
+        // SIGKILL is due; the shim's answer is due.
+        let mut kill_at: Option<Instant> = None;
+        let mut lost_at: Option<Instant> = None;
+        let deadline = (!self.deadline.is_zero()).then(|| self.started + self.deadline);
+        let quotas = std::mem::take(&mut self.quotas);
+        let quota = quota::exceeded(&quotas);
+        tokio::pin!(quota);
+        loop {
+            let asked = reason.is_some() || kill_at.is_some() || lost_at.is_some();
+            tokio::select! {
+                biased;
+                event = self.backend.next() => match event {
+                    Event::LeaderEnded => leader_ended = true,
+                    Event::Done(done) => return (reason, done),
+                    Event::Lost => return self.after_loss(reason).await,
+                },
+                () = at(lost_at) => return self.after_loss(reason).await,
+                () = at(kill_at) => {
+                    kill_at = None;
+                    lost_at = Some(Instant::now() + SHIM_LIMIT);
+                    self.backend.kill();
+                }
+                () = at(deadline), if !asked && !leader_ended => {
+                    reason = Some(End::TimedOut { after: self.deadline });
+                    kill_at = Some(Instant::now() + self.grace);
+                    self.backend.terminate();
+                }
+                () = cancel.cancelled(), if !asked => {
+                    // A leader that had ended by itself keeps its own end.
+                    if !leader_ended {
+                        reason = Some(End::Cancelled);
+                    }
+                    kill_at = Some(Instant::now() + self.grace);
+                    self.backend.terminate();
+                }
+                exceeded = &mut quota, if !asked && !leader_ended => {
+                    // What fills a disk gets no grace.
+                    reason = Some(exceeded);
+                    lost_at = Some(Instant::now() + SHIM_LIMIT);
+                    self.backend.kill();
+                }
+            }
+        }
+    }
+
+    async fn after_loss(&mut self, reason: Option<End>) -> (Option<End>, Done) {
+        let unkillable = self.backend.sweep().await;
+        let done = Done { status: None, leaked: false, usage: Usage::default(), unkillable };
+        (reason.or(Some(End::SupervisorLost)), done)
+    }
+
+    async fn collect_output(&mut self) -> (Output, LogSummary) {
+        self.pump.stop_waiting_for_consumer();
+        let drained = match timeout(PIPES_LIMIT, self.pump.drained()).await {
+            Ok(drained) => drained,
+            Err(_) => {
+                self.pump.stop();
+                timeout(FILES_LIMIT, self.pump.drained()).await.ok().flatten()
+            }
+        };
+        let Some((drained, ended)) = drained else {
+            self.warnings.push(Warning::PipesHeldOpen);
+            return (Output::None, LogSummary::default());
+        };
+        if ended == Ended::Stopped {
+            self.warnings.push(Warning::PipesHeldOpen);
+        }
+        self.warnings.extend(drained.warnings);
+        (drained.output, drained.log)
+    }
+}
+
+/// Sleeps until then; for ever, if there is no such time.
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A child that runs. Dropping it cancels the child.
+#[derive(Debug)]
+pub struct Running {
+    pid: u32,
+    containment: Containment,
+    stdin: Option<StdinWriter>,
+    lines: Option<Lines>,
+    tap: Option<Tap>,
+    report: oneshot::Receiver<Report>,
+    cancel: CancellationToken,
+    _cancel_on_drop: DropGuard,
+}
+
+impl Running {
+    pub(crate) fn start(
+        driver: Driver,
+        parent: &CancellationToken,
+        stdin: Option<StdinWriter>,
+        lines: Option<Lines>,
+        tap: Option<Tap>,
+    ) -> Self {
+        let (pid, containment) = (driver.backend.pid(), driver.backend.containment());
+        let cancel = parent.child_token();
+        let (sender, report) = oneshot::channel();
+        let token = cancel.clone();
+        tokio::spawn(async move {
+            let _ = sender.send(driver.drive(token).await);
+        });
+        let guard = cancel.clone().drop_guard();
+        Self { pid, containment, stdin, lines, tap, report, cancel, _cancel_on_drop: guard }
+    }
+
+    /// The leader's pid.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// What holds the tree together.
+    pub fn containment(&self) -> Containment {
+        self.containment
+    }
+
+    /// The writing end of an interactive stdin; once.
+    pub fn stdin(&mut self) -> Option<StdinWriter> {
+        self.stdin.take()
+    }
+
+    /// The lines of a stream; once.
+    pub fn lines(&mut self) -> Option<Lines> {
+        self.lines.take()
+    }
+
+    /// The live view, if one was asked for; once.
+    pub fn tap(&mut self) -> Option<Tap> {
+        self.tap.take()
+    }
+
+    /// Ends the child: SIGTERM now, SIGKILL after the grace.
+    pub fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Waits for the end. What was not taken is given up: an interactive stdin ends here, and so does the stream.
+    pub async fn wait(mut self) -> Report {
+        self.stdin = None;
+        self.lines = None;
+        self.tap = None;
+        match (&mut self.report).await {
+            Ok(report) => report,
+            // The driver never ends without a report, unless its runtime was shut down under it.
+            Err(_) => Report::spawn_failed(SpawnError::System {
+                what: "supervise the child to its end",
+                source: std::io::Error::other("the runtime was shut down"),
+            }),
+        }
+    }
+}
+
+impl Report {
+    pub(crate) fn spawn_failed(error: SpawnError) -> Self {
+        let now = Timestamp::now();
+        Self {
+            end: End::SpawnFailed(error),
+            status: None,
+            pid: None,
+            output: Output::None,
+            log: LogSummary::default(),
+            started_at: now,
+            ended_at: now,
+            duration: Duration::ZERO,
+            usage: Usage::default(),
+            leaked: false,
+            containment: None,
+            unkillable: Vec::new(),
+            warnings: Vec::new(),
+        }
+    }
+}

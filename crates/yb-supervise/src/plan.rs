@@ -1,0 +1,33 @@
+//! A command once every question about it is answered: nothing here can still turn out wrong by itself.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::io::PipeWriter;
+use std::path::PathBuf;
+
+use crate::report::Means;
+
+/// What a backend starts.
+#[derive(Debug)]
+pub(crate) struct Start {
+    pub(crate) program: PathBuf,
+    pub(crate) arg0: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) env: BTreeMap<OsString, OsString>,
+    pub(crate) means: Option<Means>,
+    /// Unique among all supervised children of this machine.
+    pub(crate) id: String,
+    pub(crate) stdin: Option<std::io::PipeReader>,
+    pub(crate) stdout: PipeWriter,
+    pub(crate) stderr: PipeWriter,
+}
+
+/// A name for one child that no other has: the host's pid and start, and a count.
+pub(crate) fn unique_id() -> String {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = jiff::Timestamp::now().as_microsecond();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("yb-{}-{now:x}-{count}", std::process::id())
+}

@@ -1,0 +1,99 @@
+//! Finds the program and checks the command before anything is started, so that errors are exact.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+
+use crate::error::SpawnError;
+
+/// Linux refuses a single argument or variable of this many bytes, its NUL included.
+#[cfg(target_os = "linux")]
+const MAX_STRING: usize = 131_072;
+
+/// The file to execute: searched in the *child's* PATH, or relative to the host's working directory.
+pub(crate) fn resolve(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Result<PathBuf, SpawnError> {
+    let path = Path::new(program);
+    if path.components().count() > 1 || path.is_absolute() {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        if is_executable(&path) {
+            return Ok(path);
+        }
+        return Err(if path.is_file() {
+            SpawnError::NotExecutable { path }
+        } else {
+            not_found(program, vec![])
+        });
+    }
+    let searched: Vec<PathBuf> = match env.get(OsStr::new("PATH")) {
+        Some(value) => std::env::split_paths(value).filter(|dir| dir.is_absolute()).collect(),
+        None => Vec::new(),
+    };
+    let candidates: Vec<PathBuf> = searched.iter().map(|dir| with_suffix(dir.join(path))).collect();
+    if let Some(found) = candidates.iter().find(|candidate| is_executable(candidate)) {
+        return Ok(found.clone());
+    }
+    match candidates.into_iter().find(|candidate| candidate.is_file()) {
+        Some(path) => Err(SpawnError::NotExecutable { path }),
+        None => Err(not_found(program, searched)),
+    }
+}
+
+fn not_found(program: &OsStr, searched: Vec<PathBuf>) -> SpawnError {
+    SpawnError::NotFound { program: program.to_string_lossy().into_owned(), searched }
+}
+
+fn with_suffix(path: PathBuf) -> PathBuf {
+    if cfg!(windows) && path.extension().is_none() { path.with_extension("exe") } else { path }
+}
+
+#[cfg(unix)]
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(not(unix))]
+fn is_executable(path: &Path) -> bool {
+    path.is_file()
+}
+
+/// What no system call can pass is refused here, by name.
+pub(crate) fn check_strings(
+    program: &OsStr,
+    args: &[OsString],
+    env: &BTreeMap<OsString, OsString>,
+) -> Result<(), SpawnError> {
+    check_string(program, 0, || "program".to_owned())?;
+    for (index, arg) in args.iter().enumerate() {
+        check_string(arg, 0, || format!("argument {}", index + 1))?;
+    }
+    for (name, value) in env {
+        let what = || format!("environment variable `{}`", name.to_string_lossy());
+        check_string(name, 0, what)?;
+        check_string(value, name.len() + 1, what)?;
+    }
+    Ok(())
+}
+
+fn check_string(string: &OsStr, prefix: usize, what: impl Fn() -> String) -> Result<(), SpawnError> {
+    if string.as_encoded_bytes().contains(&0) {
+        return Err(SpawnError::NulByte { what: what() });
+    }
+    #[cfg(target_os = "linux")]
+    if string.len() + prefix + 1 > MAX_STRING {
+        return Err(SpawnError::TooLong {
+            what: what(),
+            bytes: string.len() + prefix,
+            limit: MAX_STRING - 1,
+        });
+    }
+    let _ = prefix;
+    Ok(())
+}
+
+/// The sum of what the system must copy for the new program, for the message of an E2BIG.
+#[cfg(unix)]
+pub(crate) fn total_size(args: &[OsString], env: &BTreeMap<OsString, OsString>) -> usize {
+    let args: usize = args.iter().map(|arg| arg.len() + 1).sum();
+    let env: usize = env.iter().map(|(name, value)| name.len() + value.len() + 2).sum();
+    args + env
+}

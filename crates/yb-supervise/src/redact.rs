@@ -1,0 +1,198 @@
+//! Replaces known secret values in a stream of bytes, wherever the chunk borders fall.
+
+use std::sync::Arc;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+/// Shorter values would also hit ordinary text; they are refused.
+pub(crate) const MIN_SECRET: usize = 8;
+
+/// The secrets of one child.
+#[derive(Debug, Clone)]
+pub(crate) struct Secrets {
+    values: Arc<[Vec<u8>]>,
+    replacements: Arc<[Vec<u8>]>,
+    matcher: AhoCorasick,
+}
+
+impl Secrets {
+    /// `None` if there is nothing to look for. Values under [`MIN_SECRET`] bytes must have been refused before.
+    pub(crate) fn new(named: &[(String, Vec<u8>)]) -> Option<Self> {
+        if named.is_empty() {
+            return None;
+        }
+        let matcher = AhoCorasick::builder()
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(named.iter().map(|(_, value)| value))
+            .ok()?;
+        Some(Self {
+            values: named.iter().map(|(_, value)| value.clone()).collect(),
+            replacements: named.iter().map(|(name, _)| format!("[REDACTED:{name}]").into_bytes()).collect(),
+            matcher,
+        })
+    }
+
+    /// The first place at or after `from` where the rest of `data` could be the beginning of a secret.
+    fn possible_start(&self, data: &[u8], from: usize) -> usize {
+        let longest = self.values.iter().map(Vec::len).max().unwrap_or(0);
+        let first = from.max(data.len().saturating_sub(longest.saturating_sub(1)));
+        (first..data.len())
+            .find(|start| {
+                let rest = &data[*start..];
+                self.values.iter().any(|value| value.len() > rest.len() && value.starts_with(rest))
+            })
+            .unwrap_or(data.len())
+    }
+}
+
+/// The redaction of one pipe; without secrets it passes everything through untouched.
+#[derive(Debug)]
+pub(crate) struct Redactor {
+    secrets: Option<Secrets>,
+    /// The end of what was read, which may be the beginning of a secret.
+    held: Vec<u8>,
+}
+
+impl Redactor {
+    pub(crate) fn new(secrets: Option<Secrets>) -> Self {
+        Self { secrets, held: Vec::new() }
+    }
+
+    /// Passes on `chunk`, less what has to wait for the next one.
+    pub(crate) fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
+        let Some(secrets) = &self.secrets else { return emit(chunk) };
+        if self.held.is_empty() {
+            let kept = redact(secrets, chunk, emit);
+            self.held.extend_from_slice(&chunk[kept..]);
+        } else {
+            self.held.extend_from_slice(chunk);
+            let kept = redact(secrets, &self.held, emit);
+            self.held.drain(..kept);
+        }
+    }
+
+    /// Passes on what was held back, at the end of the stream.
+    pub(crate) fn finish(&mut self, emit: &mut dyn FnMut(&[u8])) {
+        let Some(secrets) = &self.secrets else { return };
+        let held = std::mem::take(&mut self.held);
+        let mut position = 0;
+        for found in secrets.matcher.find_iter(&held) {
+            emit(&held[position..found.start()]);
+            emit(&secrets.replacements[found.pattern().as_usize()]);
+            position = found.end();
+        }
+        if position < held.len() {
+            emit(&held[position..]);
+        }
+    }
+}
+
+/// Emits the part of `data` that no later byte can change and returns where the rest begins.
+fn redact(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> usize {
+    let mut position = 0;
+    let mut open = secrets.possible_start(data, 0);
+    for found in secrets.matcher.find_iter(data) {
+        // A longer secret may have begun at or before this one: wait for it.
+        if open <= found.start() {
+            break;
+        }
+        if position < found.start() {
+            emit(&data[position..found.start()]);
+        }
+        emit(&secrets.replacements[found.pattern().as_usize()]);
+        position = found.end();
+        if open < position {
+            open = secrets.possible_start(data, position);
+        }
+    }
+    if position < open {
+        emit(&data[position..open]);
+    }
+    open
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn secrets(values: &[&str]) -> Option<Secrets> {
+        let named: Vec<_> = values
+            .iter()
+            .enumerate()
+            .map(|(i, value)| (format!("S{i}"), value.as_bytes().to_vec()))
+            .collect();
+        Secrets::new(&named)
+    }
+
+    fn run(secrets: Option<Secrets>, chunks: &[&[u8]]) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut redactor = Redactor::new(secrets);
+        for chunk in chunks {
+            redactor.push(chunk, &mut |piece| out.extend_from_slice(piece));
+        }
+        redactor.finish(&mut |piece| out.extend_from_slice(piece));
+        out
+    }
+
+    #[track_caller]
+    fn check(values: &[&str], input: &str, expected: &str) {
+        let whole = run(secrets(values), &[input.as_bytes()]);
+        assert_eq!(String::from_utf8_lossy(&whole), expected);
+        for cut in 0..=input.len() {
+            let (a, b) = input.as_bytes().split_at(cut);
+            let got = run(secrets(values), &[a, b]);
+            assert_eq!(String::from_utf8_lossy(&got), expected, "cut at {cut}");
+        }
+        let bytes: Vec<&[u8]> = input.as_bytes().chunks(1).collect();
+        assert_eq!(String::from_utf8_lossy(&run(secrets(values), &bytes)), expected, "byte by byte");
+    }
+
+    #[test]
+    fn a_secret_is_replaced_wherever_the_chunks_are_cut() {
+        check(&["sk-12345678"], "key=sk-12345678;", "key=[REDACTED:S0];");
+        check(&["sk-12345678"], "sk-12345678sk-12345678", "[REDACTED:S0][REDACTED:S0]");
+        check(&["sk-12345678"], "sk-1234567 sk-12345", "sk-1234567 sk-12345");
+    }
+
+    #[test]
+    fn the_longer_of_two_that_begin_alike_wins() {
+        check(&["abcdefgh", "abcdefghij"], "xabcdefghijx abcdefghx", "x[REDACTED:S1]x [REDACTED:S0]x");
+    }
+
+    #[test]
+    fn one_inside_another_and_one_across_another() {
+        check(
+            &["12345678", "xx12345678yy"],
+            "xx12345678yy 12345678 xx12345678",
+            "[REDACTED:S1] [REDACTED:S0] xx[REDACTED:S0]",
+        );
+        check(&["12345678", "78abcdef"], "1234567812345678abcdef", "[REDACTED:S0][REDACTED:S0]abcdef");
+    }
+
+    proptest! {
+        #[test]
+        fn chunking_never_changes_the_result(
+            input in proptest::collection::vec(prop_oneof![Just(b'a'), Just(b'b'), Just(b'c')], 0..200),
+            cuts in proptest::collection::vec(0usize..200, 0..8),
+        ) {
+            let values = ["aabbaabb", "abababab", "bbaabbaac", "babababa"];
+            let whole = run(secrets(&values), &[&input]);
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(input.len())).collect();
+            cuts.sort_unstable();
+            let mut chunks = Vec::new();
+            let mut from = 0;
+            for cut in cuts {
+                chunks.push(&input[from..cut]);
+                from = cut;
+            }
+            chunks.push(&input[from..]);
+            prop_assert_eq!(&run(secrets(&values), &chunks), &whole);
+            let text = String::from_utf8_lossy(&whole).into_owned();
+            for value in values {
+                prop_assert!(!text.contains(value));
+            }
+        }
+    }
+}

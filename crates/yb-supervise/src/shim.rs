@@ -1,0 +1,466 @@
+//! The shim: a small process between host and child that dies last.
+//!
+//! It is the host's own program, started again as `PROGRAM __shim` with a control socket as stdin and the child's
+//! output pipes as stdout and stderr. It adopts every orphan of the tree (Linux: child subreaper), so nothing below
+//! it can get lost, and when the socket ends, for whatever reason, it kills until nothing is left.
+
+use std::io::{self, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
+};
+
+#[cfg(target_os = "linux")]
+use crate::cgroup::Cgroup;
+use crate::report::{ExitStatus, Means, Usage};
+use crate::sys::{self, Fork};
+use crate::table::{self, Identity, Tree};
+use crate::wire::{Launch, News, Order, Stage, frame_length};
+use crate::{SETTLE, env};
+
+/// The first argument that makes a program a shim.
+pub(crate) const SHIM_ARGUMENT: &str = "__shim";
+
+/// How long killing goes on before what is left counts as unkillable.
+const KILL_LIMIT: Duration = Duration::from_millis(1500);
+
+static OWN_SHIM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Call this first in `main`: it makes the running program able to serve as its own shim.
+///
+/// Returns at once in an ordinary start. In a process that [`Command`](crate::Command) started as a shim it does the
+/// shim's work and never returns. Call it before any thread is started.
+#[expect(clippy::exit, reason = "in a shim there is nothing to return to")]
+pub fn shim_main() {
+    let mut args = std::env::args_os().skip(1);
+    let is_shim = args.next().is_some_and(|arg| arg == SHIM_ARGUMENT) && args.next().is_none();
+    // Without a control socket somebody typed the argument: that is for the program's own arguments to refuse.
+    if is_shim && rustix::net::sockopt::socket_type(io::stdin()).is_ok() {
+        std::process::exit(if Shim::serve().is_ok() { 0 } else { 1 });
+    }
+    // The link stays valid when the program's file is replaced or removed while it runs.
+    let program =
+        if cfg!(target_os = "linux") { Ok("/proc/self/exe".into()) } else { std::env::current_exe() };
+    if let Ok(program) = program {
+        let _ = OWN_SHIM.set(program);
+    }
+}
+
+/// The program that serves as a shim, if [`shim_main`] was called.
+pub(crate) fn own_shim() -> Option<&'static PathBuf> {
+    OWN_SHIM.get()
+}
+
+struct Shim {
+    control: UnixStream,
+    child_ended: UnixStream,
+    leader: Pid,
+    /// How the leader ended, once it was reaped.
+    status: Option<ExitStatus>,
+    tree: Tree,
+    means: Means,
+    #[cfg(target_os = "linux")]
+    cgroup: Option<Cgroup>,
+    leaked: bool,
+}
+
+impl Shim {
+    fn serve() -> io::Result<()> {
+        let child_ended = sys::prepare_shim_signals()?;
+        let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let (order, stdin) = receive_launch(&mut control)?;
+        let Order::Launch(launch) = order else { return Err(io::ErrorKind::InvalidData.into()) };
+        match Self::launch(&control, child_ended, &launch, stdin) {
+            Ok(mut shim) => {
+                shim.send(&News::Started {
+                    pid: shim.leader.as_raw_pid() as u32,
+                    start: shim.tree.leader.map_or(0, |leader| leader.start),
+                    means: shim.means,
+                    cgroup: shim.cgroup_path(),
+                });
+                drop(launch);
+                shim.watch();
+                Ok(())
+            }
+            Err((stage, error)) => {
+                control.write_all(&News::Failed { stage, errno: error.raw_os_error().unwrap_or(0) }.encode())
+            }
+        }
+    }
+
+    fn launch(
+        control: &UnixStream,
+        child_ended: UnixStream,
+        launch: &Launch,
+        stdin: Option<OwnedFd>,
+    ) -> Result<Self, (Stage, io::Error)> {
+        let contain = |error| (Stage::Contain, error);
+        let born = Instant::now();
+        #[cfg(target_os = "linux")]
+        let cgroup = match launch.means {
+            None => Cgroup::create(&launch.id).ok(),
+            Some(Means::Cgroup) => Some(Cgroup::create(&launch.id).map_err(contain)?),
+            Some(_) => None,
+        };
+        #[cfg(target_os = "linux")]
+        if launch.means != Some(Means::Sweep) {
+            let me = Some(rustix::process::getpid());
+            rustix::process::set_child_subreaper(me).map_err(|error| contain(error.into()))?;
+        }
+        #[cfg(not(target_os = "linux"))]
+        if matches!(launch.means, Some(Means::Cgroup | Means::Subreaper)) {
+            return Err(contain(io::ErrorKind::Unsupported.into()));
+        }
+
+        #[cfg(target_os = "linux")]
+        let (started, cgroup) = {
+            match start(launch, stdin.as_ref(), cgroup.as_ref().map(AsFd::as_fd)) {
+                // A cgroup may be ours to make and yet not to enter; only a forced one makes that an error.
+                Err((Stage::Fork, _)) if cgroup.is_some() && launch.means.is_none() => {
+                    if let Some(cgroup) = cgroup {
+                        cgroup.remove();
+                    }
+                    (start(launch, stdin.as_ref(), None), None)
+                }
+                started => (started, cgroup),
+            }
+        };
+        #[cfg(not(target_os = "linux"))]
+        let started = start(launch, stdin.as_ref(), None);
+        let leader = match started {
+            Ok(leader) => leader,
+            Err(error) => {
+                #[cfg(target_os = "linux")]
+                if let Some(cgroup) = &cgroup {
+                    cgroup.remove();
+                }
+                return Err(error);
+            }
+        };
+        drop(stdin);
+        release_output();
+
+        let pid = leader.as_raw_pid() as u32;
+        let start = table::start_time(pid).unwrap_or(0);
+        #[cfg(target_os = "linux")]
+        let means = match (&cgroup, launch.means) {
+            (Some(_), _) => Means::Cgroup,
+            (None, Some(Means::Sweep)) => Means::Sweep,
+            (None, _) => Means::Subreaper,
+        };
+        #[cfg(not(target_os = "linux"))]
+        let means = Means::Sweep;
+        // A subreaper's tree is all that hangs below it; a sweep has to know its own by their marks as well.
+        let tree = Tree {
+            born,
+            below: Some(std::process::id()),
+            leader: Some(Identity { pid, start }),
+            marker: (means == Means::Sweep).then(|| env::marker(&launch.id)),
+        };
+        Ok(Self {
+            control: control.try_clone().map_err(contain)?,
+            child_ended,
+            leader,
+            status: None,
+            tree,
+            means,
+            #[cfg(target_os = "linux")]
+            cgroup,
+            leaked: false,
+        })
+    }
+
+    /// Waits for the leader's end or the host's orders, then sees to it that nothing is left.
+    fn watch(&mut self) {
+        let mut frames = Frames::default();
+        let mut terminating = false;
+        let mut settle: Option<Instant> = None;
+        let unkillable = loop {
+            self.reap();
+            if let Some(status) = self.status {
+                if self.nothing_left() {
+                    break Vec::new();
+                }
+                if settle.is_none() {
+                    self.send(&News::LeaderEnded(status));
+                    settle = Some(Instant::now() + SETTLE);
+                }
+            }
+            // After SIGTERM the rest of the tree has the same grace as the leader; the host ends it.
+            let due = settle.filter(|_| !terminating);
+            if due.is_some_and(|due| Instant::now() >= due) {
+                self.leaked = true;
+                break self.kill_all();
+            }
+            match self.wait(&mut frames, due.map(|due| due.saturating_duration_since(Instant::now()))) {
+                Heard::Nothing => {}
+                Heard::Order(Order::Terminate) => {
+                    terminating = true;
+                    self.terminate();
+                }
+                Heard::Order(_) | Heard::End => {
+                    self.leaked = self.status.is_some();
+                    break self.kill_all();
+                }
+            }
+        };
+        let done = News::Done { status: self.status, leaked: self.leaked, usage: self.usage(), unkillable };
+        #[cfg(target_os = "linux")]
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
+        self.send(&done);
+    }
+
+    fn wait(&self, frames: &mut Frames, limit: Option<Duration>) -> Heard {
+        // Only the leader's end is announced by a signal to us; a sweep must look for the others.
+        let limit = match (limit, self.means, self.status) {
+            (None, Means::Sweep, Some(_)) => Some(Duration::from_millis(20)),
+            (Some(limit), Means::Sweep, Some(_)) => Some(limit.min(Duration::from_millis(20))),
+            (limit, ..) => limit,
+        };
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let mut fds =
+            [PollFd::new(&self.control, PollFlags::IN), PollFd::new(&self.child_ended, PollFlags::IN)];
+        let _ = poll(&mut fds, limit.as_ref());
+        let (control, ended) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if ended {
+            while matches!((&self.child_ended).read(&mut [0; 64]), Ok(1..)) {}
+        }
+        if control { frames.read(&self.control) } else { Heard::Nothing }
+    }
+
+    /// Reaps whatever has ended, and remembers how the leader did.
+    fn reap(&mut self) {
+        while let Ok(Some((pid, status))) = rustix::process::wait(WaitOptions::NOHANG) {
+            if pid == self.leader {
+                let code = status.exit_status().map(ExitStatus::Code);
+                self.status = code.or_else(|| status.terminating_signal().map(ExitStatus::Signal));
+            }
+        }
+    }
+
+    fn nothing_left(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let no_child = matches!(waitid(WaitId::All, options), Err(rustix::io::Errno::CHILD));
+        no_child && (self.means != Means::Sweep || self.tree.living().is_empty())
+    }
+
+    fn terminate(&self) {
+        // Until the leader is reaped nobody else can have its group; after that only if a member is left.
+        if self.status.is_none() || self.tree.living().iter().any(|process| in_group(*process, self.leader)) {
+            let _ = kill_process_group(self.leader, Signal::TERM);
+            let _ = kill_process_group(self.leader, Signal::CONT);
+        }
+    }
+
+    /// Kills in a loop: killing a daemon hands its children over to us. Returns what could not be killed.
+    fn kill_all(&mut self) -> Vec<u32> {
+        let limit = Instant::now() + KILL_LIMIT;
+        loop {
+            #[cfg(target_os = "linux")]
+            if let Some(cgroup) = &self.cgroup {
+                cgroup.kill();
+            }
+            // First those that are ours by adoption: this is quick enough to outrun a fork storm.
+            #[cfg(target_os = "linux")]
+            for _ in 0..100 {
+                if !self.kill_children() {
+                    break;
+                }
+            }
+            // Then whatever hangs below a process that does not die, or can be known by its marks only.
+            let living = self.tree.kill();
+            self.reap();
+            if self.nothing_left() {
+                return Vec::new();
+            }
+            if Instant::now() > limit {
+                return living.iter().map(|process| process.pid).collect();
+            }
+            let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
+            let _ = poll(&mut [PollFd::new(&self.child_ended, PollFlags::IN)], Some(&pause));
+            while matches!((&self.child_ended).read(&mut [0; 64]), Ok(1..)) {}
+        }
+    }
+
+    /// Kills our own children, adopted ones among them, and says whether there were any. Nobody else reaps them, so
+    /// their pids are theirs.
+    #[cfg(target_os = "linux")]
+    fn kill_children(&mut self) -> bool {
+        let me = std::process::id();
+        let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
+        let children = children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
+        let mut any = false;
+        for pid in children {
+            any = true;
+            let _ = kill_process(pid, Signal::KILL);
+        }
+        self.reap();
+        any
+    }
+
+    fn usage(&self) -> Usage {
+        let waited = sys::waited_children_usage();
+        let cpu = self.cgroup_cpu().unwrap_or((waited.user, waited.system));
+        Usage { user: cpu.0, system: cpu.1, peak_rss_of_largest_process: waited.peak_rss_bytes }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn cgroup_cpu(&self) -> Option<(Duration, Duration)> {
+        self.cgroup.as_ref().and_then(Cgroup::cpu)
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn cgroup_cpu(&self) -> Option<(Duration, Duration)> {
+        None
+    }
+
+    #[cfg(target_os = "linux")]
+    fn cgroup_path(&self) -> Option<PathBuf> {
+        self.cgroup.as_ref().map(|cgroup| cgroup.path().to_owned())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn cgroup_path(&self) -> Option<PathBuf> {
+        None
+    }
+
+    /// A host that is gone can't be told, and needs no telling.
+    fn send(&mut self, news: &News) {
+        let _ = self.control.write_all(&news.encode());
+    }
+}
+
+/// What came over the control socket.
+enum Heard {
+    Nothing,
+    Order(Order),
+    /// The host closed the socket or died.
+    End,
+}
+
+/// Reassembles frames from whatever pieces arrive.
+#[derive(Default)]
+struct Frames(Vec<u8>);
+
+impl Frames {
+    fn read(&mut self, mut control: &UnixStream) -> Heard {
+        let mut piece = [0; 4096];
+        match control.read(&mut piece) {
+            Ok(0) => return Heard::End,
+            Ok(length) => self.0.extend_from_slice(&piece[..length]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Heard::Nothing,
+            Err(_) => return Heard::End,
+        }
+        let Some(prefix) = self.0.first_chunk::<4>() else { return Heard::Nothing };
+        let Ok(length) = frame_length(*prefix) else { return Heard::End };
+        if self.0.len() < 4 + length {
+            return Heard::Nothing;
+        }
+        let order = Order::decode(&self.0[4..4 + length]);
+        self.0.drain(..4 + length);
+        order.map_or(Heard::End, Heard::Order)
+    }
+}
+
+/// The first frame, and with its first byte the child's stdin.
+fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Option<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+    let mut prefix = [0; 4];
+    let mut first = [0; 1];
+    let received = loop {
+        match recvmsg(&*control, &mut [io::IoSliceMut::new(&mut first)], &mut ancillary, RECEIVE_FLAGS) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => break received?.bytes,
+        }
+    };
+    if received == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let mut stdin = None;
+    for message in ancillary.drain() {
+        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
+            stdin = descriptors.next();
+        }
+    }
+    if let Some(stdin) = &stdin {
+        rustix::io::fcntl_setfd(stdin, rustix::io::FdFlags::CLOEXEC)?;
+    }
+    prefix[0] = first[0];
+    control.read_exact(&mut prefix[1..])?;
+    let mut body = vec![0; frame_length(prefix)?];
+    control.read_exact(&mut body)?;
+    Ok((Order::decode(&body)?, stdin))
+}
+
+#[cfg(target_os = "linux")]
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
+#[cfg(not(target_os = "linux"))]
+const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
+
+/// Forks and executes the child; an exec that fails is reported through a pipe that a good one closes.
+fn start(
+    launch: &Launch,
+    stdin: Option<&OwnedFd>,
+    cgroup: Option<std::os::fd::BorrowedFd<'_>>,
+) -> Result<Pid, (Stage, io::Error)> {
+    let fork_error = |error| (Stage::Fork, error);
+    let env = launch.env.iter().map(|(name, value)| (name, value));
+    let exec = env::exec(&launch.program, &launch.arg0, &launch.args, env, &launch.id).map_err(fork_error)?;
+    let (mut failure, mut report) = io::pipe().map_err(fork_error)?;
+    match sys::fork(cgroup).map_err(fork_error)? {
+        Fork::Child => {
+            sys::reset_signals();
+            sys::pass_on_stdio_only();
+            let error = match become_child(launch, stdin) {
+                Ok(()) => exec.exec(),
+                Err(error) => error,
+            };
+            let _ = report.write_all(&error.raw_os_error().unwrap_or(0).to_le_bytes());
+            sys::exit_now(127)
+        }
+        Fork::Parent(leader) => {
+            drop(report);
+            let mut errno = [0; 4];
+            if failure.read_exact(&mut errno).is_ok() {
+                let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED);
+                return Err((Stage::Exec, io::Error::from_raw_os_error(i32::from_le_bytes(errno))));
+            }
+            Ok(leader)
+        }
+    }
+}
+
+/// What a forked child does before it executes the program; stdout and stderr are in place already.
+fn become_child(launch: &Launch, stdin: Option<&OwnedFd>) -> io::Result<()> {
+    rustix::process::setsid()?;
+    std::env::set_current_dir(&launch.cwd)?;
+    match stdin {
+        Some(stdin) => rustix::stdio::dup2_stdin(stdin)?,
+        None => rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?,
+    }
+    Ok(())
+}
+
+/// Lets go of the child's output pipes, so that they end with the tree and not with the shim.
+fn release_output() {
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+fn in_group(process: Identity, leader: Pid) -> bool {
+    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
+    rustix::process::getpgid(pid).is_ok_and(|group| group == leader)
+}

@@ -1,0 +1,62 @@
+//! What a child reads: nothing, given bytes, or what the caller writes while it runs.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// What a child's stdin is. It is never the host's own.
+#[derive(Debug, Clone, Default)]
+pub enum Stdin {
+    /// Nothing: it ends at once.
+    #[default]
+    None,
+    /// These bytes, of any size, then the end.
+    Bytes(Bytes),
+    /// What is written to [`Running::stdin`](crate::Running::stdin), until that is dropped.
+    Interactive,
+}
+
+#[cfg(unix)]
+type Inner = tokio::net::unix::pipe::Sender;
+#[cfg(not(unix))]
+type Inner = tokio::fs::File;
+
+/// The writing end of a child's stdin. Dropping it is the end of the input.
+#[derive(Debug)]
+pub struct StdinWriter(Inner);
+
+impl StdinWriter {
+    #[cfg(unix)]
+    pub(crate) fn new(pipe: io::PipeWriter) -> io::Result<Self> {
+        Ok(Self(Inner::from_owned_fd(pipe.into())?))
+    }
+
+    #[cfg(not(unix))]
+    pub(crate) fn new(pipe: io::PipeWriter) -> io::Result<Self> {
+        let handle: std::os::windows::io::OwnedHandle = pipe.into();
+        Ok(Self(Inner::from_std(handle.into())))
+    }
+
+    /// Writes everything and closes. A child that stops reading early is not an error.
+    pub(crate) async fn feed(mut self, bytes: Bytes) {
+        let _ = self.write_all(&bytes).await;
+        let _ = self.flush().await;
+    }
+}
+
+impl AsyncWrite for StdinWriter {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(cx)
+    }
+}

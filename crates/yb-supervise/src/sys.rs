@@ -1,0 +1,271 @@
+//! The one place with `unsafe`: system calls that neither std nor rustix offers in a safe form.
+#![expect(unsafe_code, reason = "fork, signal dispositions and resource usage have no safe wrapper")]
+
+use std::ffi::{CString, OsStr, OsString, c_char};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::Duration;
+
+use rustix::process::Pid;
+
+/// Which side of a fork the caller is on.
+pub(crate) enum Fork {
+    Parent(Pid),
+    Child,
+}
+
+/// Forks the calling process, born inside `cgroup` if one is given.
+///
+/// Refused in a process with several threads: the child goes on to allocate memory, and another thread could have
+/// held the allocator's lock at that moment.
+pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
+    #[cfg(target_os = "linux")]
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EAGAIN));
+    }
+    let pid = match cgroup {
+        #[cfg(target_os = "linux")]
+        Some(cgroup) => {
+            // SAFETY: all-zero is a valid `clone_args`: no stack, no flags, nothing returned by pointer.
+            let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
+            args.flags = CLONE_INTO_CGROUP;
+            args.exit_signal = libc::SIGCHLD as u64;
+            args.cgroup = cgroup.as_raw_fd() as u64;
+            // SAFETY: with neither a stack nor CLONE_VM this is a fork, and there is one thread; `args` outlives the call.
+            unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of_val(&args)) as libc::pid_t }
+        }
+        // SAFETY: there is one thread, so the child may do anything.
+        _ => unsafe { libc::fork() },
+    };
+    match pid {
+        -1 => Err(io::Error::last_os_error()),
+        0 => Ok(Fork::Child),
+        pid => Pid::from_raw(pid).map(Fork::Parent).ok_or_else(|| io::Error::other("fork returned no pid")),
+    }
+}
+
+/// From the kernel's `sched.h`; the libc crate has it only for some targets.
+#[cfg(target_os = "linux")]
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+
+/// A program with its arguments and environment, laid out so that executing it allocates nothing.
+///
+/// std executes through `execvp`, which hands a file without a known format to a shell; this never does.
+pub(crate) struct Exec {
+    program: CString,
+    _strings: Vec<CString>,
+    argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+}
+
+// SAFETY: the pointers lead into `_strings`, which is owned, never changed and moves along without moving its bytes.
+unsafe impl Send for Exec {}
+// SAFETY: as above; nothing is ever written through the pointers.
+unsafe impl Sync for Exec {}
+
+impl Exec {
+    pub(crate) fn new<'a>(
+        program: &Path,
+        argv: impl Iterator<Item = &'a OsStr>,
+        env: impl Iterator<Item = (&'a OsStr, &'a OsStr)>,
+    ) -> io::Result<Self> {
+        let string = |bytes: Vec<u8>| CString::new(bytes).map_err(|_| io::ErrorKind::InvalidInput.into());
+        let args: Vec<CString> =
+            argv.map(|arg| string(arg.as_bytes().to_vec())).collect::<io::Result<_>>()?;
+        let variables: Vec<CString> = env
+            .map(|(name, value)| {
+                let mut variable = OsString::from(name);
+                variable.push("=");
+                variable.push(value);
+                string(variable.into_vec())
+            })
+            .collect::<io::Result<_>>()?;
+        let pointers = |strings: &[CString]| -> Vec<*const c_char> {
+            strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+        };
+        let (argv, envp) = (pointers(&args), pointers(&variables));
+        let program = string(program.as_os_str().as_bytes().to_vec())?;
+        Ok(Self { program, _strings: args.into_iter().chain(variables).collect(), argv, envp })
+    }
+
+    /// Replaces the running process; returns only if that failed. Async-signal-safe.
+    pub(crate) fn exec(&self) -> io::Error {
+        // SAFETY: both lists end with a null pointer and lead to strings that `self` owns.
+        unsafe { libc::execve(self.program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
+        io::Error::last_os_error()
+    }
+}
+
+/// Ends a forked child without running the parent's exit handlers.
+pub(crate) fn exit_now(code: i32) -> ! {
+    // SAFETY: `_exit` only ends the process.
+    unsafe { libc::_exit(code) }
+}
+
+/// Gives every signal its default action and blocks none, so that a child starts as if from a shell.
+pub(crate) fn reset_signals() {
+    // SAFETY: an all-zero `sigset_t` is made valid by `sigemptyset`; SIG_DFL installs no code of ours. Signals whose
+    // action can't be changed answer EINVAL, which is what we want.
+    unsafe {
+        let mut none: libc::sigset_t = std::mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+        for signal in 1..32 {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+    }
+}
+
+/// Lets only stdin, stdout and stderr pass through exec: a host may itself have inherited descriptors that were never
+/// meant for a child. Async-signal-safe.
+pub(crate) fn pass_on_stdio_only() {
+    #[cfg(target_os = "linux")]
+    {
+        const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
+        // SAFETY: sets a flag on descriptors, closes none.
+        let done = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) };
+        if done == 0 {
+            return;
+        }
+    }
+    // SAFETY: `sysconf` only reads; `fcntl` on a descriptor that is not open answers EBADF.
+    unsafe {
+        let highest = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536) as libc::c_int;
+        for fd in 3..highest {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+}
+
+static CHILD_ENDED: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn note_child_ended(_: libc::c_int) {
+    let fd = CHILD_ENDED.load(Ordering::Relaxed);
+    // SAFETY: `write` is async-signal-safe; the descriptor stays open for the life of the process. errno is kept,
+    // because the interrupted code may be about to read it.
+    unsafe {
+        let errno = errno_location();
+        let before = *errno;
+        libc::write(fd, [1u8].as_ptr().cast(), 1);
+        *errno = before;
+    }
+}
+
+#[cfg(target_os = "linux")]
+unsafe fn errno_location() -> *mut libc::c_int {
+    // SAFETY: always returns the calling thread's errno.
+    unsafe { libc::__errno_location() }
+}
+
+#[cfg(not(target_os = "linux"))]
+unsafe fn errno_location() -> *mut libc::c_int {
+    // SAFETY: always returns the calling thread's errno.
+    unsafe { libc::__error() }
+}
+
+extern "C" fn do_nothing(_: libc::c_int) {}
+
+/// Prepares the signals of a shim: the returned socket becomes readable whenever a child ends, and the signals that a
+/// terminal or a shutdown sends are survived. Handlers, not `SIG_IGN`: they don't pass through exec.
+pub(crate) fn prepare_shim_signals() -> io::Result<UnixStream> {
+    let (reader, writer) = UnixStream::pair()?;
+    reader.set_nonblocking(true)?;
+    writer.set_nonblocking(true)?;
+    CHILD_ENDED.store(writer.into_raw_fd(), Ordering::Relaxed);
+    let survived = [
+        libc::SIGHUP,
+        libc::SIGINT,
+        libc::SIGQUIT,
+        libc::SIGTERM,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+    ];
+    // SAFETY: both handlers are async-signal-safe; an all-zero `sigaction` is valid before its fields are set.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigemptyset(&raw mut action.sa_mask);
+        action.sa_flags = libc::SA_RESTART;
+        action.sa_sigaction = note_child_ended as *const () as libc::sighandler_t;
+        if libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        action.sa_sigaction = do_nothing as *const () as libc::sighandler_t;
+        for signal in survived {
+            libc::sigaction(signal, &raw const action, std::ptr::null_mut());
+        }
+    }
+    Ok(reader)
+}
+
+/// CPU time and memory of children that were waited for.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChildUsage {
+    pub(crate) user: Duration,
+    pub(crate) system: Duration,
+    pub(crate) peak_rss_bytes: u64,
+}
+
+fn usage_from(raw: &libc::rusage) -> ChildUsage {
+    let time = |t: libc::timeval| Duration::new(t.tv_sec.max(0) as u64, (t.tv_usec.max(0) as u32) * 1000);
+    // Linux counts kibibytes, macOS bytes.
+    let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
+    ChildUsage {
+        user: time(raw.ru_utime),
+        system: time(raw.ru_stime),
+        peak_rss_bytes: raw.ru_maxrss.max(0) as u64 * unit,
+    }
+}
+
+/// What all children that this process has waited for used, with everything that they in turn had waited for.
+pub(crate) fn waited_children_usage() -> ChildUsage {
+    // SAFETY: an all-zero `rusage` is valid and is filled by the call.
+    unsafe {
+        let mut raw: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut raw);
+        usage_from(&raw)
+    }
+}
+
+/// Reaps one ended child of ours and says what it used; `None` if there is no such child.
+pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
+    let mut status = 0;
+    // SAFETY: an all-zero `rusage` is valid and is filled by the call; the pid is that of an unreaped child, so it
+    // can't have been given to another process.
+    unsafe {
+        let mut raw: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid.as_raw_pid(), &raw mut status, 0, &raw mut raw) != -1).then(|| usage_from(&raw))
+    }
+}
+
+/// Prepares a command, of which std sets up stdio and directory only: the child starts a session of its own (so a
+/// group of its own, and no terminal), on Linux dies with the *thread* that spawns it (hence a spawner thread that
+/// lives as long as the process), and becomes `exec`.
+pub(crate) fn execute_in_own_session(command: &mut Command, exec: Exec) {
+    #[cfg(target_os = "linux")]
+    let parent = std::process::id();
+    // SAFETY: only async-signal-safe calls, no allocation: the host may have threads.
+    unsafe {
+        command.pre_exec(move || {
+            reset_signals();
+            pass_on_stdio_only();
+            rustix::process::setsid()?;
+            #[cfg(target_os = "linux")]
+            {
+                rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+                // The host may have died before the request was made.
+                let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32);
+                if now != parent {
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+            }
+            Err(exec.exec())
+        });
+    }
+}

@@ -1,0 +1,353 @@
+//! The machine's process table: who descends from whom, and signals that can't hit a stranger.
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// A process that can't be mistaken for a later one with the same pid.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    pub(crate) pid: u32,
+    /// In the kernel's own unit since boot (Linux) or since the epoch (elsewhere); only ever compared.
+    pub(crate) start: u64,
+}
+
+/// One row of the table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) id: Identity,
+    pub(crate) parent: u32,
+    pub(crate) group: u32,
+    pub(crate) session: u32,
+    /// Ended but not yet waited for: nothing is left to kill.
+    pub(crate) zombie: bool,
+    /// Whether its environment holds the marker that was asked for.
+    pub(crate) marked: bool,
+}
+
+/// How the processes of one supervised tree are told from all others.
+#[derive(Debug, Clone)]
+pub(crate) struct Tree {
+    /// When its leader was started.
+    pub(crate) born: Instant,
+    /// Everything below this process, which is not itself part of the tree.
+    pub(crate) below: Option<u32>,
+    /// Everything in the session or group of this leader.
+    pub(crate) leader: Option<Identity>,
+    /// Everything whose environment holds this `NAME=value`.
+    pub(crate) marker: Option<Vec<u8>>,
+}
+
+/// Far too short to start as many processes as there are pids.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+impl Tree {
+    /// The living processes of the tree, as the table shows them now.
+    pub(crate) fn living(&self) -> Vec<Identity> {
+        let rows = self.rows(&mut |_| {});
+        select(&rows, self)
+    }
+
+    /// Sends SIGKILL to every living process of the tree and says which those were.
+    pub(crate) fn kill(&self) -> Vec<Identity> {
+        // Those that are known by themselves die as soon as they are seen: a storm of short-lived processes would be
+        // others by the time the whole table is read.
+        let rows = self.rows(&mut |row| {
+            if !row.zombie && self.holds(row) {
+                signal(row.id, Signal::KILL);
+            }
+        });
+        let living = select(&rows, self);
+        for process in &living {
+            signal(*process, Signal::KILL);
+        }
+        living
+    }
+
+    fn rows(&self, seen: &mut dyn FnMut(&Row)) -> Vec<Row> {
+        // Pids are handed out in order. Within a moment they can't have come full circle, so only those after the
+        // leader's can be its descendants: for a short-lived child that saves most of the work.
+        let young = self.leader.filter(|_| self.born.elapsed() < A_MOMENT);
+        platform::rows(self.marker.as_deref(), self.leader, young, seen)
+    }
+
+    /// Whether a process belongs to the tree by itself, whatever else is in the table.
+    fn holds(&self, row: &Row) -> bool {
+        let of_leader = self.leader.is_some_and(|leader| row.id == leader);
+        of_leader || row.marked || self.below.is_some_and(|root| row.parent == root)
+    }
+}
+
+fn select(rows: &[Row], tree: &Tree) -> Vec<Identity> {
+    // A session or group keeps its number for as long as it has members. Another process under the leader's pid
+    // therefore means that ours has none left, and that the number says nothing any more.
+    let leader =
+        tree.leader.filter(|leader| rows.iter().all(|row| row.id.pid != leader.pid || row.id == *leader));
+    let mut ours: HashSet<u32> = rows
+        .iter()
+        .filter(|row| {
+            let of_leader = leader.is_some_and(|leader| row.session == leader.pid || row.group == leader.pid);
+            of_leader || tree.holds(row)
+        })
+        .map(|row| row.id.pid)
+        .collect();
+    if let Some(root) = tree.below {
+        ours.remove(&root);
+    }
+    // Children of ours are ours; the table is not ordered, so repeat until nothing is added.
+    loop {
+        let before = ours.len();
+        for row in rows {
+            if ours.contains(&row.parent) && Some(row.id.pid) != tree.below {
+                ours.insert(row.id.pid);
+            }
+        }
+        if ours.len() == before {
+            break;
+        }
+    }
+    rows.iter().filter(|row| !row.zombie && ours.contains(&row.id.pid)).map(|row| row.id).collect()
+}
+
+/// Signals exactly that process; nothing happens when it is gone or its pid belongs to another by now.
+pub(crate) fn signal(process: Identity, signal: Signal) {
+    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
+    #[cfg(target_os = "linux")]
+    if let Ok(handle) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) {
+        // The handle pins the process, so the check can't be overtaken.
+        if start_time(process.pid) == Some(process.start) {
+            let _ = rustix::process::pidfd_send_signal(handle, signal);
+        }
+        return;
+    }
+    if start_time(process.pid) == Some(process.start) {
+        let _ = rustix::process::kill_process(pid, signal);
+    }
+}
+
+/// When the process with this pid started, if there is one.
+pub(crate) fn start_time(pid: u32) -> Option<u64> {
+    platform::start_time(pid)
+}
+
+#[cfg(target_os = "linux")]
+mod platform {
+    use super::{Identity, Row};
+
+    pub(super) fn start_time(pid: u32) -> Option<u64> {
+        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+        parse_stat(&stat).map(|row| row.id.start)
+    }
+
+    /// All processes; those before `from`, if pids have not wrapped since, are left out. The marker is looked for
+    /// only in those that started no earlier than `leader`.
+    pub(super) fn rows(
+        marker: Option<&[u8]>,
+        leader: Option<Identity>,
+        from: Option<Identity>,
+        seen: &mut dyn FnMut(&Row),
+    ) -> Vec<Row> {
+        let from = from.map_or(0, |from| from.pid);
+        let from = if from > 0 && last_pid().is_some_and(|last| last >= from) { from } else { 0 };
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(|pid| *pid >= from)
+            .filter_map(|pid| {
+                let mut row = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
+                let old = leader.is_some_and(|leader| row.id.start < leader.start);
+                if let Some(marker) = marker
+                    && !row.zombie
+                    && !old
+                {
+                    row.marked = environ(pid).split(|byte| *byte == 0).any(|variable| variable == marker);
+                }
+                seen(&row);
+                Some(row)
+            })
+            .collect()
+    }
+
+    /// A process that is just executing a program seems to have none for a moment: look again.
+    fn environ(pid: u32) -> Vec<u8> {
+        for _ in 0..5 {
+            match std::fs::read(format!("/proc/{pid}/environ")) {
+                Ok(environ) if environ.is_empty() => {
+                    std::thread::sleep(std::time::Duration::from_micros(200));
+                }
+                environ => return environ.unwrap_or_default(),
+            }
+        }
+        Vec::new()
+    }
+
+    /// The pid that was handed out last, which is the last word of this file.
+    fn last_pid() -> Option<u32> {
+        std::fs::read_to_string("/proc/loadavg").ok()?.trim().rsplit(' ').next()?.parse().ok()
+    }
+
+    /// `pid (name) state ppid pgrp session … starttime …`; the name may hold spaces and parentheses.
+    fn parse_stat(stat: &[u8]) -> Option<Row> {
+        let text = String::from_utf8_lossy(stat);
+        let (pid, rest) = text.split_once(' ')?;
+        let (_, rest) = rest.rsplit_once(") ")?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        let small = |index: usize| number(index).and_then(|value| u32::try_from(value).ok());
+        Some(Row {
+            id: Identity { pid: pid.parse().ok()?, start: number(19)? },
+            parent: small(1)?,
+            group: small(2)?,
+            session: small(3)?,
+            zombie: matches!(*fields.first()?, "Z" | "X"),
+            marked: false,
+        })
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn a_name_with_spaces_and_parentheses_is_read() {
+            let stat = b"4242 (a) R b (x) S 17 4242 4200 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
+            let row = parse_stat(stat).unwrap();
+            assert_eq!(row.id, Identity { pid: 4242, start: 987_654 });
+            assert_eq!((row.parent, row.group, row.session, row.zombie), (17, 4242, 4200, false));
+        }
+
+        #[test]
+        fn this_process_is_in_the_table() {
+            let me = std::process::id();
+            let start = start_time(me).unwrap();
+            assert!(
+                rows(None, None, None, &mut |_| {}).iter().any(|row| row.id == Identity { pid: me, start })
+            );
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    use super::{Identity, Row};
+
+    pub(super) fn start_time(pid: u32) -> Option<u64> {
+        rows(None, None, None, &mut |_| {}).into_iter().find(|row| row.id.pid == pid).map(|row| row.id.start)
+    }
+
+    /// There is no portable table but the one `ps` prints; `-E` appends the environment of the user's own processes.
+    #[expect(clippy::disallowed_methods, reason = "the supervisor itself, looking for what it supervises")]
+    pub(super) fn rows(
+        marker: Option<&[u8]>,
+        _: Option<Identity>,
+        _: Option<Identity>,
+        seen: &mut dyn FnMut(&Row),
+    ) -> Vec<Row> {
+        let output = std::process::Command::new("/bin/ps")
+            .args(["-A", "-E", "-ww", "-o", "pid=,ppid=,pgid=,sess=,stat=,lstart=,command="])
+            .env_clear()
+            .env("LC_ALL", "C")
+            .output();
+        let Ok(output) = output else { return Vec::new() };
+        output
+            .stdout
+            .split(|byte| *byte == b'\n')
+            .filter_map(|line| parse_ps(line, marker))
+            .inspect(seen)
+            .collect()
+    }
+
+    /// `lstart` is five words: `Sun Nov 15 13:25:37 2026`; as a start time its digest is enough.
+    fn parse_ps(line: &[u8], marker: Option<&[u8]>) -> Option<Row> {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let text = String::from_utf8_lossy(line);
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        let small = |index: usize| words.get(index)?.parse::<u32>().ok();
+        let mut hasher = DefaultHasher::new();
+        words.get(5..10)?.hash(&mut hasher);
+        let marker = marker.map(String::from_utf8_lossy);
+        Some(Row {
+            id: Identity { pid: small(0)?, start: hasher.finish() },
+            parent: small(1)?,
+            group: small(2)?,
+            // macOS prints 0 here; the group then has to do.
+            session: small(3).unwrap_or(0),
+            zombie: words.get(4)?.starts_with('Z'),
+            marked: marker.is_some_and(|marker| words.iter().skip(10).any(|word| *word == marker)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(pid: u32, parent: u32, group: u32, session: u32) -> Row {
+        Row {
+            id: Identity { pid, start: u64::from(pid) },
+            parent,
+            group,
+            session,
+            zombie: false,
+            marked: false,
+        }
+    }
+
+    fn tree() -> Tree {
+        Tree { born: Instant::now(), below: None, leader: None, marker: None }
+    }
+
+    fn pids(rows: &[Row], tree: &Tree) -> Vec<u32> {
+        select(rows, tree).into_iter().map(|id| id.pid).collect()
+    }
+
+    #[test]
+    fn descendants_are_found_whatever_the_order() {
+        let rows = [row(30, 20, 1, 1), row(20, 10, 1, 1), row(10, 1, 1, 1), row(40, 1, 1, 1)];
+        let tree = Tree { below: Some(10), ..tree() };
+        assert_eq!(pids(&rows, &tree), [30, 20]);
+    }
+
+    #[test]
+    fn an_orphan_is_found_by_session_group_or_marker() {
+        let mut marked = row(50, 1, 50, 50);
+        marked.marked = true;
+        let rows = [
+            row(10, 1, 10, 10),
+            row(20, 1, 10, 99),
+            row(30, 1, 30, 10),
+            row(40, 1, 40, 40),
+            marked,
+            row(60, 50, 60, 60),
+        ];
+        let tree =
+            Tree { leader: Some(Identity { pid: 10, start: 10 }), marker: Some(b"M=1".to_vec()), ..tree() };
+        assert_eq!(pids(&rows, &tree), [10, 20, 30, 50, 60]);
+    }
+
+    #[test]
+    fn a_stranger_under_the_leaders_old_pid_is_left_alone() {
+        let stranger = Row { id: Identity { pid: 10, start: 999 }, ..row(10, 1, 10, 10) };
+        let rows = [stranger, row(20, 10, 10, 10)];
+        let tree = Tree { leader: Some(Identity { pid: 10, start: 10 }), ..tree() };
+        assert_eq!(pids(&rows, &tree), [0; 0]);
+    }
+
+    #[test]
+    fn a_zombie_is_not_alive_but_its_children_are_ours() {
+        let mut dead = row(20, 10, 1, 1);
+        dead.zombie = true;
+        let rows = [dead, row(30, 20, 1, 1)];
+        let tree = Tree { below: Some(10), ..tree() };
+        assert_eq!(pids(&rows, &tree), [30]);
+    }
+
+    #[test]
+    fn a_signal_to_a_reused_pid_hits_nobody() {
+        let me = std::process::id();
+        let start = start_time(me).unwrap();
+        // Were the start time not compared, this would end the test.
+        signal(Identity { pid: me, start: start + 1 }, Signal::KILL);
+        assert_eq!(start_time(me), Some(start));
+    }
+}

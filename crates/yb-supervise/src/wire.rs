@@ -1,0 +1,348 @@
+//! What host and shim say to each other over the control socket: length-prefixed frames of plain bytes.
+//!
+//! Both ends are always the same program, so there is no version to negotiate.
+
+use std::ffi::{OsStr, OsString};
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::report::{ExitStatus, Means, Usage};
+
+/// Larger than any argument list that Linux accepts.
+const MAX_FRAME: usize = 64 << 20;
+
+/// Host to shim.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    Launch(Box<Launch>),
+    /// SIGTERM, then SIGCONT, to the leader's group.
+    Terminate,
+    /// SIGKILL to everything, until nothing is left.
+    Kill,
+}
+
+/// The child that a shim is to start.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Launch {
+    pub(crate) program: PathBuf,
+    pub(crate) arg0: OsString,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) cwd: PathBuf,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    /// `None`: the strongest that works here.
+    pub(crate) means: Option<Means>,
+    /// Unique to this child: names its cgroup and marks its environment.
+    pub(crate) id: String,
+    /// Whether the child's stdin comes along as a descriptor; else it is `/dev/null`.
+    pub(crate) stdin: bool,
+}
+
+/// Shim to host.
+#[derive(Debug, PartialEq)]
+pub(crate) enum News {
+    Started {
+        pid: u32,
+        start: u64,
+        means: Means,
+        cgroup: Option<PathBuf>,
+    },
+    Failed {
+        stage: Stage,
+        errno: i32,
+    },
+    /// The leader ended; descendants may still be alive.
+    LeaderEnded(ExitStatus),
+    /// Nothing is left but what could not be killed.
+    Done {
+        status: Option<ExitStatus>,
+        leaked: bool,
+        usage: Usage,
+        unkillable: Vec<u32>,
+    },
+}
+
+/// Where starting a child failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    Contain,
+    Fork,
+    Exec,
+}
+
+struct Writer(Vec<u8>);
+
+impl Writer {
+    fn u64(&mut self, value: u64) {
+        self.0.extend_from_slice(&value.to_le_bytes());
+    }
+
+    fn bytes(&mut self, value: &[u8]) {
+        self.u64(value.len() as u64);
+        self.0.extend_from_slice(value);
+    }
+
+    fn os(&mut self, value: &OsStr) {
+        self.bytes(value.as_bytes());
+    }
+
+    fn status(&mut self, status: Option<ExitStatus>) {
+        let (kind, value) = match status {
+            None => (0, 0),
+            Some(ExitStatus::Code(code)) => (1, code),
+            Some(ExitStatus::Signal(signal)) => (2, signal),
+        };
+        self.u64(kind);
+        self.u64(value as u64);
+    }
+
+    fn frame(self) -> Vec<u8> {
+        let mut frame = (self.0.len() as u32).to_le_bytes().to_vec();
+        frame.extend_from_slice(&self.0);
+        frame
+    }
+}
+
+struct Reader<'a>(&'a [u8]);
+
+fn malformed() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "malformed control frame")
+}
+
+impl Reader<'_> {
+    fn u64(&mut self) -> io::Result<u64> {
+        let (head, rest) = self.0.split_first_chunk::<8>().ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(u64::from_le_bytes(*head))
+    }
+
+    fn count(&mut self) -> io::Result<usize> {
+        let count = self.u64()? as usize;
+        if count > self.0.len() { Err(malformed()) } else { Ok(count) }
+    }
+
+    fn bytes(&mut self) -> io::Result<Vec<u8>> {
+        let length = self.count()?;
+        let (head, rest) = self.0.split_at(length);
+        self.0 = rest;
+        Ok(head.to_vec())
+    }
+
+    fn os(&mut self) -> io::Result<OsString> {
+        self.bytes().map(OsString::from_vec)
+    }
+
+    fn list<T>(&mut self, read: impl Fn(&mut Self) -> io::Result<T>) -> io::Result<Vec<T>> {
+        (0..self.count()?).map(|_| read(self)).collect()
+    }
+
+    fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        let (kind, value) = (self.u64()?, self.u64()? as i32);
+        match kind {
+            0 => Ok(None),
+            1 => Ok(Some(ExitStatus::Code(value))),
+            2 => Ok(Some(ExitStatus::Signal(value))),
+            _ => Err(malformed()),
+        }
+    }
+}
+
+fn means_code(means: Option<Means>) -> u64 {
+    match means {
+        None => 0,
+        Some(Means::Cgroup) => 1,
+        Some(Means::Subreaper) => 2,
+        Some(Means::Sweep) => 3,
+        Some(Means::JobObject) => 4,
+    }
+}
+
+fn means_from(code: u64) -> io::Result<Option<Means>> {
+    Ok(match code {
+        0 => None,
+        1 => Some(Means::Cgroup),
+        2 => Some(Means::Subreaper),
+        3 => Some(Means::Sweep),
+        _ => return Err(malformed()),
+    })
+}
+
+impl Order {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::new());
+        match self {
+            Self::Launch(launch) => {
+                out.u64(1);
+                out.os(launch.program.as_os_str());
+                out.os(&launch.arg0);
+                out.u64(launch.args.len() as u64);
+                launch.args.iter().for_each(|arg| out.os(arg));
+                out.os(launch.cwd.as_os_str());
+                out.u64(launch.env.len() as u64);
+                for (name, value) in &launch.env {
+                    out.os(name);
+                    out.os(value);
+                }
+                out.u64(means_code(launch.means));
+                out.bytes(launch.id.as_bytes());
+                out.u64(u64::from(launch.stdin));
+            }
+            Self::Terminate => out.u64(2),
+            Self::Kill => out.u64(3),
+        }
+        out.frame()
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> io::Result<Self> {
+        let mut body = Reader(body);
+        Ok(match body.u64()? {
+            1 => Self::Launch(Box::new(Launch {
+                program: body.os()?.into(),
+                arg0: body.os()?,
+                args: body.list(Reader::os)?,
+                cwd: body.os()?.into(),
+                env: body.list(|body| Ok((body.os()?, body.os()?)))?,
+                means: means_from(body.u64()?)?,
+                id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
+                stdin: body.u64()? == 1,
+            })),
+            2 => Self::Terminate,
+            3 => Self::Kill,
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+impl News {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Writer(Vec::new());
+        match self {
+            Self::Started { pid, start, means, cgroup } => {
+                out.u64(1);
+                out.u64(u64::from(*pid));
+                out.u64(*start);
+                out.u64(means_code(Some(*means)));
+                out.os(cgroup.as_deref().unwrap_or_else(|| "".as_ref()).as_os_str());
+            }
+            Self::Failed { stage, errno } => {
+                out.u64(2);
+                out.u64(*stage as u64);
+                out.u64(*errno as u64);
+            }
+            Self::LeaderEnded(status) => {
+                out.u64(3);
+                out.status(Some(*status));
+            }
+            Self::Done { status, leaked, usage, unkillable } => {
+                out.u64(4);
+                out.status(*status);
+                out.u64(u64::from(*leaked));
+                out.u64(usage.user.as_micros() as u64);
+                out.u64(usage.system.as_micros() as u64);
+                out.u64(usage.peak_rss_of_largest_process);
+                out.u64(unkillable.len() as u64);
+                unkillable.iter().for_each(|pid| out.u64(u64::from(*pid)));
+            }
+        }
+        out.frame()
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> io::Result<Self> {
+        let mut body = Reader(body);
+        Ok(match body.u64()? {
+            1 => Self::Started {
+                pid: body.u64()? as u32,
+                start: body.u64()?,
+                means: means_from(body.u64()?)?.ok_or_else(malformed)?,
+                cgroup: Some(body.os()?).filter(|path| !path.is_empty()).map(PathBuf::from),
+            },
+            2 => Self::Failed {
+                stage: match body.u64()? {
+                    0 => Stage::Contain,
+                    1 => Stage::Fork,
+                    2 => Stage::Exec,
+                    _ => return Err(malformed()),
+                },
+                errno: body.u64()? as i32,
+            },
+            3 => Self::LeaderEnded(body.status()?.ok_or_else(malformed)?),
+            4 => Self::Done {
+                status: body.status()?,
+                leaked: body.u64()? == 1,
+                usage: Usage {
+                    user: Duration::from_micros(body.u64()?),
+                    system: Duration::from_micros(body.u64()?),
+                    peak_rss_of_largest_process: body.u64()?,
+                },
+                unkillable: body.list(|body| body.u64().map(|pid| pid as u32))?,
+            },
+            _ => return Err(malformed()),
+        })
+    }
+}
+
+/// Checks the length in front of a frame.
+pub(crate) fn frame_length(prefix: [u8; 4]) -> io::Result<usize> {
+    let length = u32::from_le_bytes(prefix) as usize;
+    if length > MAX_FRAME { Err(malformed()) } else { Ok(length) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn orders_and_news_survive_the_wire() {
+        let launch = Order::Launch(Box::new(Launch {
+            program: "/bin/echo".into(),
+            arg0: "echo".into(),
+            args: vec![OsString::from_vec(vec![0xff, b'a']), "".into()],
+            cwd: "/".into(),
+            env: vec![("A".into(), "b=c".into())],
+            means: Some(Means::Sweep),
+            id: "yb-1".into(),
+            stdin: true,
+        }));
+        for order in [launch, Order::Terminate, Order::Kill] {
+            let frame = order.encode();
+            let length = frame_length(*frame.first_chunk().unwrap()).unwrap();
+            assert_eq!(length, frame.len() - 4);
+            assert_eq!(Order::decode(&frame[4..]).unwrap(), order);
+        }
+        let usage = Usage {
+            user: Duration::from_micros(7),
+            system: Duration::from_micros(9),
+            peak_rss_of_largest_process: 4096,
+        };
+        for news in [
+            News::Started { pid: 7, start: 9, means: Means::Cgroup, cgroup: Some("/x/y".into()) },
+            News::Failed { stage: Stage::Exec, errno: 13 },
+            News::LeaderEnded(ExitStatus::Code(-1)),
+            News::Done { status: Some(ExitStatus::Signal(9)), leaked: true, usage, unkillable: vec![3, 4] },
+            News::Done { status: None, leaked: false, usage, unkillable: vec![] },
+        ] {
+            assert_eq!(News::decode(&news.encode()[4..]).unwrap(), news);
+        }
+    }
+
+    #[test]
+    fn a_malformed_frame_is_an_error_not_a_panic() {
+        let whole = Order::Launch(Box::new(Launch {
+            program: "/bin/echo".into(),
+            arg0: "echo".into(),
+            args: vec!["a".into()],
+            cwd: "/".into(),
+            env: vec![],
+            means: None,
+            id: "yb-1".into(),
+            stdin: false,
+        }))
+        .encode();
+        for length in 0..whole.len() - 4 {
+            assert!(Order::decode(&whole[4..4 + length]).is_err());
+            assert!(News::decode(&whole[4..4 + length]).is_err());
+        }
+        assert!(frame_length(u32::MAX.to_le_bytes()).is_err());
+    }
+}

@@ -1,0 +1,19 @@
+//! What `yb-supervise` promises, tried on real processes.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![expect(clippy::disallowed_methods, reason = "some tests need a process that is not supervised")]
+
+mod support;
+
+mod ends;
+mod environment;
+mod errors;
+mod host_killed;
+mod lost;
+mod nasty;
+mod output;
+mod quota;
+mod redaction;
+mod soak;
+mod stdin;
+mod stream;

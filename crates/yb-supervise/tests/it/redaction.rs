@@ -1,0 +1,76 @@
+//! A secret that was handed to a child reaches neither log, nor memory, nor stream, nor tap.
+
+use yb_supervise::{OutputMode, StreamItem, Warning};
+
+use crate::support::{Stage, Way};
+
+const SECRET: &str = "sk-test-0123456789";
+
+/// Printed whole, cut in two by a pause, on stderr, and half of it at the very end.
+const SCRIPT: &str = "
+- print: 'key={{env.KEY}};'
+- print: {text: sk-test-0}
+- sleep_ms: 50
+- print: {text: \"123456789|\\n\"}
+- print: {line: 'err {{env.KEY}}', to: stderr}
+- print: {text: sk-test}
+";
+
+const REDACTED: &str = "key=[REDACTED:KEY];\n[REDACTED:KEY]|\nsk-test";
+
+#[tokio::test]
+async fn log_and_capture_hold_the_name_and_not_the_value() {
+    for way in Way::EVERYWHERE {
+        let stage = Stage::new(SCRIPT);
+        let command = stage.command(way).env("KEY", SECRET).secret("KEY", SECRET).log_file(stage.file("log"));
+        let report = command.run().await;
+        let captured = report.output.captured().unwrap();
+        assert_eq!(String::from_utf8(captured.stdout()).unwrap(), REDACTED, "{way:?}");
+        assert_eq!(captured.stderr(), b"err [REDACTED:KEY]\n");
+        let log = std::fs::read_to_string(stage.file("log")).unwrap();
+        assert!(!log.contains(SECRET) && log.contains("[REDACTED:KEY]"), "{log}");
+        assert_eq!(report.warnings, []);
+    }
+}
+
+#[tokio::test]
+async fn stream_tee_and_tap_hold_the_name_and_not_the_value() {
+    let stage = Stage::new(SCRIPT);
+    let output = OutputMode::Stream { line_limit: 1000, tee: Some(stage.file("tee")) };
+    let mut running = stage
+        .contained()
+        .env("KEY", SECRET)
+        .secret("KEY", SECRET)
+        .output(output)
+        .tap()
+        .spawn()
+        .await
+        .unwrap();
+    let (mut lines, mut tap) = (running.lines().unwrap(), running.tap().unwrap());
+    let mut text = String::new();
+    while let Some(item) = lines.next().await {
+        match item {
+            StreamItem::Line(line) => text.push_str(&(String::from_utf8(line).unwrap() + "\n")),
+            StreamItem::Unterminated(line) => text.push_str(&String::from_utf8(line).unwrap()),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(text, REDACTED);
+    let report = running.wait().await;
+    assert_eq!(std::fs::read_to_string(stage.file("tee")).unwrap(), REDACTED);
+    let mut tapped = Vec::new();
+    while let Some(item) = tap.next().await {
+        tapped.extend_from_slice(&item.bytes);
+    }
+    assert!(!String::from_utf8(tapped).unwrap().contains(SECRET));
+    assert!(!format!("{report:?}").contains(SECRET));
+}
+
+#[tokio::test]
+async fn a_short_secret_is_refused_by_name() {
+    let stage = Stage::new("[{print: shorty}]");
+    let report = stage.contained().secret("PIN", "shorty").run().await;
+    assert_eq!(report.warnings, [Warning::SecretTooShort { name: "PIN".to_owned() }]);
+    assert_eq!(report.warnings[0].to_string(), "secret `PIN` is shorter than 8 bytes and is not redacted");
+    assert_eq!(report.output.captured().unwrap().stdout(), b"shorty\n");
+}

@@ -1,0 +1,42 @@
+//! Stand between an agent and its model API: script, record, replay.
+//!
+//! So far it scripts: a [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the
+//! Messages API on loopback well enough for a real agent to run against it, offline. The script's format is
+//! described in the crate's README.
+//!
+//! ```
+//! use yb_tape::{Script, Server, ServerOptions, Vars};
+//!
+//! let script = Script::parse("{ tape: 1, lanes: { main: [ { say: Done. } ] } }", &Vars::new())?;
+//! let server = Server::start(script, &ServerOptions::default())?;
+//! // An agent that is started with `ANTHROPIC_BASE_URL` set to this talks to the script.
+//! assert!(server.base_url().starts_with("http://127.0.0.1:"));
+//! assert!(server.unscripted().is_empty());
+//! # Ok::<(), yb_tape::Error>(())
+//! ```
+
+mod api_error;
+mod conversation;
+mod cursor;
+mod error;
+mod log;
+mod message;
+mod pick;
+mod reel;
+mod script;
+mod seen;
+mod server;
+mod vars;
+mod yaml;
+
+pub use crate::error::{Error, Place, ScriptError};
+pub use crate::log::{Watch, Watched};
+pub use crate::script::Script;
+pub use crate::seen::{Answer, REDACTED, Seen};
+pub use crate::server::{Server, ServerOptions};
+pub use crate::vars::Vars;
+
+/// The README's Rust example is compiled and run like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

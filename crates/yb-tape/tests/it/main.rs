@@ -1,0 +1,15 @@
+//! The tape as its users meet it: scripts as text, answers over a real socket.
+
+#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+
+mod client;
+mod faults;
+mod hostile;
+mod lanes;
+mod lifecycle;
+mod messages;
+mod readme;
+mod requests;
+mod script_errors;
+mod side;
+mod unscripted;

@@ -1,0 +1,117 @@
+//! The real Claude Code CLI, pinned in `agents/`, and the environment that keeps it offline and hermetic.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+/// What to run when it is not there.
+const INSTALL: &str = "npm ci --ignore-scripts --prefix agents";
+
+/// The pinned CLI, with a private home for one test.
+#[derive(Debug)]
+pub struct RealClaude {
+    program: PathBuf,
+    private: TempDir,
+    max_retries: u32,
+}
+
+impl RealClaude {
+    /// Finds the CLI.
+    ///
+    /// # Panics
+    /// When it is not installed, with the command that installs it: a test that needs it never skips.
+    #[must_use]
+    #[track_caller]
+    pub fn new() -> Self {
+        let agents = agents();
+        let search = yb_claude::Search::from_env(&|_| None).explicit(&agents);
+        let found = search.find().unwrap_or_else(|error| {
+            panic!("{error}\nhint: in {}, run `{INSTALL}`", workspace_root().display());
+        });
+        let private = TempDir::with_prefix("yb-claude-").unwrap_or_else(|error| panic!("temp dir: {error}"));
+        for name in ["home", "config", "tmp"] {
+            let dir = private.path().join(name);
+            std::fs::create_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+        }
+        Self { program: found.path, private, max_retries: 0 }
+    }
+
+    /// Sets how often it asks the model API again after a failure; never unless told.
+    #[must_use]
+    pub fn max_retries(mut self, max_retries: u32) -> Self {
+        self.max_retries = max_retries;
+        self
+    }
+
+    /// The native program.
+    #[must_use]
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The directory with its HOME, its configuration and its TMPDIR.
+    #[must_use]
+    pub fn private(&self) -> &Path {
+        self.private.path()
+    }
+
+    /// The version that `agents/package.json` pins.
+    ///
+    /// # Panics
+    /// When the file does not say.
+    #[must_use]
+    pub fn pinned_version() -> String {
+        let path = agents().join("package.json");
+        let text =
+            std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let package: serde_json::Value =
+            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let version = package["dependencies"]["@anthropic-ai/claude-code"].as_str();
+        version.unwrap_or_else(|| panic!("{} pins no Claude Code", path.display())).to_owned()
+    }
+
+    /// Its whole environment: start it with this and nothing else. All its requests go to `base_url`.
+    #[must_use]
+    pub fn env(&self, base_url: &str) -> Vec<(String, OsString)> {
+        let private = |name: &str| self.private.path().join(name).into_os_string();
+        let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let variables: [(&str, OsString); 17] = [
+            ("PATH", path),
+            ("HOME", private("home")),
+            ("CLAUDE_CONFIG_DIR", private("config")),
+            ("TMPDIR", private("tmp")),
+            ("LANG", "C.UTF-8".into()),
+            ("TERM", "dumb".into()),
+            ("SHELL", "/bin/bash".into()),
+            ("ANTHROPIC_BASE_URL", base_url.into()),
+            ("ANTHROPIC_API_KEY", "test-key-not-a-secret".into()),
+            ("NO_PROXY", "127.0.0.1,localhost".into()),
+            // Exactly `1`: as root, nothing else lets it skip permissions.
+            ("IS_SANDBOX", "1".into()),
+            ("CLAUDE_CODE_MAX_RETRIES", self.max_retries.to_string().into()),
+            ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".into()),
+            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
+            ("DISABLE_TELEMETRY", "1".into()),
+            ("DISABLE_AUTOUPDATER", "1".into()),
+            ("DISABLE_ERROR_REPORTING", "1".into()),
+        ];
+        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+}
+
+impl Default for RealClaude {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn agents() -> PathBuf {
+    workspace_root().join("agents")
+}
+
+/// The workspace that this crate was compiled in.
+fn workspace_root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}

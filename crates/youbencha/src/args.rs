@@ -1,0 +1,76 @@
+//! What can be typed after `yb`.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+use yb_tape::Vars;
+
+use crate::exit_code::ExitCode;
+
+/// Run, replay, grade and trace coding agents.
+// Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
+#[derive(Debug, Parser)]
+#[command(name = "yb", bin_name = "yb", version, arg_required_else_help = true)]
+#[command(after_long_help = ExitCode::table())]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Stand in for an agent's model API
+    #[command(subcommand, arg_required_else_help = true)]
+    Tape(TapeCommand),
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TapeCommand {
+    /// Serve a scripted model on loopback until Ctrl-C
+    ///
+    /// Prints the address and the environment that points Claude Code to it, then one line for each request.
+    /// Being stopped by a signal is its only end, so its exit code is 130.
+    Serve(ServeArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// The script, a YAML file
+    pub(crate) script: PathBuf,
+
+    /// Port on 127.0.0.1; 0 takes any free one
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) port: u16,
+
+    /// Set a variable that the script uses as `{{NAME}}`; may be repeated
+    #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
+    pub(crate) vars: Vec<(String, String)>,
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("expected `NAME=VALUE`")?;
+    if !Vars::is_name(name) {
+        return Err(format!("not a variable name: `{name}`"));
+    }
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::{Args, variable};
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn a_variable_has_a_name_and_any_value() {
+        assert_eq!(variable("a=b=c"), Ok(("a".into(), "b=c".into())));
+        assert_eq!(variable("a="), Ok(("a".into(), String::new())));
+        assert_eq!(variable("a"), Err("expected `NAME=VALUE`".into()));
+        assert_eq!(variable("1a=x"), Err("not a variable name: `1a`".into()));
+    }
+}

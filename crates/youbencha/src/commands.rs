@@ -1,0 +1,15 @@
+//! The commands, one file each.
+
+mod tape_serve;
+
+use crate::args::{Args, Command, TapeCommand};
+use crate::error::CliError;
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+
+/// Runs what was asked for.
+pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    match &args.command {
+        Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
+    }
+}

@@ -1,0 +1,87 @@
+//! `yb tape serve`: a scripted model on loopback, for as long as someone wants it.
+
+use std::sync::Arc;
+
+use yb_tape::{Script, Seen, Server, ServerOptions, Vars, Watched};
+
+use crate::args::ServeArgs;
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+use crate::signals::Signals;
+
+/// What, besides the address, Claude Code needs to stay with the script and on this machine.
+const ENVIRONMENT: [(&str, &str); 7] = [
+    ("ANTHROPIC_API_KEY", "scripted"),
+    ("NO_PROXY", "127.0.0.1,localhost"),
+    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
+    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
+    ("DISABLE_AUTOUPDATER", "1"),
+    ("DISABLE_ERROR_REPORTING", "1"),
+    ("DISABLE_TELEMETRY", "1"),
+];
+
+pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let vars: Vars = args.vars.iter().cloned().collect();
+    let script = Script::load(&args.script, &vars)?;
+    let lanes = describe(&script);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    runtime.block_on(async {
+        // Before the address is known to anyone, so that nobody's signal comes too early.
+        let mut signals = Signals::listen().map_err(failed)?;
+        let server = Server::start(script, &ServerOptions::default().port(args.port))?;
+        let mut requests = server.watch();
+        printer.line(format_args!("listening: {}", server.base_url()));
+        printer.line(format_args!("script: {} ({lanes})", args.script.display()));
+        printer.line("\nFor Claude Code, in another terminal:");
+        printer.line(format_args!("  export ANTHROPIC_BASE_URL={}", server.base_url()));
+        for (name, value) in ENVIRONMENT {
+            printer.line(format_args!("  export {name}={value}"));
+        }
+        printer.line("\nStop with Ctrl-C. Requests:");
+        loop {
+            tokio::select! {
+                () = signals.stop() => break,
+                watched = requests.next() => match watched {
+                    Some(Watched::Request(seen)) => printer.line(line(&seen)),
+                    Some(Watched::Missed(count)) => printer.line(format_args!("      … {count} more")),
+                    None => break,
+                },
+            }
+        }
+        let count = server.requests().len() as u64 + server.dropped();
+        let unscripted = server.unscripted().len();
+        server.shutdown().await;
+        printer.line(format_args!("stopped: {}, {unscripted} unscripted", plural(count, "request")));
+        Ok(ExitCode::Interrupted)
+    })
+}
+
+fn failed(error: std::io::Error) -> CliError {
+    CliError::new(ErrorKind::Infrastructure, "failed to start the tape").caused_by(error)
+}
+
+fn describe(script: &Script) -> String {
+    let lanes = script.lanes().map(|(name, count)| {
+        let noun = if count == 1 { "reply" } else { "replies" };
+        format!("{name}: {count} {noun}")
+    });
+    lanes.collect::<Vec<_>>().join(", ")
+}
+
+/// Number, status, who was asked and what was answered.
+fn line(seen: &Arc<Seen>) -> String {
+    let status = seen.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
+    let who = match (&seen.lane, seen.turn) {
+        (Some(lane), Some(turn)) if seen.attempt > 1 => {
+            format!("{lane}, turn {turn} (attempt {})", seen.attempt)
+        }
+        (Some(lane), Some(turn)) => format!("{lane}, turn {turn}"),
+        _ => format!("{} {}", seen.method, seen.path),
+    };
+    format!("{:>4}  {status}  {who}: {}", seen.number, seen.answer)
+}
+
+fn plural(count: u64, noun: &str) -> String {
+    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
+}

@@ -1,0 +1,111 @@
+//! The edge where a library's error becomes something a person reads and an exit code a script reads.
+
+use std::error::Error;
+
+use crate::exit_code::ExitCode;
+
+/// Whose business an error is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// The user's: an argument or a file is wrong, and nothing was started.
+    Usage,
+    /// The machine's.
+    Infrastructure,
+}
+
+/// An error that ends a command.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    kind: ErrorKind,
+    message: String,
+    source: Option<Box<dyn Error + Send + Sync>>,
+    hints: Vec<String>,
+}
+
+impl CliError {
+    /// `message` completes "failed to …", in lower case and without a period.
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), source: None, hints: Vec::new() }
+    }
+
+    pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
+        self.source = Some(source.into());
+        self
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hints.push(hint.into());
+        self
+    }
+
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        match self.kind {
+            ErrorKind::Usage => ExitCode::Usage,
+            ErrorKind::Infrastructure => ExitCode::Infrastructure,
+        }
+    }
+
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What led to it, the nearest cause first.
+    pub(crate) fn causes(&self) -> Vec<String> {
+        let mut causes = Vec::new();
+        let mut next = self.source.as_deref().map(|source| source as &dyn Error);
+        while let Some(cause) = next {
+            causes.push(cause.to_string());
+            next = cause.source();
+        }
+        causes
+    }
+
+    pub(crate) fn hints(&self) -> &[String] {
+        &self.hints
+    }
+}
+
+impl From<yb_tape::Error> for CliError {
+    fn from(error: yb_tape::Error) -> Self {
+        let message = error.to_string();
+        let hint = error.hint().map(str::to_owned);
+        let edge = match error {
+            yb_tape::Error::Script(mistake) => {
+                Self::new(ErrorKind::Usage, "failed to load the script").caused_by(mistake)
+            }
+            yb_tape::Error::Read { source, .. } | yb_tape::Error::Bind { source, .. } => {
+                Self::new(ErrorKind::Usage, message).caused_by(source)
+            }
+            yb_tape::Error::Start(source) => Self::new(ErrorKind::Infrastructure, message).caused_by(source),
+        };
+        match hint {
+            Some(hint) => edge.hint(hint),
+            None => edge,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::{CliError, ErrorKind};
+    use crate::exit_code::ExitCode;
+
+    #[test]
+    fn a_cause_follows_the_message() {
+        let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
+        let path = "x.yaml".into();
+        let error = CliError::from(yb_tape::Error::Read { path, source });
+        assert_eq!(error.message(), "failed to read script: `x.yaml`");
+        assert_eq!(error.causes(), ["no such file"]);
+        assert_eq!(error.exit_code(), ExitCode::Usage);
+    }
+
+    #[test]
+    fn the_kind_decides_the_exit_code() {
+        let code = |kind| CliError::new(kind, "failed").exit_code();
+        assert_eq!(code(ErrorKind::Usage), ExitCode::Usage);
+        assert_eq!(code(ErrorKind::Infrastructure), ExitCode::Infrastructure);
+    }
+}

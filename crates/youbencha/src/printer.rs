@@ -1,0 +1,41 @@
+//! The only place that writes to the terminal; colour goes away by itself where it is not wanted.
+
+use std::fmt::Display;
+use std::io::{Stderr, Stdout, Write as _};
+
+use anstream::AutoStream;
+use owo_colors::OwoColorize as _;
+
+use crate::error::CliError;
+
+/// Writes results to stdout and errors to stderr.
+///
+/// What it can't write it leaves unwritten: a reader that went away is no reason to stop the work.
+pub(crate) struct Printer {
+    out: AutoStream<Stdout>,
+    err: AutoStream<Stderr>,
+}
+
+impl Printer {
+    /// Colours as the terminal, `NO_COLOR` and `CLICOLOR` have it.
+    pub(crate) fn for_terminal() -> Self {
+        Self { out: anstream::stdout(), err: anstream::stderr() }
+    }
+
+    /// One line of output, there at once also through a pipe.
+    pub(crate) fn line(&mut self, line: impl Display) {
+        let _ = writeln!(self.out, "{line}");
+        let _ = self.out.flush();
+    }
+
+    /// An error with its causes and the ways out.
+    pub(crate) fn error(&mut self, error: &CliError) {
+        let _ = writeln!(self.err, "{} {}", "error:".red().bold(), error.message());
+        for cause in error.causes() {
+            let _ = writeln!(self.err, "  {} {cause}", "caused by:".red());
+        }
+        for hint in error.hints() {
+            let _ = writeln!(self.err, "{} {hint}", "hint:".cyan().bold());
+        }
+    }
+}

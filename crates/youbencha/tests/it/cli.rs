@@ -1,0 +1,169 @@
+//! Help, version and mistakes in the arguments.
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+use crate::command::{program, shown, yb};
+
+fn run(args: &[&str]) -> String {
+    let directory = TempDir::new().unwrap();
+    shown(yb(directory.path()).args(args))
+}
+
+#[test]
+fn version() {
+    assert_snapshot!(run(&["--version"]), @r"
+    exit code: 0
+    ----- stdout -----
+    yb 0.1.0
+    ----- stderr -----
+    ");
+    let directory = TempDir::new().unwrap();
+    let long_name = shown(program(env!("CARGO_BIN_EXE_youbencha"), directory.path()).arg("--version"));
+    assert_eq!(long_name, run(&["--version"]));
+}
+
+#[test]
+fn help() {
+    assert_snapshot!(run(&["--help"]), @r"
+    exit code: 0
+    ----- stdout -----
+    Run, replay, grade and trace coding agents
+
+    Usage: yb <COMMAND>
+
+    Commands:
+      tape  Stand in for an agent's model API
+      help  Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help
+              Print help (see a summary with '-h')
+
+      -V, --version
+              Print version
+
+    Exit codes:
+        0  everything ran and passed; with gates: every gate held
+        1  something evaluated failed, or a gate did not hold
+        2  usage or configuration error; nothing was started
+        3  an agent is not installed or not authenticated
+        4  infrastructure: trials could not be completed
+        5  cannot tell: too few or too uncertain results for the question
+      130  interrupted or terminated
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn nothing_typed_is_a_usage_error_that_helps() {
+    assert_snapshot!(run(&[]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    Run, replay, grade and trace coding agents
+
+    Usage: yb <COMMAND>
+
+    Commands:
+      tape  Stand in for an agent's model API
+      help  Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help     Print help (see more with '--help')
+      -V, --version  Print version
+    ");
+    assert_snapshot!(run(&["tape"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    Stand in for an agent's model API
+
+    Usage: yb tape <COMMAND>
+
+    Commands:
+      serve  Serve a scripted model on loopback until Ctrl-C
+      help   Print this message or the help of the given subcommand(s)
+
+    Options:
+      -h, --help  Print help
+    ");
+}
+
+#[test]
+fn help_of_tape_serve() {
+    assert_snapshot!(run(&["tape", "serve", "--help"]), @r"
+    exit code: 0
+    ----- stdout -----
+    Serve a scripted model on loopback until Ctrl-C
+
+    Prints the address and the environment that points Claude Code to it, then one line for each
+    request. Being stopped by a signal is its only end, so its exit code is 130.
+
+    Usage: yb tape serve [OPTIONS] <SCRIPT>
+
+    Arguments:
+      <SCRIPT>
+              The script, a YAML file
+
+    Options:
+          --port <N>
+              Port on 127.0.0.1; 0 takes any free one
+              
+              [default: 0]
+
+          --var <NAME=VALUE>
+              Set a variable that the script uses as `{{NAME}}`; may be repeated
+
+      -h, --help
+              Print help (see a summary with '-h')
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn unknown_command() {
+    assert_snapshot!(run(&["tpae"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: unrecognized subcommand 'tpae'
+
+      tip: a similar subcommand exists: 'tape'
+
+    Usage: yb <COMMAND>
+
+    For more information, try '--help'.
+    ");
+}
+
+#[test]
+fn bad_arguments() {
+    assert_snapshot!(run(&["tape", "serve"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the following required arguments were not provided:
+      <SCRIPT>
+
+    Usage: yb tape serve <SCRIPT>
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(run(&["tape", "serve", "a.yaml", "--var", "workspace"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'workspace' for '--var <NAME=VALUE>': expected `NAME=VALUE`
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(run(&["tape", "serve", "a.yaml", "--port", "70000"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value '70000' for '--port <N>': 70000 is not in 0..=65535
+
+    For more information, try '--help'.
+    ");
+}

@@ -1,0 +1,7 @@
+//! The command line as its users meet it: whole commands, whole output.
+#![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
+#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+
+mod cli;
+mod command;
+mod tape_serve;

@@ -1,0 +1,224 @@
+//! `yb tape serve`: from a script's mistakes to a served session.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Stdio};
+
+use insta::assert_snapshot;
+use tempfile::TempDir;
+
+use crate::command::{shown, yb};
+
+fn serve(script: &str, args: &[&str]) -> String {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("script.yaml"), script).unwrap();
+    shown(yb(directory.path()).args(["tape", "serve", "script.yaml"]).args(args))
+}
+
+#[test]
+fn a_bad_script_is_named_with_its_place() {
+    assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - sya: Hello.\n", &[]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: failed to load the script
+      caused by: script.yaml:4:7: unknown key in `lanes.main[0]`, expected one of `say`, `think`, `tools`, `blocks`, `stop`, `usage`, `pace`, `fault`: `sya`
+    hint: did you mean `say`?
+    ");
+    assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - say: In {{workspace}}.\n", &["--var", "home=/h"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: failed to load the script
+      caused by: script.yaml:4:12: undefined variable in `lanes.main[0].say`: `workspace`
+    hint: give it a value when the script is loaded; on the command line: `--var workspace=VALUE`
+    ");
+    assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - say: Ready: go.\n", &[]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: failed to load the script
+      caused by: script.yaml:4:17: not valid YAML: mapping values are not allowed in this context
+    hint: put a text that contains `: ` in double quotes
+    ");
+}
+
+#[test]
+fn a_missing_script_is_named() {
+    let directory = TempDir::new().unwrap();
+    assert_snapshot!(shown(yb(directory.path()).args(["tape", "serve", "none.yaml"])), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: failed to read script: `none.yaml`
+      caused by: No such file or directory (os error 2)
+    ");
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let shown = serve("{ tape: 1, lanes: { main: [ { say: a } ] } }", &["--port", &port]);
+    assert_snapshot!(shown.replace(&port, "[PORT]"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: failed to listen on loopback port: [PORT]
+      caused by: Address already in use (os error 98)
+    hint: leave the port out, or give 0, to get any free port
+    ");
+}
+
+#[test]
+fn colour_is_only_for_those_who_want_it() {
+    let directory = TempDir::new().unwrap();
+    let run = |name: &str| shown(yb(directory.path()).args(["tape", "serve", "none.yaml"]).env(name, "1"));
+    assert!(run("CLICOLOR_FORCE").contains("\u{1b}["));
+    assert!(!run("NO_COLOR").contains("\u{1b}["));
+}
+
+/// A server that runs until the test is over, also when the test fails.
+struct Served {
+    child: Child,
+    out: BufReader<ChildStdout>,
+    seen: String,
+    address: String,
+}
+
+impl Served {
+    fn start(directory: &Path, args: &[&str]) -> Self {
+        let mut child = yb(directory)
+            .args(["tape", "serve"])
+            .args(args)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let out = BufReader::new(child.stdout.take().unwrap());
+        let mut served = Self { child, out, seen: String::new(), address: String::new() };
+        served.read_until("Requests:");
+        let line = served.seen.lines().find(|line| line.starts_with("listening: ")).unwrap();
+        served.address = line.trim_start_matches("listening: http://").to_owned();
+        served
+    }
+
+    fn read_until(&mut self, end: &str) {
+        loop {
+            let before = self.seen.len();
+            assert_ne!(self.out.read_line(&mut self.seen).unwrap(), 0, "it ended: {}", self.seen);
+            if self.seen[before..].contains(end) {
+                return;
+            }
+        }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        let length = body.len();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(body.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    /// Everything that it shows until its end, its address made neutral.
+    fn stop(mut self, signal: rustix::process::Signal) -> String {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, signal).unwrap();
+        self.out.read_to_string(&mut self.seen).unwrap();
+        let status = self.child.wait().unwrap();
+        let mut errors = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        let text = format!("exit code: {}\n{}{errors}", status.code().unwrap(), self.seen);
+        text.replace(&self.address, "127.0.0.1:[PORT]")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        // It may be over already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const SCRIPT: &str = "
+tape: 1
+lanes:
+  main:
+    - fault: { status: 429, times: 1 }
+      say: I am in {{place}}.
+    - fault: { cut: { after: request } }
+  reviewer:
+    match: Review
+    replies:
+      - say: Fine.
+";
+
+#[test]
+fn a_session_is_shown_line_by_line() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("script.yaml"), SCRIPT).unwrap();
+    let mut served = Served::start(directory.path(), &["script.yaml", "--var", "place=the test"]);
+    let messages =
+        |text: &str| format!("{{\"messages\": [{{\"role\": \"user\", \"content\": \"{text}\"}}]}}");
+    let post = |served: &Served, text: &str| served.ask("POST", "/v1/messages", &messages(text));
+    served.ask("HEAD", "/api/hello", "");
+    assert!(post(&served, "go").starts_with("HTTP/1.1 429"));
+    assert!(post(&served, "go").contains("I am in the test."));
+    assert!(post(&served, "Review it").contains("Fine."));
+    let turn = |count: usize| {
+        let answers =
+            "{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"b\"}";
+        let answers = vec![answers; count].join(", ");
+        format!("{{\"messages\": [{{\"role\": \"user\", \"content\": \"go\"}}, {answers}]}}")
+    };
+    assert_eq!(served.ask("POST", "/v1/messages", &turn(1)), "");
+    assert!(served.ask("POST", "/v1/messages", &turn(2)).starts_with("HTTP/1.1 400"));
+    served.read_until("unscripted");
+    assert_snapshot!(served.stop(rustix::process::Signal::TERM), @r"
+    exit code: 130
+    listening: http://127.0.0.1:[PORT]
+    script: script.yaml (main: 2 replies, reviewer: 1 reply)
+
+    For Claude Code, in another terminal:
+      export ANTHROPIC_BASE_URL=http://127.0.0.1:[PORT]
+      export ANTHROPIC_API_KEY=scripted
+      export NO_PROXY=127.0.0.1,localhost
+      export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+      export CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
+      export DISABLE_AUTOUPDATER=1
+      export DISABLE_ERROR_REPORTING=1
+      export DISABLE_TELEMETRY=1
+
+    Stop with Ctrl-C. Requests:
+       1  200  HEAD /api/hello: courtesy
+       2  429  main, turn 1: fault
+       3  200  main, turn 1 (attempt 2): reply
+       4  200  reviewer, turn 1: reply
+       5  ---  main, turn 2: fault
+       6  400  main, turn 3: unscripted: no reply scripted for lane `main`, turn 3 (the script has 2)
+    stopped: 6 requests, 1 unscripted
+    ");
+}
+
+#[test]
+fn ctrl_c_ends_it_cleanly_and_frees_the_port() {
+    let directory = TempDir::new().unwrap();
+    fs::write(directory.path().join("script.yaml"), "{ tape: 1, lanes: { main: [ { say: a } ] } }").unwrap();
+    let served = Served::start(directory.path(), &["script.yaml"]);
+    let address = served.address.clone();
+    let port = address.rsplit(':').next().unwrap().to_owned();
+    let shown = served.stop(rustix::process::Signal::INT);
+    assert!(shown.starts_with("exit code: 130\n"), "{shown}");
+    assert!(shown.ends_with("stopped: 0 requests, 0 unscripted\n"), "{shown}");
+    let again = Served::start(directory.path(), &["script.yaml", "--port", &port]);
+    assert_eq!(again.address, address);
+}

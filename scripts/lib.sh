@@ -1,0 +1,117 @@
+# What the scripts share; sourced, never run. It keeps to bash 3.2, which is what macOS ships.
+# shellcheck shell=bash disable=SC2034 # the scripts that source this use the variables
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+target_dir=${CARGO_TARGET_DIR:-$root/target}
+
+# Tools that are built when they are not there; changing a version here is enough to get the new one.
+nextest_version=0.9.143
+cargo_deny_version=0.20.2
+
+say() { printf '%s\n' "$*" >&2; }
+
+# at_least FOUND WANTED: compares dotted version numbers.
+at_least() {
+  local IFS=. i
+  # shellcheck disable=SC2206 # splitting at the dots is the point
+  local found=($1) wanted=($2)
+  for ((i = 0; i < ${#wanted[@]}; i++)); do
+    if ((10#${found[i]:-0} != 10#${wanted[i]})); then
+      ((10#${found[i]:-0} > 10#${wanted[i]}))
+      return
+    fi
+  done
+}
+
+# version_of COMMAND [ARG…]: the first version number that the command prints; fails if there is none.
+version_of() {
+  local text
+  text=$("$@" 2>/dev/null </dev/null) || return 1
+  [[ $text =~ [0-9]+(\.[0-9]+)+ ]] && printf '%s\n' "${BASH_REMATCH[0]}"
+}
+
+missing=""
+
+# want WHAT PROBLEM HINT: notes one missing prerequisite.
+want() { missing+="  $1: $2"$'\n'"    hint: $3"$'\n'; }
+
+# want_version NAME WANTED HINT: notes NAME when it is absent, broken or older than WANTED.
+want_version() {
+  local found
+  if ! command -v "$1" >/dev/null; then
+    want "$1 $2 or newer" "not found on PATH" "$3"
+  elif ! found=$(version_of "$1" --version); then
+    want "$1 $2 or newer" "\`$1 --version\` fails" "$3"
+  elif ! at_least "$found" "$2"; then
+    want "$1 $2 or newer" "found $found at $(command -v "$1")" "$3"
+  fi
+}
+
+want_cargo() { want_version cargo 1.95 "install Rust from https://rustup.rs, or run \`rustup update stable\`"; }
+
+want_git() { want_version git 2.41 "install git from your system's packages or https://git-scm.com"; }
+
+# npm 7 is the first that reads our lock file.
+want_node() {
+  want_version node 18 "install Node.js from your system's packages or https://nodejs.org"
+  want_version npm 7 "npm comes with Node.js; on Debian: apt-get install npm"
+}
+
+want_python() {
+  want_version python3 3.10 "install Python from https://python.org; on Debian: apt-get install python3 python3-venv"
+  # Debian ships `venv` without `ensurepip`, and then no environment can be made.
+  if command -v python3 >/dev/null && ! python3 -c 'import ensurepip, venv' >/dev/null 2>&1; then
+    want "python3 with venv" "\`import ensurepip, venv\` fails" "on Debian: apt-get install python3-venv"
+  fi
+}
+
+# What the tests need; `scripts/test` installs the rest.
+want_test_prerequisites() {
+  want_cargo
+  want_git
+  want_node
+  want_python
+}
+
+# want_component TOOL COMPONENT: a part of the Rust toolchain that minimal installations leave out.
+want_component() {
+  version_of cargo "$1" --version >/dev/null ||
+    want "cargo $1" "\`cargo $1 --version\` fails" "rustup component add $2"
+}
+
+# Ends the script when something was noted.
+stop_if_missing() {
+  if [[ -n $missing ]]; then
+    say "error: this machine lacks what \`$0\` needs"
+    printf '%s' "$missing" >&2
+    exit 1
+  fi
+}
+
+# Installs the pinned agents, unless those of the present lock file are there. npm empties `node_modules`
+# first, so the copy of the lock file that is written last also tells an interrupted installation.
+install_agents() {
+  local stamp
+  stamp=$root/agents/node_modules/.installed-$(uname -s)-$(uname -m)
+  if ! cmp -s "$root/agents/package-lock.json" "$stamp"; then
+    say "installing the pinned agents into agents/node_modules"
+    # `--loglevel error` drops npm's warnings about settings and engines; the agents are native programs.
+    (cd "$root/agents" && npm ci --ignore-scripts --no-audit --no-fund --loglevel error) >&2
+    cp "$root/agents/package-lock.json" "$stamp"
+  fi
+}
+
+# build_tool NAME VERSION [ARG…]: sets `tool` to the program in the ignored `.tools`, built once per version.
+# Without optimization: it starts a few times, and building is what takes long.
+build_tool() {
+  local name=$1 version=$2 home=$root/.tools/$1-$2 build=$target_dir/tools
+  shift 2
+  tool=$home/bin/$name
+  if [[ ! -x $tool ]]; then
+    say "building $name $version into .tools (once; one to three minutes)"
+    # From `/`, so that the settings of this workspace or of the caller's folder don't apply.
+    (cd / && CARGO_PROFILE_DEV_DEBUG=0 cargo install "$name" --version "=$version" --locked --debug --quiet \
+      --root "$home" --target-dir "$build" "$@") >&2
+    rm -rf "$build"
+  fi
+}
