@@ -1,7 +1,8 @@
 //! The command line as its users meet it: whole commands, whole output.
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
-#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
 mod cli;
 mod command;
+mod real_claude;
 mod tape_serve;
