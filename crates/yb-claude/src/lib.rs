@@ -10,6 +10,7 @@
 
 pub mod env_vars;
 mod find;
+pub mod hermetic;
 mod npm;
 
 pub use find::{FindError, Found, Looked, Problem, Search, Source, find};

@@ -253,10 +253,8 @@ impl Outcome {
             (None, None) => "unknown".to_owned(),
         };
         let text = format!(
-            "success: {}\nexit_code: {code}\n----- stdout -----\n{}\n----- stderr -----\n{}\n",
-            self.success(),
-            self.stdout,
-            self.stderr
+            "exit code: {code}\n----- stdout -----\n{}----- stderr -----\n{}",
+            self.stdout, self.stderr
         );
         self.filters.apply(&text)
     }

@@ -30,9 +30,8 @@ impl RealClaude {
             panic!("{error}\nhint: in {}, run `{INSTALL}`", workspace_root().display());
         });
         let private = TempDir::with_prefix("yb-claude-").unwrap_or_else(|error| panic!("temp dir: {error}"));
-        for name in ["home", "config", "tmp"] {
-            let dir = private.path().join(name);
-            std::fs::create_dir(&dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display()));
+        if let Err(error) = yb_claude::hermetic::create_folders(private.path()) {
+            panic!("{}: {error}", private.path().display());
         }
         Self { program: found.path, private, max_retries: 0 }
     }
@@ -74,29 +73,16 @@ impl RealClaude {
     /// Its whole environment: start it with this and nothing else. All its requests go to `base_url`.
     #[must_use]
     pub fn env(&self, base_url: &str) -> Vec<(String, OsString)> {
-        let private = |name: &str| self.private.path().join(name).into_os_string();
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
-        let variables: [(&str, OsString); 17] = [
+        let own: [(&str, OsString); 5] = [
             ("PATH", path),
-            ("HOME", private("home")),
-            ("CLAUDE_CONFIG_DIR", private("config")),
-            ("TMPDIR", private("tmp")),
             ("LANG", "C.UTF-8".into()),
             ("TERM", "dumb".into()),
             ("SHELL", "/bin/bash".into()),
-            ("ANTHROPIC_BASE_URL", base_url.into()),
-            ("ANTHROPIC_API_KEY", "test-key-not-a-secret".into()),
-            ("NO_PROXY", "127.0.0.1,localhost".into()),
-            // Exactly `1`: as root, nothing else lets it skip permissions.
-            ("IS_SANDBOX", "1".into()),
             ("CLAUDE_CODE_MAX_RETRIES", self.max_retries.to_string().into()),
-            ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1".into()),
-            ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1".into()),
-            ("DISABLE_TELEMETRY", "1".into()),
-            ("DISABLE_AUTOUPDATER", "1".into()),
-            ("DISABLE_ERROR_REPORTING", "1".into()),
         ];
-        variables.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+        let hermetic = yb_claude::hermetic::environment(base_url, self.private.path());
+        own.into_iter().chain(hermetic).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 }
 

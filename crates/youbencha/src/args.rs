@@ -19,9 +19,23 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Watch the real Claude Code fix a tiny repository, offline and for nothing
+    Demo(DemoArgs),
+
     /// Stand in for an agent's model API
     #[command(subcommand, arg_required_else_help = true)]
     Tape(TapeCommand),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) agents_dir: Option<PathBuf>,
+
+    /// Keep the repository
+    #[arg(long)]
+    pub(crate) keep: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod demo;
 mod tape_serve;
 
 use crate::args::{Args, Command, TapeCommand};
@@ -10,6 +11,7 @@ use crate::printer::Printer;
 /// Runs what was asked for.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
+        Command::Demo(args) => demo::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
     }
 }

@@ -9,6 +9,8 @@ use crate::exit_code::ExitCode;
 pub(crate) enum ErrorKind {
     /// The user's: an argument or a file is wrong, and nothing was started.
     Usage,
+    /// An agent's: it is not installed or not authenticated.
+    Agent,
     /// The machine's.
     Infrastructure,
 }
@@ -41,6 +43,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             ErrorKind::Usage => ExitCode::Usage,
+            ErrorKind::Agent => ExitCode::Agent,
             ErrorKind::Infrastructure => ExitCode::Infrastructure,
         }
     }
@@ -65,6 +68,22 @@ impl CliError {
     }
 }
 
+impl From<yb_supervise::SpawnError> for CliError {
+    fn from(error: yb_supervise::SpawnError) -> Self {
+        let hint = error.hint();
+        let edge = Self::new(ErrorKind::Infrastructure, "failed to start a program").caused_by(error);
+        hint.into_iter().fold(edge, Self::hint)
+    }
+}
+
+impl From<yb_claude::FindError> for CliError {
+    fn from(error: yb_claude::FindError) -> Self {
+        let hints = error.hints();
+        let edge = Self::new(ErrorKind::Agent, "failed to find Claude Code").caused_by(error);
+        hints.into_iter().fold(edge, Self::hint)
+    }
+}
+
 impl From<yb_tape::Error> for CliError {
     fn from(error: yb_tape::Error) -> Self {
         let message = error.to_string();
@@ -78,10 +97,7 @@ impl From<yb_tape::Error> for CliError {
             }
             yb_tape::Error::Start(source) => Self::new(ErrorKind::Infrastructure, message).caused_by(source),
         };
-        match hint {
-            Some(hint) => edge.hint(hint),
-            None => edge,
-        }
+        hint.into_iter().fold(edge, Self::hint)
     }
 }
 
@@ -106,6 +122,7 @@ mod tests {
     fn the_kind_decides_the_exit_code() {
         let code = |kind| CliError::new(kind, "failed").exit_code();
         assert_eq!(code(ErrorKind::Usage), ExitCode::Usage);
+        assert_eq!(code(ErrorKind::Agent), ExitCode::Agent);
         assert_eq!(code(ErrorKind::Infrastructure), ExitCode::Infrastructure);
     }
 }

@@ -33,11 +33,9 @@ fn a_snapshot_is_the_same_in_every_run() {
     );
     let program = FakeAgent::in_dir(context.root().join("bin")).script(&script);
     insta::assert_snapshot!(context.run(program, ["-p"]).snapshot(), @r"
-    success: false
-    exit_code: 3
+    exit code: 3
     ----- stdout -----
     wrote [TEMP]/work/log in [TIME]
-
     ----- stderr -----
     pid [PID] listens on 127.0.0.1:[PORT], [SECRET]
     ");
@@ -49,7 +47,7 @@ fn a_death_by_signal_is_in_the_snapshot() {
     let program = FakeAgent::in_dir(context.root().join("bin")).script("- die: KILL");
     let outcome = context.run(program, [""; 0]);
     assert_eq!((outcome.code, outcome.signal), (None, Some(9)));
-    assert!(outcome.snapshot().starts_with("success: false\nexit_code: signal 9\n"));
+    assert!(outcome.snapshot().starts_with("exit code: signal 9\n"));
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `yb tape serve`: a scripted model on loopback, for as long as someone wants it.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use yb_claude::{env_vars as vars, hermetic};
 use yb_tape::{Script, Seen, Server, ServerOptions, Vars, Watched};
 
 use crate::args::ServeArgs;
@@ -10,16 +12,8 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
 
-/// What, besides the address, Claude Code needs to stay with the script and on this machine.
-const ENVIRONMENT: [(&str, &str); 7] = [
-    ("ANTHROPIC_API_KEY", "scripted"),
-    ("NO_PROXY", "127.0.0.1,localhost"),
-    ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
-    ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1"),
-    ("DISABLE_AUTOUPDATER", "1"),
-    ("DISABLE_ERROR_REPORTING", "1"),
-    ("DISABLE_TELEMETRY", "1"),
-];
+/// A user keeps their own home and temporary files, and decides alone that a machine is a sandbox.
+const LEFT_TO_THE_USER: [&str; 4] = [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::TMPDIR, vars::IS_SANDBOX];
 
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let vars: Vars = args.vars.iter().cloned().collect();
@@ -34,9 +28,10 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
         printer.line(format_args!("listening: {}", server.base_url()));
         printer.line(format_args!("script: {} ({lanes})", args.script.display()));
         printer.line("\nFor Claude Code, in another terminal:");
-        printer.line(format_args!("  export ANTHROPIC_BASE_URL={}", server.base_url()));
-        for (name, value) in ENVIRONMENT {
-            printer.line(format_args!("  export {name}={value}"));
+        for (name, value) in hermetic::environment(&server.base_url(), Path::new("")) {
+            if !LEFT_TO_THE_USER.contains(&name) {
+                printer.line(format_args!("  export {name}={}", value.display()));
+            }
         }
         printer.line("\nStop with Ctrl-C. Requests:");
         loop {

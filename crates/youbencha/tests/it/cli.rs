@@ -1,13 +1,12 @@
 //! Help, version and mistakes in the arguments.
 
 use insta::assert_snapshot;
-use tempfile::TempDir;
+use yb_testkit::TestContext;
 
-use crate::command::{program, shown, yb};
+use crate::YB;
 
 fn run(args: &[&str]) -> String {
-    let directory = TempDir::new().unwrap();
-    shown(yb(directory.path()).args(args))
+    TestContext::new().run(YB, args).snapshot()
 }
 
 #[test]
@@ -15,11 +14,10 @@ fn version() {
     assert_snapshot!(run(&["--version"]), @r"
     exit code: 0
     ----- stdout -----
-    yb 0.1.0
+    yb [VERSION]
     ----- stderr -----
     ");
-    let directory = TempDir::new().unwrap();
-    let long_name = shown(program(env!("CARGO_BIN_EXE_youbencha"), directory.path()).arg("--version"));
+    let long_name = TestContext::new().run(env!("CARGO_BIN_EXE_youbencha"), ["--version"]).snapshot();
     assert_eq!(long_name, run(&["--version"]));
 }
 
@@ -33,6 +31,7 @@ fn help() {
     Usage: yb <COMMAND>
 
     Commands:
+      demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
       tape  Stand in for an agent's model API
       help  Print this message or the help of the given subcommand(s)
 
@@ -66,6 +65,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Usage: yb <COMMAND>
 
     Commands:
+      demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
       tape  Stand in for an agent's model API
       help  Print this message or the help of the given subcommand(s)
 

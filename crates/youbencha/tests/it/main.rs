@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
 mod cli;
-mod command;
+mod demo;
 mod real_claude;
 mod tape_serve;
+
+/// The program under test.
+const YB: &str = env!("CARGO_BIN_EXE_yb");

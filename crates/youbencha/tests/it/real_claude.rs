@@ -41,13 +41,20 @@ impl Trial {
         let vars = Vars::new().with("workspace", self.workspace().to_str().unwrap());
         let server = Server::start(Script::parse(script, &vars).unwrap(), &ServerOptions::default()).unwrap();
         let command = Command::new(self.claude.program())
-            .args(["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"])
+            .args([
+                "-p",
+                "--output-format",
+                "stream-json",
+                "--verbose",
+                "--permission-mode",
+                "bypassPermissions",
+            ])
             .current_dir(self.workspace())
             .envs(self.claude.env(&server.base_url()))
             .stdin(Stdin::Bytes(PROMPT.into()))
             .output(OutputMode::stream())
             .launch(Launch::Contained)
-            .shim(env!("CARGO_BIN_EXE_yb"))
+            .shim(crate::YB)
             .deadline(deadline);
         let mut running = command.spawn().await.unwrap();
         let mut lines = running.lines().unwrap();
@@ -74,7 +81,8 @@ impl Outcome {
     /// The turns of the lanes in the order in which they were asked for.
     fn turns(&self) -> Vec<String> {
         let requests = self.server.requests();
-        let turns = requests.iter().filter_map(|seen| Some(format!("{} {}", seen.lane.as_ref()?, seen.turn?)));
+        let turns =
+            requests.iter().filter_map(|seen| Some(format!("{} {}", seen.lane.as_ref()?, seen.turn?)));
         turns.collect()
     }
 }
@@ -115,14 +123,17 @@ lanes:
         .filter_map(|block| block["name"].as_str())
         .collect();
     assert_eq!(tools, ["Read", "Edit", "Bash"]);
-    let printed = outcome.of_type("user").last().unwrap()["message"]["content"][0]["content"].as_str().unwrap();
+    let printed =
+        outcome.of_type("user").last().unwrap()["message"]["content"][0]["content"].as_str().unwrap();
     assert!(printed.starts_with("3\n") && printed.contains("M greeting.txt"), "{printed}");
     assert_eq!(outcome.result()["subtype"], "success");
     assert_eq!(outcome.result()["result"], "The greeting is friendlier now.");
 
     assert_eq!(outcome.turns(), ["main 1", "main 2", "main 3", "main 4"]);
     assert!(outcome.server.unscripted().is_empty());
-    assert!(outcome.server.requests().iter().all(|seen| !format!("{seen:?}").contains("test-key-not-a-secret")));
+    assert!(
+        outcome.server.requests().iter().all(|seen| !format!("{seen:?}").contains("test-key-not-a-secret"))
+    );
     yb_testkit::assert_no_process_in(trial.workspace());
     yb_testkit::assert_no_process_in(trial.claude.private());
 }
@@ -229,7 +240,8 @@ lanes:
 #[tokio::test]
 async fn an_unscripted_turn_is_an_error_that_names_it() {
     let trial = Trial::new();
-    let script = "{ tape: 1, lanes: { main: [ { tools: [ { Bash: { command: 'true', description: x } } ] } ] } }";
+    let script =
+        "{ tape: 1, lanes: { main: [ { tools: [ { Bash: { command: 'true', description: x } } ] } ] } }";
     let outcome = trial.run(script, Duration::from_secs(120)).await;
     assert_eq!(outcome.report.shell_code(), Some(1));
     assert_eq!(outcome.result()["is_error"], true);

@@ -1,20 +1,18 @@
 //! `yb tape serve`: from a script's mistakes to a served session.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use insta::assert_snapshot;
-use tempfile::TempDir;
+use yb_testkit::TestContext;
 
-use crate::command::{shown, yb};
+use crate::YB;
 
 fn serve(script: &str, args: &[&str]) -> String {
-    let directory = TempDir::new().unwrap();
-    fs::write(directory.path().join("script.yaml"), script).unwrap();
-    shown(yb(directory.path()).args(["tape", "serve", "script.yaml"]).args(args))
+    let context = TestContext::new();
+    context.write("script.yaml", script);
+    context.command(YB).args(["tape", "serve", "script.yaml"]).args(args).run().snapshot()
 }
 
 #[test]
@@ -47,8 +45,7 @@ fn a_bad_script_is_named_with_its_place() {
 
 #[test]
 fn a_missing_script_is_named() {
-    let directory = TempDir::new().unwrap();
-    assert_snapshot!(shown(yb(directory.path()).args(["tape", "serve", "none.yaml"])), @r"
+    assert_snapshot!(TestContext::new().run(YB, ["tape", "serve", "none.yaml"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
@@ -74,8 +71,9 @@ fn a_taken_port_is_named() {
 
 #[test]
 fn colour_is_only_for_those_who_want_it() {
-    let directory = TempDir::new().unwrap();
-    let run = |name: &str| shown(yb(directory.path()).args(["tape", "serve", "none.yaml"]).env(name, "1"));
+    let context = TestContext::new();
+    let run =
+        |name: &str| context.command(YB).args(["tape", "serve", "none.yaml"]).env(name, "1").run().stderr;
     assert!(run("CLICOLOR_FORCE").contains("\u{1b}["));
     assert!(!run("NO_COLOR").contains("\u{1b}["));
 }
@@ -89,10 +87,13 @@ struct Served {
 }
 
 impl Served {
-    fn start(directory: &Path, args: &[&str]) -> Self {
-        let mut child = yb(directory)
+    fn start(context: &TestContext, args: &[&str]) -> Self {
+        let mut child = Command::new(YB)
             .args(["tape", "serve"])
             .args(args)
+            .env_clear()
+            .current_dir(context.dir())
+            .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -164,9 +165,9 @@ lanes:
 
 #[test]
 fn a_session_is_shown_line_by_line() {
-    let directory = TempDir::new().unwrap();
-    fs::write(directory.path().join("script.yaml"), SCRIPT).unwrap();
-    let mut served = Served::start(directory.path(), &["script.yaml", "--var", "place=the test"]);
+    let context = TestContext::new();
+    context.write("script.yaml", SCRIPT);
+    let mut served = Served::start(&context, &["script.yaml", "--var", "place=the test"]);
     let messages =
         |text: &str| format!("{{\"messages\": [{{\"role\": \"user\", \"content\": \"{text}\"}}]}}");
     let post = |served: &Served, text: &str| served.ask("POST", "/v1/messages", &messages(text));
@@ -190,13 +191,14 @@ fn a_session_is_shown_line_by_line() {
 
     For Claude Code, in another terminal:
       export ANTHROPIC_BASE_URL=http://127.0.0.1:[PORT]
-      export ANTHROPIC_API_KEY=scripted
+      export ANTHROPIC_API_KEY=not-a-secret-loopback-only
       export NO_PROXY=127.0.0.1,localhost
-      export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+      export no_proxy=127.0.0.1,localhost
       export CLAUDE_CODE_DISABLE_BACKGROUND_TASKS=1
+      export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1
+      export DISABLE_TELEMETRY=1
       export DISABLE_AUTOUPDATER=1
       export DISABLE_ERROR_REPORTING=1
-      export DISABLE_TELEMETRY=1
 
     Stop with Ctrl-C. Requests:
        1  200  HEAD /api/hello: courtesy
@@ -211,14 +213,14 @@ fn a_session_is_shown_line_by_line() {
 
 #[test]
 fn ctrl_c_ends_it_cleanly_and_frees_the_port() {
-    let directory = TempDir::new().unwrap();
-    fs::write(directory.path().join("script.yaml"), "{ tape: 1, lanes: { main: [ { say: a } ] } }").unwrap();
-    let served = Served::start(directory.path(), &["script.yaml"]);
+    let context = TestContext::new();
+    context.write("script.yaml", "{ tape: 1, lanes: { main: [ { say: a } ] } }");
+    let served = Served::start(&context, &["script.yaml"]);
     let address = served.address.clone();
     let port = address.rsplit(':').next().unwrap().to_owned();
     let shown = served.stop(rustix::process::Signal::INT);
     assert!(shown.starts_with("exit code: 130\n"), "{shown}");
     assert!(shown.ends_with("stopped: 0 requests, 0 unscripted\n"), "{shown}");
-    let again = Served::start(directory.path(), &["script.yaml", "--port", &port]);
+    let again = Served::start(&context, &["script.yaml", "--port", &port]);
     assert_eq!(again.address, address);
 }
