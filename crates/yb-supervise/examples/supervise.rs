@@ -41,7 +41,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{}", captured.text().text);
             }
             println!("{} in {:?}, {:?}", report.end, report.duration, report.containment);
-            println!("leaked: {}, usage: {:?}", report.leaked, report.usage);
+            println!(
+                "leaked: {}, unkillable: {:?}, usage: {:?}",
+                report.leaked, report.unkillable, report.usage
+            );
         }
         Ok(())
     })

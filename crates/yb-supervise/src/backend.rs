@@ -17,10 +17,12 @@ mod job;
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The leader ended; descendants may still be alive, and are being dealt with.
+    #[cfg_attr(windows, expect(dead_code, reason = "a job object ends as a whole"))]
     LeaderEnded,
     /// Nothing is left.
     Done(Done),
     /// The shim is gone or silent.
+    #[cfg_attr(windows, expect(dead_code, reason = "a job object has no shim"))]
     Lost,
 }
 

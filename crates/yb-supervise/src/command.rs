@@ -331,10 +331,12 @@ impl Command {
         };
         let start = Start {
             program,
+            #[cfg(unix)]
             arg0: self.program,
             args: self.args,
             cwd,
             env,
+            #[cfg(unix)]
             means: self.means,
             id: unique_id(),
             stdin: stdin_reader,

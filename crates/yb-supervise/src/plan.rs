@@ -5,17 +5,17 @@ use std::ffi::OsString;
 use std::io::PipeWriter;
 use std::path::PathBuf;
 
-use crate::report::Means;
-
 /// What a backend starts.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) program: PathBuf,
+    #[cfg(unix)]
     pub(crate) arg0: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) cwd: PathBuf,
     pub(crate) env: BTreeMap<OsString, OsString>,
-    pub(crate) means: Option<Means>,
+    #[cfg(unix)]
+    pub(crate) means: Option<crate::report::Means>,
     /// Unique among all supervised children of this machine.
     pub(crate) id: String,
     pub(crate) stdin: Option<std::io::PipeReader>,

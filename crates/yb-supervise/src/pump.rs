@@ -212,10 +212,11 @@ impl Task {
     }
 }
 
-/// What we ask the kernel for: the default of 64 KiB halves the throughput.
-pub(crate) const PIPE_SIZE: usize = 1 << 20;
+/// What we ask the kernel for, and the most that can be in a pipe: the default of 64 KiB halves the throughput.
+#[cfg(unix)]
+const PIPE_SIZE: usize = 1 << 20;
 
-/// A pipe of [`PIPE_SIZE`], or of what the user's limit leaves.
+/// A large pipe, as far as the user's limit allows.
 pub(crate) fn output_pipe() -> io::Result<(PipeReader, io::PipeWriter)> {
     let (reader, writer) = io::pipe()?;
     #[cfg(target_os = "linux")]

@@ -14,9 +14,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
-use rustix::process::{
-    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, kill_process_group, waitid,
-};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, waitid};
 
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
@@ -206,10 +204,7 @@ impl Shim {
                     terminating = true;
                     self.terminate();
                 }
-                Heard::Order(_) | Heard::End => {
-                    self.leaked = self.status.is_some();
-                    break self.kill_all();
-                }
+                Heard::Order(_) | Heard::End => break self.kill_all(),
             }
         };
         let done = News::Done { status: self.status, leaked: self.leaked, usage: self.usage(), unkillable };
@@ -302,7 +297,7 @@ impl Shim {
         let mut any = false;
         for pid in children {
             any = true;
-            let _ = kill_process(pid, Signal::KILL);
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         self.reap();
         any

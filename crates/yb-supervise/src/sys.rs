@@ -3,7 +3,9 @@
 
 use std::ffi::{CString, OsStr, OsString, c_char};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd, IntoRawFd};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::fd::{BorrowedFd, IntoRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;

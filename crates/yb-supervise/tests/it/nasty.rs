@@ -108,6 +108,7 @@ async fn check(way: Way, nasty: Nasty) {
         assert!(report.leaked);
     } else {
         assert!(matches!(report.end, End::TimedOut { .. }), "{}", report.end);
+        assert!(!report.leaked, "it was ended by us, with all that it had");
         assert!(took >= DEADLINE);
     }
     assert!(took < DEADLINE + GRACE + GUARD, "{took:?}");
