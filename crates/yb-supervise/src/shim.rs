@@ -4,8 +4,10 @@
 //! output pipes as stdout and stderr. It adopts every orphan of the tree (Linux: child subreaper), so nothing below
 //! it can get lost, and when the socket ends, for whatever reason, it kills until nothing is left.
 
+mod control;
+mod start;
+
 use std::io::{self, Read, Write};
-use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -13,16 +15,17 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, waitid};
 
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
 use crate::report::{ExitStatus, Means, Usage};
-use crate::sys::{self, Fork};
+use crate::sys;
 use crate::table::{self, Identity, Tree};
-use crate::wire::{Launch, News, Order, Stage, frame_length};
+use crate::wire::{Launch, News, Order, Stage};
 use crate::{SETTLE, env};
+use control::{Frames, Heard, receive_launch};
+use start::{release_output, start};
 
 /// The first argument that makes a program a shim.
 pub(crate) const SHIM_ARGUMENT: &str = "__shim";
@@ -216,6 +219,9 @@ impl Shim {
     }
 
     fn wait(&self, frames: &mut Frames, limit: Option<Duration>) -> Heard {
+        if let Some(heard) = frames.next() {
+            return heard;
+        }
         // Only the leader's end is announced by a signal to us; a sweep must look for the others.
         let limit = match (limit, self.means, self.status) {
             (None, Means::Sweep, Some(_)) => Some(Duration::from_millis(20)),
@@ -332,126 +338,6 @@ impl Shim {
     /// A host that is gone can't be told, and needs no telling.
     fn send(&mut self, news: &News) {
         let _ = self.control.write_all(&news.encode());
-    }
-}
-
-/// What came over the control socket.
-enum Heard {
-    Nothing,
-    Order(Order),
-    /// The host closed the socket or died.
-    End,
-}
-
-/// Reassembles frames from whatever pieces arrive.
-#[derive(Default)]
-struct Frames(Vec<u8>);
-
-impl Frames {
-    fn read(&mut self, mut control: &UnixStream) -> Heard {
-        let mut piece = [0; 4096];
-        match control.read(&mut piece) {
-            Ok(0) => return Heard::End,
-            Ok(length) => self.0.extend_from_slice(&piece[..length]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => return Heard::Nothing,
-            Err(_) => return Heard::End,
-        }
-        let Some(prefix) = self.0.first_chunk::<4>() else { return Heard::Nothing };
-        let Ok(length) = frame_length(*prefix) else { return Heard::End };
-        if self.0.len() < 4 + length {
-            return Heard::Nothing;
-        }
-        let order = Order::decode(&self.0[4..4 + length]);
-        self.0.drain(..4 + length);
-        order.map_or(Heard::End, Heard::Order)
-    }
-}
-
-/// The first frame, and with its first byte the child's stdin.
-fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-    let mut prefix = [0; 4];
-    let mut first = [0; 1];
-    let received = loop {
-        match recvmsg(&*control, &mut [io::IoSliceMut::new(&mut first)], &mut ancillary, RECEIVE_FLAGS) {
-            Err(rustix::io::Errno::INTR) => {}
-            received => break received?.bytes,
-        }
-    };
-    if received == 0 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    let mut stdin = None;
-    for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-            stdin = descriptors.next();
-        }
-    }
-    if let Some(stdin) = &stdin {
-        rustix::io::fcntl_setfd(stdin, rustix::io::FdFlags::CLOEXEC)?;
-    }
-    prefix[0] = first[0];
-    control.read_exact(&mut prefix[1..])?;
-    let mut body = vec![0; frame_length(prefix)?];
-    control.read_exact(&mut body)?;
-    Ok((Order::decode(&body)?, stdin))
-}
-
-#[cfg(target_os = "linux")]
-const RECEIVE_FLAGS: RecvFlags = RecvFlags::CMSG_CLOEXEC;
-#[cfg(not(target_os = "linux"))]
-const RECEIVE_FLAGS: RecvFlags = RecvFlags::empty();
-
-/// Forks and executes the child; an exec that fails is reported through a pipe that a good one closes.
-fn start(
-    launch: &Launch,
-    stdin: Option<&OwnedFd>,
-    cgroup: Option<std::os::fd::BorrowedFd<'_>>,
-) -> Result<Pid, (Stage, io::Error)> {
-    let fork_error = |error| (Stage::Fork, error);
-    let env = launch.env.iter().map(|(name, value)| (name, value));
-    let exec = env::exec(&launch.program, &launch.arg0, &launch.args, env, &launch.id).map_err(fork_error)?;
-    let (mut failure, mut report) = io::pipe().map_err(fork_error)?;
-    match sys::fork(cgroup).map_err(fork_error)? {
-        Fork::Child => {
-            sys::reset_signals();
-            sys::pass_on_stdio_only();
-            let error = match become_child(launch, stdin) {
-                Ok(()) => exec.exec(),
-                Err(error) => error,
-            };
-            let _ = report.write_all(&error.raw_os_error().unwrap_or(0).to_le_bytes());
-            sys::exit_now(127)
-        }
-        Fork::Parent(leader) => {
-            drop(report);
-            let mut errno = [0; 4];
-            if failure.read_exact(&mut errno).is_ok() {
-                let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED);
-                return Err((Stage::Exec, io::Error::from_raw_os_error(i32::from_le_bytes(errno))));
-            }
-            Ok(leader)
-        }
-    }
-}
-
-/// What a forked child does before it executes the program; stdout and stderr are in place already.
-fn become_child(launch: &Launch, stdin: Option<&OwnedFd>) -> io::Result<()> {
-    rustix::process::setsid()?;
-    std::env::set_current_dir(&launch.cwd)?;
-    match stdin {
-        Some(stdin) => rustix::stdio::dup2_stdin(stdin)?,
-        None => rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?,
-    }
-    Ok(())
-}
-
-/// Lets go of the child's output pipes, so that they end with the tree and not with the shim.
-fn release_output() {
-    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stdout(&null);
-        let _ = rustix::stdio::dup2_stderr(&null);
     }
 }
 

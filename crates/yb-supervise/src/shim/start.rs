@@ -1,0 +1,62 @@
+//! How a shim starts its child, and lets go of what only the child may hold.
+
+use std::io::{self, Read, Write};
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+
+use crate::env;
+use crate::sys::{self, Fork};
+use crate::wire::{Launch, Stage};
+
+/// Forks and executes the child; an exec that fails is reported through a pipe that a good one closes.
+pub(super) fn start(
+    launch: &Launch,
+    stdin: Option<&OwnedFd>,
+    cgroup: Option<BorrowedFd<'_>>,
+) -> Result<Pid, (Stage, io::Error)> {
+    let fork_error = |error| (Stage::Fork, error);
+    let env = launch.env.iter().map(|(name, value)| (name, value));
+    let exec = env::exec(&launch.program, &launch.arg0, &launch.args, env, &launch.id).map_err(fork_error)?;
+    let (mut failure, mut report) = io::pipe().map_err(fork_error)?;
+    match sys::fork(cgroup).map_err(fork_error)? {
+        Fork::Child => {
+            sys::reset_signals();
+            sys::pass_on_stdio_only();
+            let error = match become_child(launch, stdin) {
+                Ok(()) => exec.exec(),
+                Err(error) => error,
+            };
+            let _ = report.write_all(&error.raw_os_error().unwrap_or(0).to_le_bytes());
+            sys::exit_now(127)
+        }
+        Fork::Parent(leader) => {
+            drop(report);
+            let mut errno = [0; 4];
+            if failure.read_exact(&mut errno).is_ok() {
+                let _ = waitid(WaitId::Pid(leader), WaitIdOptions::EXITED);
+                return Err((Stage::Exec, io::Error::from_raw_os_error(i32::from_le_bytes(errno))));
+            }
+            Ok(leader)
+        }
+    }
+}
+
+/// What a forked child does before it executes the program; stdout and stderr are in place already.
+fn become_child(launch: &Launch, stdin: Option<&OwnedFd>) -> io::Result<()> {
+    rustix::process::setsid()?;
+    std::env::set_current_dir(&launch.cwd)?;
+    match stdin {
+        Some(stdin) => rustix::stdio::dup2_stdin(stdin)?,
+        None => rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?,
+    }
+    Ok(())
+}
+
+/// Lets go of the child's output pipes, so that they end with the tree and not with the shim.
+pub(super) fn release_output() {
+    if let Ok(null) = std::fs::OpenOptions::new().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stdout(&null);
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
