@@ -70,3 +70,8 @@ pub fn shim_main() {}
 /// often still on their way out.
 #[cfg(unix)]
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The README's example is compiled like any other.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

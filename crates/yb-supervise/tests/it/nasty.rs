@@ -111,7 +111,8 @@ async fn check(way: Way, nasty: Nasty) {
         assert!(!report.leaked, "it was ended by us, with all that it had");
         assert!(took >= DEADLINE);
     }
-    assert!(took < DEADLINE + GRACE + GUARD, "{took:?}");
+    // Ten times the bound of the design.
+    assert!(took < DEADLINE + GRACE + Duration::from_secs(10), "{took:?}");
     assert_eq!(report.output.captured().unwrap().stdout(), b"started\n");
     assert_eq!(report.unkillable, [0; 0]);
     for file in nasty.pids {
