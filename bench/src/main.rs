@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
 
 mod deadline;
+mod decode;
 mod flood;
 mod spawn;
 mod stats;
@@ -16,7 +17,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -31,6 +32,11 @@ const BENCHES: [Bench; 3] = [
         name: "flood",
         about: "2 GB of output, two secrets: at least 0.5 of `cat | cat > file`, below 40 MB resident",
         run: flood::run,
+    },
+    Bench {
+        name: "decode",
+        about: "100 MB of recorded frames into typed messages: at least 0.7 of `Value` on the same lines",
+        run: decode::run,
     },
 ];
 

@@ -27,6 +27,8 @@ pub const CLAUDE_CODE_OAUTH_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
 pub const CLAUDE_CODE_USE_BEDROCK: &str = "CLAUDE_CODE_USE_BEDROCK";
 /// Goes to the model through Google Vertex AI.
 pub const CLAUDE_CODE_USE_VERTEX: &str = "CLAUDE_CODE_USE_VERTEX";
+/// Goes to the model through Microsoft Foundry.
+pub const CLAUDE_CODE_USE_FOUNDRY: &str = "CLAUDE_CODE_USE_FOUNDRY";
 
 /// Hosts that are reached without a proxy.
 pub const NO_PROXY: &str = "NO_PROXY";

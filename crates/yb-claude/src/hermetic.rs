@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::env_vars as vars;
 
-/// Stands where a key has to be; it opens nothing.
-const DUMMY_KEY: &str = "not-a-secret-loopback-only";
+/// Stands where an API key has to be; it opens nothing.
+pub const DUMMY_KEY: &str = "test-key-not-a-secret";
 
 /// What its HOME, its configuration and its temporary files are called below the private folder.
 const FOLDERS: [&str; 3] = ["home", "config", "tmp"];
@@ -107,7 +107,8 @@ mod tests {
 
     #[test]
     fn what_leads_elsewhere_is_left_out() {
-        for name in ["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDECODE", "OTEL_TRACES_EXPORTER"] {
+        for name in ["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDECODE", "OTEL_TRACES_EXPORTER"]
+        {
             assert!(leaves_out(name), "{name}");
         }
         for name in ["PATH", "LANG", "SHELL", "HTTPS_PROXY", "SSL_CERT_FILE"] {

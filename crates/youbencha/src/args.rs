@@ -19,12 +19,55 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// Ask Claude Code one question
+    ///
+    /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
+    Ask(AskArgs),
+
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),
 
     /// Stand in for an agent's model API
     #[command(subcommand, arg_required_else_help = true)]
     Tape(TapeCommand),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct AskArgs {
+    /// The question; without it, or with `-`, stdin
+    pub(crate) prompt: Option<String>,
+
+    /// Print one JSON object with text, model, tokens, cost, session and duration
+    #[arg(long)]
+    pub(crate) json: bool,
+
+    /// Go on with an earlier session
+    #[arg(long, value_name = "SESSION")]
+    pub(crate) resume: Option<String>,
+
+    /// The model, by name or alias
+    #[arg(long)]
+    pub(crate) model: Option<String>,
+
+    /// Stop when the answer has cost this much
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_budget_usd: Option<f64>,
+
+    /// Stop after this many turns
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) max_turns: u32,
+
+    /// Stop after this many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    pub(crate) timeout: u64,
+
+    /// Tools that need no permission, such as `Bash,Edit`; by default it may only look
+    #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
+    pub(crate) allowed_tools: Vec<String>,
+
+    /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
+    #[arg(long, value_name = "PATH")]
+    pub(crate) claude: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

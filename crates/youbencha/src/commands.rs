@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+mod ask;
 mod demo;
 mod tape_serve;
 
@@ -11,6 +12,7 @@ use crate::printer::Printer;
 /// Runs what was asked for.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
+        Command::Ask(args) => ask::run(args, printer),
         Command::Demo(args) => demo::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
     }

@@ -9,6 +9,8 @@ use crate::exit_code::ExitCode;
 pub(crate) enum ErrorKind {
     /// The user's: an argument or a file is wrong, and nothing was started.
     Usage,
+    /// The agent's own: it ran, and failed.
+    Failed,
     /// An agent's: it is not installed or not authenticated.
     Agent,
     /// The machine's.
@@ -43,6 +45,7 @@ impl CliError {
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self.kind {
             ErrorKind::Usage => ExitCode::Usage,
+            ErrorKind::Failed => ExitCode::Failed,
             ErrorKind::Agent => ExitCode::Agent,
             ErrorKind::Infrastructure => ExitCode::Infrastructure,
         }
@@ -84,6 +87,21 @@ impl From<yb_claude::FindError> for CliError {
     }
 }
 
+impl From<yb_claude::ProviderError> for CliError {
+    fn from(error: yb_claude::ProviderError) -> Self {
+        use yb_claude::{ApiFailureKind, ProviderError};
+        let kind = match &error {
+            ProviderError::Invalid { .. } => ErrorKind::Usage,
+            ProviderError::NotStarted { .. } => ErrorKind::Agent,
+            ProviderError::Api { failure: ApiFailureKind::Unauthenticated, .. } => ErrorKind::Agent,
+            ProviderError::Api { failure, .. } if failure.is_retryable() => ErrorKind::Infrastructure,
+            _ => ErrorKind::Failed,
+        };
+        let hints = error.hints();
+        hints.into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
+    }
+}
+
 impl From<yb_tape::Error> for CliError {
     fn from(error: yb_tape::Error) -> Self {
         let message = error.to_string();
@@ -122,6 +140,7 @@ mod tests {
     fn the_kind_decides_the_exit_code() {
         let code = |kind| CliError::new(kind, "failed").exit_code();
         assert_eq!(code(ErrorKind::Usage), ExitCode::Usage);
+        assert_eq!(code(ErrorKind::Failed), ExitCode::Failed);
         assert_eq!(code(ErrorKind::Agent), ExitCode::Agent);
         assert_eq!(code(ErrorKind::Infrastructure), ExitCode::Infrastructure);
     }

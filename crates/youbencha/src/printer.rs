@@ -28,6 +28,17 @@ impl Printer {
         let _ = self.out.flush();
     }
 
+    /// A piece of output, there at once.
+    pub(crate) fn text(&mut self, text: &str) {
+        let _ = self.out.write_all(text.as_bytes());
+        let _ = self.out.flush();
+    }
+
+    /// A remark beside the output.
+    pub(crate) fn note(&mut self, note: impl Display) {
+        let _ = writeln!(self.err, "{}", note.dimmed());
+    }
+
     /// An error with its causes and the ways out.
     pub(crate) fn error(&mut self, error: &CliError) {
         let _ = writeln!(self.err, "{} {}", "error:".red().bold(), error.message());

@@ -31,6 +31,7 @@ fn help() {
     Usage: yb <COMMAND>
 
     Commands:
+      ask   Ask Claude Code one question
       demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
       tape  Stand in for an agent's model API
       help  Print this message or the help of the given subcommand(s)
@@ -65,6 +66,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Usage: yb <COMMAND>
 
     Commands:
+      ask   Ask Claude Code one question
       demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
       tape  Stand in for an agent's model API
       help  Print this message or the help of the given subcommand(s)
@@ -117,6 +119,35 @@ fn help_of_tape_serve() {
 
       -h, --help
               Print help (see a summary with '-h')
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn help_of_ask() {
+    assert_snapshot!(run(&["ask", "-h"]), @r"
+    exit code: 0
+    ----- stdout -----
+    Ask Claude Code one question
+
+    Usage: yb ask [OPTIONS] [PROMPT]
+
+    Arguments:
+      [PROMPT]  The question; without it, or with `-`, stdin
+
+    Options:
+          --json                   Print one JSON object with text, model, tokens, cost, session and
+                                   duration
+          --resume <SESSION>       Go on with an earlier session
+          --model <MODEL>          The model, by name or alias
+          --max-budget-usd <USD>   Stop when the answer has cost this much
+          --max-turns <N>          Stop after this many turns [default: 10]
+          --timeout <SECONDS>      Stop after this many seconds [default: 600]
+          --allowed-tools <TOOLS>  Tools that need no permission, such as `Bash,Edit`; by default it may
+                                   only look
+          --claude <PATH>          Where Claude Code is: a program, or a folder with `node_modules`
+                                   [default: searched]
+      -h, --help                   Print help (see more with '--help')
     ----- stderr -----
     ");
 }

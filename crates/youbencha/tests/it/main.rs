@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
+mod ask;
 mod cli;
 mod demo;
 mod real_claude;

@@ -1,0 +1,130 @@
+//! The environment that follows from options: what a child gets, what it must not inherit, and what is secret in it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use super::{Options, Secret};
+use crate::env_vars as vars;
+
+/// What happens to one variable of a child.
+#[derive(Clone, PartialEq, Eq)]
+pub enum EnvChange {
+    /// It is set to this.
+    Set(OsString),
+    /// It is not passed on.
+    Remove,
+}
+
+/// A value may be a secret.
+impl fmt::Debug for EnvChange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Set(_) => "Set(…)",
+            Self::Remove => "Remove",
+        })
+    }
+}
+
+/// Who we are, in the CLI's statistics.
+const ENTRYPOINT: &str = "sdk-rs";
+
+/// Last words of names whose values are secrets.
+const SECRET_WORDS: [&str; 9] =
+    ["KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "HEADERS", "AUTH"];
+
+/// Whether a variable's name says that its value is a secret.
+fn is_secret_name(name: &OsStr) -> bool {
+    let name = name.to_string_lossy().to_ascii_uppercase();
+    name.rsplit(['_', '-']).next().is_some_and(|word| SECRET_WORDS.contains(&word))
+}
+
+impl Options {
+    /// Every variable once, in the order of their names; what the caller set wins.
+    pub(crate) fn environment(&self) -> BTreeMap<OsString, EnvChange> {
+        let mut env = Changes::default();
+        env.remove(vars::CLAUDECODE);
+        // Both change how the CLI's own runtime behaves.
+        env.remove("NODE_OPTIONS");
+        env.remove("DEBUG");
+        if !self.telemetry_export {
+            vars::TELEMETRY_EXPORT.iter().for_each(|name| env.remove(name));
+        }
+        env.set(vars::CLAUDE_CODE_ENTRYPOINT, self.entrypoint.as_deref().unwrap_or(ENTRYPOINT));
+        env.set_or_remove(vars::TRACEPARENT, self.trace_parent.as_deref());
+        env.set_or_remove(vars::TRACESTATE, self.trace_state.as_deref());
+        env.set_or_remove(
+            vars::CLAUDE_CODE_DISABLE_BACKGROUND_TASKS,
+            (!self.background_tasks).then_some("1"),
+        );
+        if let Some(cwd) = &self.cwd {
+            env.set(vars::PWD, cwd);
+        }
+        if self.sandboxed {
+            env.set(vars::IS_SANDBOX, "1");
+        }
+        if self.file_checkpointing {
+            env.set(vars::CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING, "true");
+        }
+        if let Some(tokens) = self.max_output_tokens {
+            env.set(vars::CLAUDE_CODE_MAX_OUTPUT_TOKENS, tokens.to_string());
+        }
+        if let Some(retries) = self.max_retries {
+            env.set(vars::CLAUDE_CODE_MAX_RETRIES, retries.to_string());
+        }
+        if let Some(timeout) = self.api_timeout {
+            env.set(vars::API_TIMEOUT_MS, timeout.as_millis().to_string());
+        }
+        for (name, secret) in self.named_secrets() {
+            env.set(name, secret.expose());
+        }
+        let mut env = env.0;
+        env.extend(self.env.clone());
+        env
+    }
+
+    /// What must not appear in anything that is written down.
+    pub(crate) fn secrets(&self) -> Vec<(String, Vec<u8>)> {
+        let mut secrets: Vec<(String, Vec<u8>)> = Vec::new();
+        for (name, change) in self.environment() {
+            let EnvChange::Set(value) = change else { continue };
+            let is_url = name == vars::ANTHROPIC_BASE_URL;
+            // An address alone is no secret, and would be missed in a log.
+            let is_secret = is_secret_name(&name) || is_url && value.to_string_lossy().contains('@');
+            if is_secret && !value.is_empty() {
+                secrets.push((name.to_string_lossy().into_owned(), value.into_encoded_bytes()));
+            }
+        }
+        secrets
+    }
+
+    fn named_secrets(&self) -> impl Iterator<Item = (&'static str, &Secret)> {
+        let named = [
+            (vars::ANTHROPIC_API_KEY, &self.api_key),
+            (vars::ANTHROPIC_AUTH_TOKEN, &self.auth_token),
+            (vars::CLAUDE_CODE_OAUTH_TOKEN, &self.oauth_token),
+            (vars::ANTHROPIC_BASE_URL, &self.base_url),
+        ];
+        named.into_iter().filter_map(|(name, secret)| Some((name, secret.as_ref()?)))
+    }
+}
+
+#[derive(Default)]
+struct Changes(BTreeMap<OsString, EnvChange>);
+
+impl Changes {
+    fn set(&mut self, name: &str, value: impl Into<OsString>) {
+        self.0.insert(name.into(), EnvChange::Set(value.into()));
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.0.insert(name.into(), EnvChange::Remove);
+    }
+
+    fn set_or_remove(&mut self, name: &str, value: Option<&str>) {
+        match value {
+            Some(value) => self.set(name, value),
+            None => self.remove(name),
+        }
+    }
+}

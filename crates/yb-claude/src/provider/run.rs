@@ -1,0 +1,116 @@
+//! One run of the CLI: its messages as they come, and how it ended.
+
+use std::time::Duration;
+
+use yb_supervise::{CancellationToken, Command, End, ExitStatus, Output, OutputMode, Report, StreamItem};
+
+use super::ProviderError;
+use crate::{Message, RunSummary, read_json};
+
+/// How much of what is no message is kept, to be the answer if nothing else is.
+const UNPARSED_LIMIT: usize = 1 << 20;
+
+/// Hears the messages of a run as they come.
+pub(super) type Observer<'a> = &'a mut (dyn FnMut(&Message) + Send);
+
+/// What a run came to.
+#[derive(Debug)]
+pub(super) struct Run {
+    pub(super) summary: RunSummary,
+    /// What the CLI printed that was no message.
+    pub(super) unparsed: String,
+    pub(super) stderr: String,
+    pub(super) status: Option<ExitStatus>,
+}
+
+/// How a run is watched.
+pub(super) struct Watch {
+    pub(super) deadline: Duration,
+    pub(super) cancel: CancellationToken,
+    /// Whether the CLI prints a line for each message, or one document at its end.
+    pub(super) streams: bool,
+}
+
+impl Run {
+    /// Runs the command to its end; ends that are not the CLI's own are errors.
+    pub(super) async fn of(
+        command: Command,
+        watch: &Watch,
+        observe: Observer<'_>,
+    ) -> Result<Self, ProviderError> {
+        let command = command.deadline(watch.deadline).cancel_on(watch.cancel.clone());
+        let run = if watch.streams {
+            Self::stream(command.output(OutputMode::stream()), observe).await?
+        } else {
+            Self::document(command, observe).await
+        };
+        match run {
+            (_, Report { end: End::SpawnFailed(error), .. }) => Err(ProviderError::not_started(&error)),
+            (_, Report { end: End::Cancelled, .. }) => Err(ProviderError::Cancelled),
+            (run, Report { end: End::TimedOut { after }, .. }) => {
+                Err(ProviderError::TimedOut { after, partial: run.summary.partial_text().to_owned() })
+            }
+            (run, _) => Ok(run),
+        }
+    }
+
+    async fn stream(command: Command, observe: Observer<'_>) -> Result<(Self, Report), ProviderError> {
+        let mut running = command.spawn().await.map_err(|error| ProviderError::not_started(&error))?;
+        let (mut summary, mut unparsed) = (RunSummary::new(), Vec::new());
+        if let Some(mut lines) = running.lines() {
+            while let Some(item) = lines.next().await {
+                let (StreamItem::Line(line) | StreamItem::Unterminated(line)) = item else { continue };
+                match Message::parse(&line) {
+                    Ok(message) => {
+                        summary.observe(&message);
+                        observe(&message);
+                    }
+                    Err(_) if unparsed.len() + line.len() < UNPARSED_LIMIT => {
+                        unparsed.extend_from_slice(&line);
+                        unparsed.push(b'\n');
+                    }
+                    Err(_) => {}
+                }
+            }
+        }
+        let report = running.wait().await;
+        let stderr = match &report.output {
+            Output::Streamed { stderr_tail, .. } => trimmed(stderr_tail),
+            _ => String::new(),
+        };
+        Ok((Self { summary, unparsed: trimmed(&unparsed), stderr, status: report.status }, report))
+    }
+
+    async fn document(command: Command, observe: Observer<'_>) -> (Self, Report) {
+        let report = command.run().await;
+        let (stdout, stderr) = report
+            .output
+            .captured()
+            .map(|captured| (captured.stdout(), captured.stderr()))
+            .unwrap_or_default();
+        let mut summary = RunSummary::new();
+        for message in read_json(&stdout).into_iter().filter_map(crate::Frame::into_message) {
+            summary.observe(&message);
+            observe(&message);
+        }
+        let unparsed = if summary.last_result().is_some() { String::new() } else { trimmed(&stdout) };
+        (Self { summary, unparsed, stderr: trimmed(&stderr), status: report.status }, report)
+    }
+
+    /// How it ended, in the words of std.
+    pub(super) fn status_text(&self) -> String {
+        match self.status {
+            Some(ExitStatus::Code(code)) => format!("exit status: {code}"),
+            Some(ExitStatus::Signal(signal)) => format!("signal: {signal}"),
+            None => "unknown status".to_owned(),
+        }
+    }
+
+    pub(super) fn exited_well(&self) -> bool {
+        self.status == Some(ExitStatus::Code(0))
+    }
+}
+
+fn trimmed(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).trim().to_owned()
+}

@@ -1,0 +1,312 @@
+//! Plain text output, for what it is worth: only the patterns of the data model, and only in text mode.
+//!
+//! Nothing here knows more than the words on the screen. Whoever can choose asks the CLI for JSON.
+
+use std::borrow::Cow;
+
+use crate::frame::ApiFailure;
+
+/// What `--output-format text` printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextOutput {
+    /// The output without terminal codes.
+    pub clean: String,
+    /// From `Model: …`.
+    pub model: Option<String>,
+    /// From `Claude Code v…`.
+    pub version: Option<String>,
+    /// The parts of a conversation; the whole output, as one answer, when it is not written as one.
+    pub messages: Vec<TextMessage>,
+    /// From `[TOOL: name] arguments`.
+    pub tool_calls: Vec<TextToolCall>,
+    /// From `Input tokens: …` and `Output tokens: …`, if both are there.
+    pub usage: Option<TextUsage>,
+    /// The output was cut off at its limit.
+    pub truncated: bool,
+    /// What looked like a pattern and could not be read.
+    pub parse_errors: Vec<String>,
+}
+
+/// Who speaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TextRole {
+    /// The user.
+    User,
+    /// The model.
+    Assistant,
+    /// The system prompt.
+    System,
+}
+
+/// A part of a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextMessage {
+    /// Who speaks.
+    pub role: TextRole,
+    /// What.
+    pub content: String,
+}
+
+/// A call of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextToolCall {
+    /// The tool.
+    pub name: String,
+    /// The rest of the line.
+    pub arguments: String,
+}
+
+/// Tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TextUsage {
+    /// Read.
+    pub input_tokens: u64,
+    /// Written.
+    pub output_tokens: u64,
+    /// The sum.
+    pub total_tokens: u64,
+}
+
+/// How a run ended that printed no answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum TextEnding {
+    /// The limit on turns was reached.
+    MaxTurns,
+    /// The limit on cost was reached.
+    MaxBudget,
+    /// The run was interrupted.
+    Aborted,
+    /// The API failed.
+    ApiFailure(ApiFailure),
+}
+
+impl TextOutput {
+    /// Reads the output; anything is text.
+    #[must_use]
+    pub fn parse(output: &str) -> Self {
+        let clean = strip_ansi(output).replace("\r\n", "\n");
+        let mut parse_errors = Vec::new();
+        let mut tokens = |label: &str| match after(&clean, label).and_then(number) {
+            Some(Ok(count)) => Some(count),
+            Some(Err(digits)) => {
+                parse_errors.push(format!("`{label}` is followed by a number that is too large: {digits}"));
+                None
+            }
+            None => None,
+        };
+        let usage = match (tokens("Input tokens:"), tokens("Output tokens:")) {
+            (Some(input_tokens), Some(output_tokens)) => Some(TextUsage {
+                input_tokens,
+                output_tokens,
+                total_tokens: input_tokens.saturating_add(output_tokens),
+            }),
+            (None, None) => None,
+            (input, _) => {
+                let missing = if input.is_some() { "output" } else { "input" };
+                parse_errors.push(format!("only one count of tokens is there, not that of the {missing}"));
+                None
+            }
+        };
+        Self {
+            model: after(&clean, "Model:").map(|rest| word(rest, b"_-.")).filter(|name| !name.is_empty()),
+            version: version(&clean),
+            messages: messages(&clean),
+            tool_calls: tool_calls(&clean),
+            usage,
+            truncated: output.contains("[OUTPUT TRUNCATED"),
+            parse_errors,
+            clean,
+        }
+    }
+
+    /// How the run ended, read from what the CLI prints in place of an answer.
+    ///
+    /// Only for a run that failed: a model may answer in the same words.
+    #[must_use]
+    pub fn ending(&self) -> Option<TextEnding> {
+        let text = self.clean.trim();
+        if text.starts_with("Error: Reached max turns") {
+            Some(TextEnding::MaxTurns)
+        } else if text.starts_with("Error: Exceeded USD budget") {
+            Some(TextEnding::MaxBudget)
+        } else if text == "Execution error" {
+            Some(TextEnding::Aborted)
+        } else {
+            ApiFailure::from_text(text).map(TextEnding::ApiFailure)
+        }
+    }
+}
+
+/// The text without terminal codes: colours, cursor movements, titles and links.
+#[must_use]
+pub fn strip_ansi(text: &str) -> Cow<'_, str> {
+    if !text.contains('\u{1b}') {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, code)) = rest.split_once('\u{1b}') {
+        clean.push_str(before);
+        rest = after_escape(code);
+    }
+    clean.push_str(rest);
+    Cow::Owned(clean)
+}
+
+/// What follows an escape sequence, given what follows its first character.
+fn after_escape(code: &str) -> &str {
+    let mut characters = code.chars();
+    match characters.next() {
+        // Parameters and intermediates, then one final character; a broken sequence ends where it breaks.
+        Some('[') => {
+            let body = characters.as_str();
+            let tail = body.trim_start_matches(|c: char| ('\u{20}'..='\u{3f}').contains(&c));
+            tail.strip_prefix(|c: char| ('\u{40}'..='\u{7e}').contains(&c)).unwrap_or(tail)
+        }
+        // A string up to BEL or ESC \, within one line.
+        Some(']' | 'P' | '^' | '_' | 'X') => {
+            let body = characters.as_str();
+            match body.find(['\u{7}', '\u{1b}', '\n']) {
+                Some(end) if body[end..].starts_with('\u{7}') => &body[end + 1..],
+                Some(end) if body[end..].starts_with("\u{1b}\\") => &body[end + 2..],
+                Some(end) => &body[end..],
+                None => "",
+            }
+        }
+        // Choosing a character set takes one more.
+        Some('(' | ')') => {
+            characters.next();
+            characters.as_str()
+        }
+        Some('\u{30}'..='\u{7e}') => characters.as_str(),
+        _ => code,
+    }
+}
+
+/// What follows the first `label` and at least one white space after it, in any case of letters.
+fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
+    let mut rest = text;
+    loop {
+        let at = find_ignoring_case(rest, label)?;
+        rest = &rest[at + label.len()..];
+        let value = rest.trim_start();
+        if value.len() < rest.len() {
+            return Some(value);
+        }
+    }
+}
+
+/// An ASCII label matches only at character borders.
+fn find_ignoring_case(text: &str, label: &str) -> Option<usize> {
+    let (text, label) = (text.as_bytes(), label.as_bytes());
+    let first = *label.first()?;
+    let starts = memchr::memchr2_iter(first.to_ascii_lowercase(), first.to_ascii_uppercase(), text);
+    let matches =
+        |at: usize| text.get(at..at + label.len()).is_some_and(|part| part.eq_ignore_ascii_case(label));
+    starts.into_iter().find(|at| matches(*at))
+}
+
+/// Letters, digits and what else is allowed.
+fn word(text: &str, others: &[u8]) -> String {
+    let end = text.bytes().position(|byte| !byte.is_ascii_alphanumeric() && !others.contains(&byte));
+    text[..end.unwrap_or(text.len())].to_owned()
+}
+
+/// A whole number, with commas between its thousands or without; the digits when it is too large.
+fn number(text: &str) -> Option<Result<u64, String>> {
+    let digits: String = word(text, b",").replace(',', "");
+    let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
+    (!digits.is_empty()).then(|| digits.parse().map_err(|_| digits))
+}
+
+/// `Claude Code 2.1.3`, `Claude Code CLI v2.1.3`, or what `--version` prints: `2.1.3 (Claude Code)`.
+fn version(text: &str) -> Option<String> {
+    const NAME: &str = "Claude Code ";
+    let digits = |text: &str| {
+        let end = text.bytes().position(|byte| !byte.is_ascii_digit() && byte != b'.');
+        let digits = text[..end.unwrap_or(text.len())].trim_end_matches('.');
+        digits.starts_with(|c: char| c.is_ascii_digit()).then(|| digits.to_owned())
+    };
+    let mut rest = text;
+    while let Some(at) = find_ignoring_case(rest, NAME) {
+        rest = &rest[at + NAME.len()..];
+        let named = rest.get(..4).filter(|cli| cli.eq_ignore_ascii_case("CLI ")).map_or(rest, |_| &rest[4..]);
+        let named = named.strip_prefix(['v', 'V']).unwrap_or(named);
+        if let Some(version) = digits(named) {
+            return Some(version);
+        }
+    }
+    let first = text.trim_start().lines().next()?;
+    first.trim_end().strip_suffix("(Claude Code)").and_then(digits)
+}
+
+fn tool_calls(text: &str) -> Vec<TextToolCall> {
+    let mut calls = Vec::new();
+    let mut rest = text;
+    while let Some(at) = find_ignoring_case(rest, "[TOOL:") {
+        rest = &rest[at + "[TOOL:".len()..];
+        let line = rest.lines().next().unwrap_or_default().trim_start();
+        let name = word(line, b"_.-:");
+        if let Some(arguments) = line.get(name.len()..).and_then(|tail| tail.strip_prefix(']'))
+            && !name.is_empty()
+        {
+            // A second call on the same line is a call of its own.
+            let end = find_ignoring_case(arguments, "[TOOL:").unwrap_or(arguments.len());
+            calls.push(TextToolCall { name, arguments: arguments[..end].trim().to_owned() });
+        }
+    }
+    calls
+}
+
+/// A conversation is taken for one only if it begins with somebody's name.
+fn messages(text: &str) -> Vec<TextMessage> {
+    let body = text.trim();
+    if body.is_empty() {
+        return Vec::new();
+    }
+    if body.lines().next().and_then(speaker).is_none() {
+        return vec![TextMessage { role: TextRole::Assistant, content: body.to_owned() }];
+    }
+    let mut messages: Vec<TextMessage> = Vec::new();
+    for line in body.lines() {
+        match (speaker(line), messages.last_mut()) {
+            (Some((role, said)), _) => messages.push(TextMessage { role, content: said.to_owned() }),
+            (None, Some(message)) => {
+                message.content.push('\n');
+                message.content.push_str(line);
+            }
+            (None, None) => {}
+        }
+    }
+    for message in &mut messages {
+        message.content = message.content.trim().to_owned();
+    }
+    messages
+}
+
+/// `User: …` or `[User] …`.
+fn speaker(line: &str) -> Option<(TextRole, &str)> {
+    let names = [
+        ("User", TextRole::User),
+        ("Human", TextRole::User),
+        ("Assistant", TextRole::Assistant),
+        ("Claude", TextRole::Assistant),
+        ("System", TextRole::System),
+    ];
+    names.into_iter().find_map(|(name, role)| {
+        let said = match line.strip_prefix('[') {
+            Some(line) => line.strip_prefix(name)?.strip_prefix(']')?,
+            None => line.strip_prefix(name)?.strip_prefix(':')?,
+        };
+        Some((role, said.trim_start()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,21 @@
+//! One binary for all integration tests of the crate.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what a helper can't do fails its test"
+)]
+
+mod availability;
+mod availability_real;
+mod frames;
+mod frames_framer;
+mod frames_messages;
+mod frames_rules;
+mod options;
+mod options_properties;
+mod options_real;
+mod options_rules;
+mod options_seed;
+mod provider;
+mod provider_real;

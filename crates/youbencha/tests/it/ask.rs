@@ -1,0 +1,115 @@
+//! `yb ask`, with the real CLI and a scripted model.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{FakeAgent, RealClaude, TestContext};
+
+use crate::YB;
+
+/// The real CLI, a model that plays the script, and a place to ask from.
+struct Asked {
+    context: TestContext,
+    claude: RealClaude,
+    server: Server,
+}
+
+impl Asked {
+    fn new(script: &str) -> Self {
+        let script = Script::parse(script, &Vars::new()).unwrap();
+        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let mut context = TestContext::new();
+        context.filter(r"\d+ tokens", "[TOKENS] tokens").filter(r"\$\d+\.\d+", "[COST]");
+        Self { context, claude: RealClaude::new(), server }
+    }
+
+    fn yb(&self, args: &[&str]) -> yb_testkit::Invocation {
+        let command = self.context.command(YB).envs(self.claude.env(&self.server.base_url()));
+        command.arg("ask").args(args).arg("--claude").arg(self.claude.program())
+    }
+}
+
+#[test]
+fn real_claude_answers_on_stdout_and_its_price_is_on_stderr() {
+    let asked = Asked::new(
+        "
+tape: 1
+lanes:
+  main:
+    - { say: I look., tools: [{ Bash: { command: 'true', description: Look } }] }
+    - { say: It is a test., pace: { chunk: 4 } }
+",
+    );
+    let outcome = asked.yb(&["What is this?", "--model", "claude-opus-5-5"]).run();
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    I look.
+
+    It is a test.
+    ----- stderr -----
+    claude-opus-5-5, [TOKENS] tokens, [COST], [TIME], session [UUID]
+    ");
+    let requests = asked.server.requests();
+    let first = requests.iter().find(|seen| seen.lane.is_some()).unwrap();
+    assert!(first.body.to_string().contains("\"What is this?\""), "the question is sent as it is");
+}
+
+#[test]
+fn real_claude_as_json_from_stdin_and_resumed() {
+    let asked = Asked::new("{ tape: 1, lanes: { main: [ { say: One. }, { say: Two. } ] } }");
+    let first = asked.yb(&["--json"]).stdin("first").run();
+    let first: Value = serde_json::from_str(&first.stdout).unwrap();
+    assert_eq!((first["text"].as_str(), first["stop"].as_str()), (Some("One."), Some("done")));
+    assert!(first["cost_usd"].as_f64().unwrap() > 0.0 && first["tokens"].as_u64() == Some(15));
+    let session = first["session_id"].as_str().unwrap();
+    let second = asked.yb(&["second", "--json", "--resume", session]).run();
+    let second: Value = serde_json::from_str(&second.stdout).unwrap();
+    assert_eq!((second["text"].as_str(), second["session_id"].as_str()), (Some("Two."), Some(session)));
+}
+
+#[test]
+fn real_claude_at_a_limit_exits_with_1_and_keeps_the_text() {
+    let asked = Asked::new(
+        "{ tape: 1, lanes: { main: [ { say: So far., tools: [ { Bash: { command: 'true', description: x } } ] } ] } }",
+    );
+    let outcome = asked.yb(&["go", "--max-turns", "1"]).run();
+    assert_eq!(outcome.code, Some(1));
+    assert!(outcome.stdout.starts_with("So far.\n"), "{}", outcome.stdout);
+    assert!(outcome.stderr.ends_with("stopped: max_turns\n"), "{}", outcome.stderr);
+}
+
+#[test]
+fn real_claude_api_errors_have_their_exit_codes() {
+    for (status, code) in [(401, 3), (529, 4), (413, 1)] {
+        let asked =
+            Asked::new(&format!("{{ tape: 1, lanes: {{ main: [ {{ fault: {{ status: {status} }} }} ] }} }}"));
+        let outcome = asked.yb(&["hi"]).run();
+        assert_eq!(outcome.code, Some(code), "{status}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_mistake_is_a_usage_error_and_nothing_is_started() {
+    let context = TestContext::new();
+    assert_snapshot!(context.run(YB, ["ask", " "]).snapshot(), @r#"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the question is empty
+    hint: give it as an argument or on stdin: `yb ask "What does this repository do?"`
+    "#);
+    let claude =
+        FakeAgent::in_dir(context.dir()).name("claude").script("[{write: {path: started, line: x}}]");
+    let claude = claude.to_str().unwrap();
+    let outcome = context.run(YB, ["ask", "hi", "--claude", claude, "--max-budget-usd=-1"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(!context.dir().join("started").exists());
+}
+
+#[test]
+fn a_missing_cli_is_exit_code_3() {
+    let outcome = TestContext::new().run(YB, ["ask", "hi", "--claude", "/no/such/claude"]);
+    assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+}
