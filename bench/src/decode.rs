@@ -2,6 +2,7 @@
 
 use std::hint::black_box;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -60,7 +61,41 @@ pub(crate) fn run() -> Result<(), Failure> {
         row(name, &rate(time), None);
         row("  / Value", &format!("{share:.2}"), Some(("at least 0.7", share >= 0.7)));
     }
+    match official_sdk(&stream)? {
+        Some(time) => {
+            let factor = time.as_secs_f64() / typed.as_secs_f64();
+            row("the official Python SDK's parser", &rate(time), None);
+            row("typed messages / SDK", &format!("{factor:.1}"), Some(("at least 3", factor >= 3.0)));
+        }
+        None => {
+            row("the official Python SDK's parser", "not installed", None);
+            println!("    install it: {INSTALL}");
+        }
+    }
     Ok(())
+}
+
+const INSTALL: &str = "python3 -m venv .tools/sdk-python && .tools/sdk-python/bin/pip install \
+                       --no-binary claude-agent-sdk claude-agent-sdk==0.2.182";
+
+/// The same lines through the SDK, if it is installed; the median of as many rounds.
+fn official_sdk(stream: &[u8]) -> Result<Option<Duration>, Failure> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let python = root.join(".tools/sdk-python/bin/python");
+    if !python.exists() {
+        return Ok(None);
+    }
+    let directory = tempfile::tempdir()?;
+    let file = directory.path().join("stream.jsonl");
+    std::fs::write(&file, stream)?;
+    let mut times = Vec::new();
+    for _ in 0..3 {
+        let output = Command::new(&python).arg(root.join("bench/src/decode.py")).arg(&file).output()?;
+        let text = String::from_utf8(output.stdout)?;
+        let seconds = text.split_whitespace().next().ok_or("the SDK's parser printed nothing")?;
+        times.push(Duration::from_secs_f64(seconds.parse()?));
+    }
+    Ok(Some(median(&mut times)))
 }
 
 fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure> {

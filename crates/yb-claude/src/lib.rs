@@ -1,13 +1,21 @@
 //! Speak to the `claude` CLI.
 //!
-//! What exists now: [`find`] and [`Search`], which find the native Claude Code program on a machine, and [`frame`],
-//! which turns what it prints into messages.
+//! At the top [`ClaudeCodeProvider`] answers one question. Below it are the parts, each usable alone: [`Options`] become an
+//! [`Invocation`], output becomes [`Message`]s and a [`RunSummary`], [`AvailabilityCheck`] tells whether the CLI can be used, and
+//! [`Search`] finds it.
 //!
 //! ```no_run
-//! let found = yb_claude::find(None, &|name| std::env::var_os(name))?;
-//! assert!(found.path.is_file());
-//! # Ok::<(), yb_claude::FindError>(())
+//! use yb_claude::{ClaudeCodeProvider, Context, Provider};
+//!
+//! # async fn example() -> Result<(), yb_claude::ProviderError> {
+//! let answer = ClaudeCodeProvider::new().complete(&Context::new("What does this repository do?")).await?;
+//! println!("{}", answer.text);
+//! # Ok(())
+//! # }
 //! ```
+//!
+//! The features are `provider` (the default, with everything), `process` (what starts a process) and `agent-files`. Without
+//! any, the crate is data only: options, arguments and messages.
 
 #[cfg(feature = "process")]
 mod availability;

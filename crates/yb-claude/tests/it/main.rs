@@ -8,6 +8,7 @@
 
 mod availability;
 mod availability_real;
+mod example;
 mod frames;
 mod frames_framer;
 mod frames_messages;

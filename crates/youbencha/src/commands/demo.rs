@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use yb_supervise::{Command, End, Launch, OutputMode, Report, Stdin, StreamItem};
+use yb_claude::{Block, Message, Options, PermissionMode, Prompt, Target};
+use yb_supervise::{Command, End, Launch, OutputMode, Report, StreamItem};
 use yb_tape::{Script, Server, ServerOptions, Vars};
 
 use crate::args::DemoArgs;
@@ -54,11 +55,13 @@ async fn demo(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
     printer.line(format_args!("   {}", found.path.display()));
     printer.line(format_args!("   > {PROMPT}"));
     yb_claude::hermetic::create_folders(&private).map_err(failed("make a directory"))?;
-    let command = Command::new(&found.path)
-        .args(["-p", "--output-format", "stream-json", "--verbose", "--permission-mode", "bypassPermissions"])
-        .current_dir(&repo)
+    let options = Options::default().with_permission_mode(PermissionMode::BypassPermissions).with_cwd(&repo);
+    let invocation = options
+        .invocation(&Prompt::text(PROMPT), &Target::new(private.join("files")))
+        .map_err(|error| CliError::new(ErrorKind::Usage, "failed to prepare the agent").caused_by(error))?;
+    let command = invocation
+        .command(&found.path)
         .envs(yb_claude::hermetic::environment(&server.base_url(), &private))
-        .stdin(Stdin::Bytes(PROMPT.into()))
         .output(OutputMode::stream())
         .launch(Launch::Contained)
         .deadline(DEADLINE);
@@ -138,8 +141,12 @@ async fn watch(command: Command, repo: &Path, printer: &mut Printer) -> Result<R
     let Some(mut lines) = running.lines() else { return Ok(running.wait().await) };
     while let Some(item) = lines.next().await {
         let StreamItem::Line(line) = item else { continue };
-        let Ok(frame) = serde_json::from_slice::<Value>(&line) else { continue };
-        let blocks = frame["message"]["content"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let Ok(message) = Message::parse(&line) else { continue };
+        let blocks = match &message {
+            Message::Assistant(assistant) => assistant.message.content.as_slice(),
+            Message::User(user) => user.message.content.blocks(),
+            _ => &[],
+        };
         for text in blocks.iter().filter_map(|block| step(block, repo)) {
             printer.line(format_args!("   {text}"));
         }
@@ -148,20 +155,17 @@ async fn watch(command: Command, repo: &Path, printer: &mut Printer) -> Result<R
 }
 
 /// The line that one block of the conversation is worth.
-fn step(block: &Value, repo: &Path) -> Option<String> {
-    let short = |value: &Value| {
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        text.replace(&format!("{}/", repo.display()), "")
-    };
-    Some(match block["type"].as_str()? {
-        "text" => format!("says   {}", short(&block["text"])),
-        "tool_use" => {
-            let input = &block["input"];
-            let what = ["file_path", "command"].into_iter().find_map(|key| input.get(key)).unwrap_or(input);
-            format!("tool   {} {}", block["name"].as_str().unwrap_or_default(), short(what))
+fn step(block: &Block, repo: &Path) -> Option<String> {
+    let short = |text: &str| text.replace(&format!("{}/", repo.display()), "");
+    Some(match block {
+        Block::Text(text) => format!("says   {}", short(&text.text)),
+        Block::ToolUse(call) => {
+            let input: Value = call.input.to_value().unwrap_or_default();
+            let what = ["file_path", "command"].into_iter().find_map(|key| input[key].as_str());
+            format!("tool   {} {}", call.name, short(what.unwrap_or_default()))
         }
-        "tool_result" if block["is_error"] == true => {
-            format!("       failed: {}", short(&block["content"]).lines().next().unwrap_or_default())
+        Block::ToolResult(result) if result.is_error => {
+            format!("       failed: {}", short(result.content.text().lines().next().unwrap_or_default()))
         }
         _ => return None,
     })

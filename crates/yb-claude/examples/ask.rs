@@ -1,0 +1,20 @@
+//! Asks Claude Code one question: `cargo run -p yb-claude --example ask -- "What does this repository do?"`.
+
+use yb_claude::{ClaudeCodeProvider, Context, Provider};
+
+#[expect(clippy::print_stdout, reason = "an example speaks to its user")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    // First of all, before any thread: no process that the agent starts can escape.
+    yb_supervise::shim_main();
+
+    let question = std::env::args().nth(1).ok_or("usage: ask QUESTION")?;
+    tokio::runtime::Runtime::new()?.block_on(async {
+        let provider = ClaudeCodeProvider::new().with_max_budget_usd(0.50);
+        let answer = provider.complete(&Context::bare(question)).await?;
+        println!("{}", answer.text);
+        if let (Some(model), Some(tokens)) = (answer.metadata.model, answer.metadata.tokens_used) {
+            println!("-- {model}, {tokens} tokens");
+        }
+        Ok(())
+    })
+}
