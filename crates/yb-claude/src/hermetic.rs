@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::env_vars as vars;
 
 /// Stands where an API key has to be; it opens nothing.
-pub const DUMMY_KEY: &str = "test-key-not-a-secret";
+pub const DUMMY_KEY: &str = "not-a-secret-loopback-only";
 
 /// What its HOME, its configuration and its temporary files are called below the private folder.
 const FOLDERS: [&str; 3] = ["home", "config", "tmp"];

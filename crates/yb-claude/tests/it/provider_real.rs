@@ -264,7 +264,7 @@ async fn real_claude_ended_by_a_signal_is_an_error_with_its_status() {
 #[tokio::test]
 async fn real_claude_that_runs_out_of_time_leaves_nothing_alive() {
     let trial = Trial::reply(
-        "{ say: Working., tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
+        "{ say: Working., tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > t && mv t tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
     );
     let provider = trial
         .configured(ClaudeCodeProvider::from_config(10, vec!["Bash".to_owned()], 10), Options::default());
@@ -300,7 +300,7 @@ async fn real_claude_runs_as_the_agent_that_a_call_names() {
 #[tokio::test]
 async fn real_claude_dies_with_the_future_that_asked() {
     let trial = Trial::reply(
-        "{ tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
+        "{ tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > t && mv t tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
     );
     let provider = trial.provider();
     let context = Context::new("go");

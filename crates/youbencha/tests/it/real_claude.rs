@@ -132,7 +132,7 @@ lanes:
     assert_eq!(outcome.turns(), ["main 1", "main 2", "main 3", "main 4"]);
     assert!(outcome.server.unscripted().is_empty());
     assert!(
-        outcome.server.requests().iter().all(|seen| !format!("{seen:?}").contains("test-key-not-a-secret"))
+        outcome.server.requests().iter().all(|seen| !format!("{seen:?}").contains(yb_claude::hermetic::DUMMY_KEY))
     );
     yb_testkit::assert_no_process_in(trial.workspace());
     yb_testkit::assert_no_process_in(trial.claude.private());
@@ -147,7 +147,7 @@ lanes:
   main:
     - tools:
         - Bash:
-            command: 'ps -o pid=,lstart= -p $$ > tool; cut -d\" \" -f1,22 /proc/$$/stat > tool.pid; while :; do sleep 0.2; done'
+            command: 'cut -d\" \" -f1,22 /proc/$$/stat > t && mv t tool.pid; while :; do sleep 0.2; done'
             description: Wait
             timeout: 600000
 ";
