@@ -132,7 +132,11 @@ lanes:
     assert_eq!(outcome.turns(), ["main 1", "main 2", "main 3", "main 4"]);
     assert!(outcome.server.unscripted().is_empty());
     assert!(
-        outcome.server.requests().iter().all(|seen| !format!("{seen:?}").contains(yb_claude::hermetic::DUMMY_KEY))
+        outcome
+            .server
+            .requests()
+            .iter()
+            .all(|seen| !format!("{seen:?}").contains(yb_claude::hermetic::DUMMY_KEY))
     );
     yb_testkit::assert_no_process_in(trial.workspace());
     yb_testkit::assert_no_process_in(trial.claude.private());
