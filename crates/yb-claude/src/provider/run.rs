@@ -100,8 +100,16 @@ impl Run {
     /// How it ended, in the words of std.
     pub(super) fn status_text(&self) -> String {
         match self.status {
-            Some(ExitStatus::Code(code)) => format!("exit status: {code}"),
-            Some(ExitStatus::Signal(signal)) => format!("signal: {signal}"),
+            #[cfg(unix)]
+            Some(status) => {
+                let raw = match status {
+                    ExitStatus::Code(code) => code << 8,
+                    ExitStatus::Signal(signal) => signal,
+                };
+                <std::process::ExitStatus as std::os::unix::process::ExitStatusExt>::from_raw(raw).to_string()
+            }
+            #[cfg(not(unix))]
+            Some(ExitStatus::Code(code) | ExitStatus::Signal(code)) => format!("exit code: {code}"),
             None => "unknown status".to_owned(),
         }
     }

@@ -125,7 +125,7 @@ async fn a_failed_exit_is_an_error_with_what_stderr_said() {
     let stage = Stage::new("[{print: {line: 'error: bad flag', to: stderr}}, {exit: 3}]");
     assert_eq!(stage.error().await, "claude CLI exited with exit status: 3: error: bad flag");
     let stage = Stage::new("[{die: KILL}]");
-    assert_eq!(stage.error().await, "claude CLI exited with signal: 9: ");
+    assert_eq!(stage.error().await, "claude CLI exited with signal: 9 (SIGKILL): ");
 }
 
 #[tokio::test]
