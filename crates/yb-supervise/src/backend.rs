@@ -105,6 +105,18 @@ impl Backend {
         }
     }
 
+    /// Leaves nothing of our own behind, once the tree is dead.
+    pub(crate) async fn close(&mut self) {
+        match self {
+            #[cfg(unix)]
+            Self::Contained(tree) => tree.close().await,
+            #[cfg(unix)]
+            Self::Direct(_) => {}
+            #[cfg(windows)]
+            Self::Job(_) => {}
+        }
+    }
+
     /// SIGTERM to the leader's group, and SIGCONT so that a stopped one can hear it.
     pub(crate) fn terminate(&mut self) {
         match self {

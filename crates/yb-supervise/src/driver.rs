@@ -54,6 +54,7 @@ impl Driver {
 
     async fn drive(mut self, cancel: CancellationToken) -> Report {
         let (reason, done) = self.until_dead(&cancel).await;
+        self.backend.close().await;
         if let Some(feeder) = self.feeder.take() {
             feeder.abort();
         }

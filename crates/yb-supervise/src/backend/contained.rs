@@ -143,12 +143,17 @@ impl Contained {
         match next_news(&mut self.control, &mut self.received).await {
             Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
             Ok(News::Done { status, leaked, usage, unkillable }) => {
-                if timeout(EXIT_LIMIT, self.shim.wait()).await.is_err() {
-                    let _ = self.shim.start_kill();
-                }
                 Event::Done(Done { status, leaked, usage, unkillable })
             }
             Ok(News::Started { .. } | News::Failed { .. }) | Err(_) => Event::Lost,
+        }
+    }
+
+    /// Waits for the shim to go, after its last word.
+    pub(crate) async fn close(&mut self) {
+        if timeout(EXIT_LIMIT, self.shim.wait()).await.is_err() {
+            let _ = self.shim.start_kill();
+            let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
         }
     }
 

@@ -164,6 +164,24 @@ async fn sigterm_comes_first_and_the_grace_is_given() {
     }
 }
 
+/// SIGCONT follows: a child that had stopped itself can still tidy up.
+#[tokio::test]
+async fn a_stopped_child_hears_sigterm() {
+    let script = "
+- on_signal: {signals: [TERM], steps: [{print: tidy}], exit: 143}
+- print: started
+- stop
+- sleep_ms: 60000
+";
+    for way in Way::EVERYWHERE {
+        let stage = Stage::new(script);
+        let command = stage.command(way).deadline(DEADLINE).grace(GUARD);
+        let report = tokio::time::timeout(GUARD * 2, command.run()).await.unwrap();
+        assert_eq!(report.shell_code(), Some(143), "{way:?}: {}", report.end);
+        assert_eq!(report.output.captured().unwrap().stdout(), b"started\ntidy\n", "{way:?}");
+    }
+}
+
 /// The end of a pipeline that is on its way out is not a leak.
 #[tokio::test]
 async fn descendants_that_end_right_after_the_leader_are_not_leaked() {
