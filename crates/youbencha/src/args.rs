@@ -27,9 +27,20 @@ pub(crate) enum Command {
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),
 
+    /// Run a case once: the agent, what it changed, and whether that holds
+    ///
+    /// Everything is kept below `.youbencha-workspace/runs`: the agent's log, its changes as a patch, the results.
+    Run(RunArgs),
+
+    /// Print the JSON Schema of case files, for editors
+    Schema(SchemaArgs),
+
     /// Stand in for an agent's model API
     #[command(subcommand, arg_required_else_help = true)]
     Tape(TapeCommand),
+
+    /// Check case files and show everything that is wrong; nothing is started
+    Validate(ValidateArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,6 +79,57 @@ pub(crate) struct AskArgs {
     /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SchemaArgs {
+    /// Which file's
+    #[arg(value_enum, default_value_t = SchemaOf::Case)]
+    pub(crate) of: SchemaOf,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum SchemaOf {
+    /// A case
+    Case,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ValidateArgs {
+    /// The case files, YAML or JSON
+    #[arg(value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+
+    /// A case file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+
+    /// Show what each valid case says
+    #[arg(short, long)]
+    pub(crate) verbose: bool,
+
+    /// Make warnings errors
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Allow repositories on hosts inside a private network
+    #[arg(long)]
+    pub(crate) allow_private_hosts: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The case file
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+
+    /// Remove the agent's workspace afterwards
+    #[arg(long)]
+    pub(crate) delete_workspace: bool,
+
+    /// Fetch from hosts inside a private network too
+    #[arg(long)]
+    pub(crate) allow_private_hosts: bool,
 }
 
 #[derive(Debug, clap::Args)]

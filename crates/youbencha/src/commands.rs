@@ -2,7 +2,10 @@
 
 mod ask;
 mod demo;
+mod run;
+mod schema;
 mod tape_serve;
+mod validate;
 
 use crate::args::{Args, Command, TapeCommand};
 use crate::error::CliError;
@@ -14,6 +17,9 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
         Command::Demo(args) => demo::run(args, printer),
+        Command::Run(args) => run::run(args, printer),
+        Command::Schema(args) => schema::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
+        Command::Validate(args) => validate::run(args, printer),
     }
 }

@@ -2,6 +2,7 @@
 
 mod args;
 mod commands;
+mod diagnostics;
 mod error;
 mod exit_code;
 mod printer;

@@ -31,10 +31,13 @@ fn help() {
     Usage: yb <COMMAND>
 
     Commands:
-      ask   Ask Claude Code one question
-      demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
-      tape  Stand in for an agent's model API
-      help  Print this message or the help of the given subcommand(s)
+      ask       Ask Claude Code one question
+      demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      run       Run a case once: the agent, what it changed, and whether that holds
+      schema    Print the JSON Schema of case files, for editors
+      tape      Stand in for an agent's model API
+      validate  Check case files and show everything that is wrong; nothing is started
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help
@@ -66,10 +69,13 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Usage: yb <COMMAND>
 
     Commands:
-      ask   Ask Claude Code one question
-      demo  Watch the real Claude Code fix a tiny repository, offline and for nothing
-      tape  Stand in for an agent's model API
-      help  Print this message or the help of the given subcommand(s)
+      ask       Ask Claude Code one question
+      demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      run       Run a case once: the agent, what it changed, and whether that holds
+      schema    Print the JSON Schema of case files, for editors
+      tape      Stand in for an agent's model API
+      validate  Check case files and show everything that is wrong; nothing is started
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')

@@ -6,7 +6,9 @@ mod ask;
 mod cli;
 mod demo;
 mod real_claude;
+mod run;
 mod tape_serve;
+mod validate;
 
 /// The program under test.
 const YB: &str = env!("CARGO_BIN_EXE_yb");

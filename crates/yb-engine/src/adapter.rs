@@ -1,0 +1,76 @@
+//! What knows an agent: one trait, one registry, and one file for each agent.
+//!
+//! An adapter builds one command, `yb-supervise` runs it, and the adapter makes a [`YouBenchaLog`] of what came out. That an agent
+//! fails is a result; an error means that nothing was started.
+
+mod artifacts;
+mod claude_code;
+mod codes;
+mod command;
+mod context;
+mod drive;
+mod error;
+mod normalize;
+mod prompt;
+mod result;
+mod secrets;
+mod transcript;
+mod verdict;
+
+use async_trait::async_trait;
+
+pub use claude_code::ClaudeCode;
+pub use codes::ErrorCode;
+pub use command::Command;
+pub use context::{
+    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host,
+    Isolation, PromptVia,
+};
+pub use drive::MAX_OUTPUT_SIZE;
+pub use error::AdapterError;
+pub use result::{Availability, AvailabilityStatus, ExecutionResult, NotAuthenticated};
+pub use transcript::Transcript;
+
+use crate::log::YouBenchaLog;
+
+/// The contract of an adapter.
+#[async_trait]
+pub trait Adapter: Send + Sync {
+    /// The name that a case calls it by.
+    fn name(&self) -> &'static str;
+
+    /// The adapter's own version, MAJOR.MINOR.PATCH.
+    fn version(&self) -> &'static str;
+
+    /// Whether the agent is there and can reach its model. No model is asked.
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability;
+
+    /// Runs the agent to its end. Whatever the agent does, it ends in a result.
+    ///
+    /// # Errors
+    /// When nothing was started: a configuration that can't be, an agent that is not there, a place that can't be
+    /// written.
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError>;
+
+    /// What happened, in the shape that all agents share.
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog;
+}
+
+/// Every adapter, in the order in which they are listed.
+static ADAPTERS: [&dyn Adapter; 2] = [&ClaudeCode, &Command];
+
+/// The adapter that a case calls by this name.
+#[must_use]
+pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
+    ADAPTERS.into_iter().find(|adapter| adapter.name() == name)
+}
+
+/// The names of all adapters.
+pub fn adapter_names() -> impl Iterator<Item = &'static str> {
+    ADAPTERS.into_iter().map(Adapter::name)
+}
+
+/// The secrets among the variables that an agent is given, by name.
+pub(crate) fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {
+    secrets::secrets(&host.env).collect()
+}

@@ -1,0 +1,130 @@
+//! Claude Code as an agent: its options, its environment and its messages, on top of `yb-claude`.
+
+mod environment;
+mod options;
+
+use std::ffi::OsStr;
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use yb_claude::{AvailabilityCheck, Invocation, PermissionMode, Prompt, Search, Target};
+use yb_supervise::Command;
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::drive::{Stdout, drive};
+use super::normalize::{self, Told};
+use super::secrets::{secrets, secrets_of_json};
+use super::verdict::Agent;
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, ExecutionContext, ExecutionResult,
+    Host,
+};
+use crate::log::YouBenchaLog;
+
+const NAME: &str = "claude-code";
+const FOLDER: &str = "claude-code-logs";
+const AGENT: Agent = Agent { label: "Claude Code", family: Family::Claude };
+
+/// Runs the installed `claude`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClaudeCode;
+
+/// What is known before anything is started.
+struct Plan {
+    prompt: String,
+    invocation: Invocation,
+    mode: PermissionMode,
+    warnings: Vec<String>,
+}
+
+#[async_trait]
+impl Adapter for ClaudeCode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    async fn check_availability(&self, _config: &AgentConfig, host: &Host) -> Availability {
+        let mut check = AvailabilityCheck::new(host.env.clone());
+        if let Some(shim) = &host.shim {
+            check = check.shim(shim);
+        }
+        let found = check.check().await;
+        let (status, version) = match &found {
+            yb_claude::Availability::Ready(ready) => {
+                (AvailabilityStatus::Ready, Some(ready.version.to_string()))
+            }
+            yb_claude::Availability::NotAuthenticated { version, .. } => {
+                (AvailabilityStatus::NotAuthenticated, Some(version.to_string()))
+            }
+            _ => (AvailabilityStatus::Missing, None),
+        };
+        Availability { status, version, message: found.to_string(), hints: found.hints() }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        let plan = plan(context)?;
+        let program = program(&context.host)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        plan.invocation.write_files().map_err(private)?;
+        let command = command(&plan.invocation, &program, context);
+        let driven = drive(command, Stdout::Frames, &artifacts, context).await?;
+        let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
+        result.warnings.splice(0..0, plan.warnings);
+        result.permission_mode = Some(plan.mode.to_string());
+        Ok(result)
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        normalize::log(self, "anthropic", &Told::by_claude(result), result, context)
+    }
+}
+
+fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
+    if !context.workspace.is_dir() {
+        return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+    }
+    let prompt = super::prompt::prompt(context)?;
+    let mut warnings = Vec::new();
+    let mode = options::permission_mode(&context.config, &mut warnings)?;
+    environment::check_privileges(mode, context.isolation, environment::privileges())?;
+    let options = environment::apply(options::options(context, mode)?, mode, context);
+    // Files of an earlier execution in the same place are never overwritten.
+    let unique = format!("files-{}", jiff::Timestamp::now().as_nanosecond());
+    let target = Target::new(context.private_dir.join(unique));
+    let invocation = options
+        .invocation(&Prompt::text(prompt.clone()), &target)
+        .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })?;
+    warnings.extend(invocation.warnings.iter().map(ToString::to_string));
+    Ok(Plan { prompt, invocation, mode, warnings })
+}
+
+fn program(host: &Host) -> Result<PathBuf, AdapterError> {
+    let search = Search::from_env(&|name| host.variable(name).map(OsStr::to_owned));
+    search.find().map(|found| found.path).map_err(|error| AdapterError::NotInstalled {
+        message: format!("Claude Code is not installed: {error}"),
+        hints: error.hints(),
+    })
+}
+
+/// What the invocation decided stays decided; the rest of the given variables is passed on.
+fn command(invocation: &Invocation, program: &std::path::Path, context: &ExecutionContext) -> Command {
+    let mut command = invocation.command(program);
+    for (name, value) in &context.host.env {
+        if invocation.env.iter().all(|(decided, _)| decided != name) {
+            command = command.env(name, value);
+        }
+    }
+    let config = &context.config;
+    let maps = config.mcp_servers.values().chain(&config.settings);
+    for (name, value) in secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)) {
+        command = command.secret(name, value);
+    }
+    command
+}

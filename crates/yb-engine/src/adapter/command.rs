@@ -1,0 +1,176 @@
+//! Any program as an agent: an argument template, a way for the prompt, and what it says that it prints.
+
+mod template;
+
+use async_trait::async_trait;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use yb_claude::INLINE_LIMIT;
+use yb_supervise::Stdin;
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::drive::{Stdout, drive};
+use super::normalize::{self, Told};
+use super::secrets::secrets;
+use super::verdict::Agent;
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
+    ExecutionContext, ExecutionResult, Host, PromptVia,
+};
+use crate::log::YouBenchaLog;
+use template::Values;
+
+const NAME: &str = "command";
+const FOLDER: &str = "command-logs";
+const AGENT: Agent = Agent { label: "the command", family: Family::Agent };
+
+/// Runs the program that the case names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Command;
+
+#[async_trait]
+impl Adapter for Command {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    /// Whether the program can be found; it is not run.
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let (status, message, hints) = match spec(config).map(|spec| find(&spec.argv[0], host)) {
+            Ok(Some(path)) => (AvailabilityStatus::Ready, format!("found: {}", path.display()), Vec::new()),
+            Ok(None) => (
+                AvailabilityStatus::Missing,
+                "the program of `agent.config.command` is not found".to_owned(),
+                vec!["install it, or give its full path".to_owned()],
+            ),
+            Err(error) => (AvailabilityStatus::Missing, error.to_string(), error.hints()),
+        };
+        Availability { status, version: None, message, hints }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        let spec = spec(&context.config)?;
+        if !context.workspace.is_dir() {
+            return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+        }
+        let prompt = super::prompt::prompt(context)?;
+        let via = prompt_via(spec, &prompt)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        let prompt_file = match via {
+            PromptVia::File => Some(write_prompt(&context.private_dir, &prompt).map_err(private)?),
+            _ => None,
+        };
+        let values = Values {
+            prompt: &prompt,
+            prompt_file: prompt_file.as_deref(),
+            workspace: &context.workspace,
+            model: context.config.model.as_deref(),
+        };
+        let argv = values.fill(&spec.argv)?;
+        let stdin = if via == PromptVia::Stdin {
+            Stdin::Bytes(prompt.clone().into_bytes().into())
+        } else {
+            Stdin::None
+        };
+        let command = command(&argv, context).stdin(stdin);
+        let stdout = match spec.output {
+            DeclaredOutput::ClaudeStreamJson => Stdout::Frames,
+            DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
+        };
+        let driven = drive(command, stdout, &artifacts, context).await?;
+        Ok(ExecutionResult::of(driven, prompt, AGENT, artifacts))
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        let output = context.config.command.as_ref().map(|spec| spec.output).unwrap_or_default();
+        let (provider, told) = match (output, &result.transcript) {
+            (DeclaredOutput::ClaudeStreamJson, Some(transcript)) if transcript.spoke() => {
+                ("anthropic", Told::Frames(transcript))
+            }
+            _ if !result.was_started() => ("unknown", Told::Nothing),
+            (DeclaredOutput::None, _) => ("unknown", Told::Nothing),
+            _ => ("unknown", Told::Words(&result.output)),
+        };
+        normalize::log(self, provider, &told, result, context)
+    }
+}
+
+fn spec(config: &AgentConfig) -> Result<&CommandSpec, AdapterError> {
+    let spec = config.command.as_ref().filter(|spec| spec.argv.first().is_some_and(|name| !name.is_empty()));
+    spec.ok_or_else(|| {
+        let message = "`command` names no program";
+        AdapterError::config(message, "write `agent.config.command.argv: [program, argument, …]`")
+    })
+}
+
+/// The way that the case names, or the one that its arguments show.
+fn prompt_via(spec: &CommandSpec, prompt: &str) -> Result<PromptVia, AdapterError> {
+    let uses = |name: &str| spec.argv.iter().any(|argument| argument.contains(name));
+    let via = spec.prompt_via.unwrap_or(match (uses("{prompt}"), uses("{prompt_file}")) {
+        (true, _) => PromptVia::Argument,
+        (false, true) => PromptVia::File,
+        (false, false) => PromptVia::Stdin,
+    });
+    let missing = |name: &str| {
+        let message = format!("`command`: no argument has `{name}`, so the prompt would not arrive");
+        Err(AdapterError::config(message, format!("add `{name}`, or let the prompt come by stdin")))
+    };
+    match via {
+        PromptVia::Argument if !uses("{prompt}") => missing("{prompt}"),
+        PromptVia::File if !uses("{prompt_file}") => missing("{prompt_file}"),
+        PromptVia::Argument if prompt.len() > INLINE_LIMIT => {
+            let message = format!(
+                "the prompt has {} bytes, at most {INLINE_LIMIT} are possible in an argument",
+                prompt.len()
+            );
+            Err(AdapterError::config(message, "let the prompt come by stdin or by `{prompt_file}`"))
+        }
+        via => Ok(via),
+    }
+}
+
+fn write_prompt(private_dir: &Path, prompt: &str) -> std::io::Result<PathBuf> {
+    let path = private_dir.join(format!("prompt-{}.txt", jiff::Timestamp::now().as_nanosecond()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&path)?.write_all(prompt.as_bytes())?;
+    Ok(path)
+}
+
+/// The given variables, and a HOME and a TMPDIR of its own where they name none.
+fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command {
+    let private = |name: &str| context.private_dir.join(name);
+    let mut command = yb_supervise::Command::new(&argv[0])
+        .args(&argv[1..])
+        .env(yb_claude::env_vars::HOME, private("home"))
+        .env(yb_claude::env_vars::TMPDIR, private("tmp"))
+        .envs(&context.host.env);
+    for (name, value) in secrets(&context.host.env) {
+        command = command.secret(name, value);
+    }
+    command
+}
+
+/// A program by path, or in the PATH that the child will have.
+fn find(program: &str, host: &Host) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return path.is_file().then(|| path.to_owned());
+    }
+    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    let dirs = host.variable(yb_claude::env_vars::PATH)?;
+    std::env::split_paths(dirs)
+        .filter(|dir| dir.is_absolute())
+        .map(|dir| dir.join(&name))
+        .find(|path| path.is_file())
+}

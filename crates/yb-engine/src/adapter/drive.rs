@@ -1,0 +1,151 @@
+//! Runs one agent's command to its end, and gathers what it says on the way.
+
+use std::path::Path;
+use std::time::Duration;
+
+use yb_claude::Message;
+use yb_claude::frame::System;
+use yb_supervise::{Command, Output, OutputMode, Report, StreamItem};
+
+use super::artifacts::{self, Artifacts};
+use super::{AdapterError, ExecutionContext, Transcript};
+
+/// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
+pub const MAX_OUTPUT_SIZE: usize = 10_485_760;
+/// How much of stderr is told of in an error.
+const STDERR_TOLD: usize = 4096;
+/// The longest line of messages.
+const LINE_LIMIT: usize = 64 << 20;
+
+/// What an agent's stdout is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stdout {
+    /// Messages, a line of JSON each.
+    Frames,
+    /// Anything.
+    Text,
+}
+
+/// An execution that is over.
+#[derive(Debug)]
+pub(super) struct Driven {
+    pub(super) report: Report,
+    pub(super) transcript: Option<Transcript>,
+    pub(super) output: String,
+    pub(super) truncated: bool,
+    pub(super) stderr: String,
+    /// The API refused the credentials, and the agent was stopped because of it.
+    pub(super) auth_refused: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// Runs the command; an error means that it was not started.
+pub(super) async fn drive(
+    command: Command,
+    stdout: Stdout,
+    artifacts: &Artifacts,
+    context: &ExecutionContext,
+) -> Result<Driven, AdapterError> {
+    let mut command = command
+        .current_dir(&context.workspace)
+        .deadline(context.timeout)
+        .log_file(&artifacts.terminal_log)
+        .cancel_on(context.cancellation.clone());
+    if let Some(shim) = &context.host.shim {
+        command = command.shim(shim);
+    }
+    let output = match stdout {
+        Stdout::Frames => OutputMode::Stream { line_limit: LINE_LIMIT, tee: Some(artifacts.frames.clone()) },
+        Stdout::Text => OutputMode::Capture { limit: MAX_OUTPUT_SIZE },
+    };
+    let mut running = command.output(output).spawn().await?;
+    let (mut transcript, mut auth_refused, mut warnings) = (None, false, Vec::new());
+    if let Some(mut lines) = running.lines() {
+        let folded = transcript.insert(Transcript::default());
+        while let Some(item) = lines.next().await {
+            let line = match item {
+                StreamItem::Line(line) | StreamItem::Unterminated(line) => line,
+                StreamItem::TooLong { limit } => {
+                    warnings.push(format!(
+                        "a line of the output is longer than {limit} bytes; what followed was not read"
+                    ));
+                    continue;
+                }
+                _ => continue,
+            };
+            let message = folded.observe_line(&line);
+            // The CLI itself would try the same credentials again for three minutes.
+            if !auth_refused && message.is_some_and(|message| is_refusal(&message)) {
+                auth_refused = true;
+                running.cancel();
+            }
+        }
+    }
+    let report = running.wait().await;
+    warnings.extend(report.warnings.iter().map(ToString::to_string));
+    if report.leaked {
+        warnings.push("processes that the agent had started outlived it and were ended".to_owned());
+    }
+    if report.log.not_logged > 0 {
+        warnings.push(format!("{} bytes of the output are not in the terminal log", report.log.not_logged));
+    }
+    let (output, truncated) = printed(&report, &artifacts.terminal_log, &mut warnings);
+    if truncated {
+        note_truncation(&artifacts.terminal_log, &mut warnings);
+    }
+    let stderr = stderr_end(&report);
+    Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, warnings })
+}
+
+fn is_refusal(message: &Message) -> bool {
+    matches!(message, Message::System(System::ApiRetry(retry)) if matches!(retry.error_status, Some(401 | 403)))
+}
+
+/// What was printed: from memory or, when stdout was streamed, from the log, where both pipes are in order.
+fn printed(report: &Report, log: &Path, warnings: &mut Vec<String>) -> (String, bool) {
+    let (mut text, truncated) = match &report.output {
+        Output::Captured(captured) => {
+            let text = String::from_utf8_lossy(captured.bytes()).into_owned();
+            (text, captured.dropped() > 0)
+        }
+        Output::Streamed { .. } => artifacts::beginning(log, MAX_OUTPUT_SIZE).unwrap_or_else(|error| {
+            warnings.push(format!("failed to read the terminal log: {error}"));
+            Default::default()
+        }),
+        _ => Default::default(),
+    };
+    if truncated {
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        text.push_str(TRUNCATED);
+    }
+    (text, truncated)
+}
+
+/// Stands where output was cut off.
+const TRUNCATED: &str = "[OUTPUT TRUNCATED: exceeded the 10MB limit of 10485760 bytes]";
+
+fn note_truncation(log: &Path, warnings: &mut Vec<String>) {
+    let line = "[OUTPUT TRUNCATED: exceeded the 10MB limit of 10485760 bytes; this file has what followed]";
+    if let Err(error) = artifacts::append_line(log, line) {
+        warnings.push(format!("failed to write the terminal log: {error}"));
+    }
+}
+
+fn stderr_end(report: &Report) -> String {
+    let bytes = match &report.output {
+        Output::Captured(captured) => captured.stderr(),
+        Output::Streamed { stderr_tail, .. } => stderr_tail.clone(),
+        _ => Vec::new(),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    let clean = yb_claude::strip_ansi(&text);
+    let start = clean.ceil_char_boundary(clean.len().saturating_sub(STDERR_TOLD));
+    clean[start..].trim().to_owned()
+}
+
+/// A duration in whole milliseconds.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,335 @@
+//! Evaluators: bare names, `{name, config}`, and files that define one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::{Map, Value as Json};
+
+use super::check::{Checker, join};
+use super::fields_evaluator::{
+    AGENTIC_JUDGE, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, GIT_DIFF, config_of, known,
+};
+use super::files;
+use super::hook::texts;
+use super::shape::Kind;
+use super::time::milliseconds;
+use super::variables;
+use crate::diagnostic::{Diagnostic, Findings, quoted};
+use crate::yaml::{self, Format, Node, Value};
+
+/// What grades one aspect of a result.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Evaluator {
+    /// Its name, as written.
+    pub name: String,
+    /// The file that defines it, where there is one.
+    pub file: Option<PathBuf>,
+    /// What its file says about it.
+    pub description: Option<String>,
+    /// What it looks at.
+    pub check: Check,
+    /// Its configuration as it was written.
+    pub config: Map<String, Json>,
+    /// Whether it asserts nothing, so that its passing means nothing.
+    pub vacuous: bool,
+}
+
+/// What an evaluator looks at.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Check {
+    /// How much changed.
+    GitDiff(GitDiff),
+    /// How near the result is to the expected one.
+    ExpectedDiff {
+        /// How alike they must be, from 0 to 1.
+        threshold: f64,
+    },
+    /// What another agent thinks of it.
+    AgenticJudge(Judge),
+    /// Nothing that is known here.
+    Unknown,
+}
+
+/// Limits for what may change.
+#[derive(Debug, Clone, PartialEq, Default)]
+#[non_exhaustive]
+pub struct GitDiff {
+    /// The most files that may change.
+    pub max_files_changed: Option<u64>,
+    /// The most lines that may be added.
+    pub max_lines_added: Option<u64>,
+    /// The most lines that may be removed.
+    pub max_lines_removed: Option<u64>,
+    /// The most lines that may be added and removed.
+    pub max_total_changes: Option<u64>,
+    /// The least spread of changes over files, in bits.
+    pub min_change_entropy: Option<f64>,
+    /// The most spread of changes over files, in bits.
+    pub max_change_entropy: Option<f64>,
+}
+
+/// An agent that judges.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct Judge {
+    /// Which agent.
+    pub agent: String,
+    /// Its own definition to run as.
+    pub agent_name: Option<String>,
+    /// Its model.
+    pub model: Option<String>,
+    /// Its time.
+    pub timeout: Duration,
+    /// What it is told besides the assertions, also from a `prompt_file`.
+    pub prompt: Option<String>,
+    /// The template of its whole prompt.
+    pub instructions: Option<String>,
+    /// What must hold, with its name where it has one.
+    pub assertions: Vec<(Option<String>, String)>,
+}
+
+/// What evaluators are read with.
+pub(crate) struct Context<'a> {
+    pub(crate) dir: &'a Path,
+    pub(crate) variables: &'a BTreeMap<String, String>,
+    pub(crate) has_expected: bool,
+}
+
+/// Reads the evaluators of a case; the findings in their own files come apart.
+pub(crate) fn read(
+    node: Option<&Node>,
+    context: &Context<'_>,
+    checker: &mut Checker<'_, '_>,
+) -> (Vec<Evaluator>, Vec<Diagnostic>) {
+    let mut evaluators: Vec<Evaluator> = Vec::new();
+    let mut elsewhere = Vec::new();
+    for (at, node) in node.map(Node::items).unwrap_or_default().iter().enumerate() {
+        let path = format!("evaluators[{at}]");
+        let read = match (node.text(), node.get("name").and_then(Node::text), node.get("file")) {
+            (Some(name), _, _) | (None, Some(name), None) => {
+                one(name, node, node.get("config"), &path, context, checker)
+            }
+            (None, None, Some(file)) => from_file(node, file, &path, context, checker, &mut elsewhere),
+            (None, Some(_), Some(file)) => {
+                let error =
+                    checker.found.error(file.span, join(&path, "file"), "two definitions: `name` and `file`");
+                error.hint("use only one of them");
+                None
+            }
+            (None, None, None) => {
+                if matches!(node.value, Value::Map(_)) && node.entry("name").is_none() {
+                    let error = checker.found.error(node.span, &path, "an evaluator without a name");
+                    error.expected("`name`, or `file`");
+                }
+                None
+            }
+        };
+        let Some(evaluator) = read else { continue };
+        if evaluators.iter().any(|earlier| earlier.name == evaluator.name) {
+            checker
+                .found
+                .warning(node.span, &path, format!("evaluator named twice: {}", quoted(&evaluator.name)))
+                .hint("tell them apart in reports: several judges may be called `agentic-judge-<name>`");
+        }
+        evaluators.push(evaluator);
+    }
+    (evaluators, elsewhere)
+}
+
+fn from_file(
+    node: &Node,
+    file: &Node,
+    path: &str,
+    context: &Context<'_>,
+    checker: &mut Checker<'_, '_>,
+    elsewhere: &mut Vec<Diagnostic>,
+) -> Option<Evaluator> {
+    if let Some(config) = node.entry("config") {
+        checker
+            .found
+            .error(config.key.span, join(path, "config"), "a configuration beside a `file`")
+            .hint("it belongs into the file");
+    }
+    let text = file.text()?;
+    let loaded = files::find(context.dir, text)
+        .and_then(|found| files::read(&found, yaml::MAX_BYTES).map(|bytes| (found, bytes)));
+    let (found_at, bytes) = match loaded {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            checker
+                .found
+                .error(
+                    file.span,
+                    join(path, "file"),
+                    format!("failed to read the evaluator's file ({error}): {}", quoted(text)),
+                )
+                .hint("the path starts at the directory of the case file, and stays below it");
+            return None;
+        }
+    };
+    let shown = context.dir.join(files::relative(text).ok()?);
+    let decoded = yaml::decode(&bytes);
+    let mut found = Findings::new(&shown, decoded.unwrap_or_default());
+    let evaluator = match decoded {
+        Err(bad) => {
+            bad.report(&mut found);
+            None
+        }
+        Ok(content) => yaml::parse(content, Format::of(&shown), &mut found).and_then(|mut tree| {
+            variables::substitute(&mut tree, context.variables, &mut found);
+            let mut inner = Checker { mode: checker.mode, found: &mut found };
+            inner.check(&tree, &Kind::Object(&EVALUATOR_FILE), "");
+            let name = tree.get("name").and_then(Node::text)?;
+            let mut evaluator = one(name, &tree, tree.get("config"), "", context, &mut inner)?;
+            evaluator.file = Some(found_at);
+            evaluator.description = tree.get("description").and_then(Node::text).map(str::to_owned);
+            Some(evaluator)
+        }),
+    };
+    elsewhere.append(&mut found.into_vec());
+    evaluator
+}
+
+fn one(
+    name: &str,
+    node: &Node,
+    config: Option<&Node>,
+    path: &str,
+    context: &Context<'_>,
+    checker: &mut Checker<'_, '_>,
+) -> Option<Evaluator> {
+    let at = node.entry("name").map_or(node.span, |entry| entry.node.span);
+    let config_path = join(path, "config");
+    let none = Node { value: Value::Map(Vec::new()), span: at };
+    let config = config.unwrap_or(&none);
+    let check = match known(name) {
+        None => {
+            let severity = checker.mode.severity();
+            let message = format!("unknown evaluator: {}", quoted(name));
+            let key = if node.text().is_some() { path.to_owned() } else { join(path, "name") };
+            let found = checker.found.add(severity, at, key, message);
+            found.did_you_mean(name, EVALUATORS.iter().copied());
+            if found.hint.is_none() {
+                found.hint(format!(
+                    "known are {}; it would be skipped",
+                    super::shape::list_of(EVALUATORS.iter().copied())
+                ));
+            }
+            Check::Unknown
+        }
+        Some(known) => {
+            if let Some(object) = config_of(name).filter(|_| matches!(config.value, Value::Map(_))) {
+                checker.object(config, object, &config_path);
+            }
+            match known {
+                GIT_DIFF => Check::GitDiff(git_diff(config.get("assertions").unwrap_or(&none))),
+                EXPECTED_DIFF => {
+                    if !context.has_expected {
+                        checker
+                            .found
+                            .warning(at, path, "nothing is expected: `expected-diff` would be skipped")
+                            .hint("name the branch with the expected result: `expected_source: branch` and `expected: …`");
+                    }
+                    Check::ExpectedDiff { threshold: config.get("threshold").and_then(number).unwrap_or(0.8) }
+                }
+                _ => Check::AgenticJudge(judge(config, &config_path, context, checker)?),
+            }
+        }
+    };
+    let vacuous = match &check {
+        Check::GitDiff(limits) => *limits == GitDiff::default(),
+        Check::AgenticJudge(judge) => judge.assertions.is_empty(),
+        Check::ExpectedDiff { .. } | Check::Unknown => false,
+    };
+    if vacuous {
+        checker
+            .found
+            .warning(
+                at,
+                path,
+                format!("vacuous: nothing is asserted, so its passing means nothing: {}", quoted(name)),
+            )
+            .hint("say under `config.assertions` what must hold");
+    }
+    let config = match config.to_json() {
+        Json::Object(config) => config,
+        _ => Map::new(),
+    };
+    Some(Evaluator { name: name.to_owned(), file: None, description: None, check, config, vacuous })
+}
+
+fn git_diff(node: &Node) -> GitDiff {
+    let count = |key: &str| match node.get(key).map(|node| &node.value) {
+        Some(Value::Int(number)) => u64::try_from(*number).ok(),
+        _ => None,
+    };
+    GitDiff {
+        max_files_changed: count("max_files_changed"),
+        max_lines_added: count("max_lines_added"),
+        max_lines_removed: count("max_lines_removed"),
+        max_total_changes: count("max_total_changes"),
+        min_change_entropy: node.get("min_change_entropy").and_then(number),
+        max_change_entropy: node.get("max_change_entropy").and_then(number),
+    }
+}
+
+fn judge(config: &Node, path: &str, context: &Context<'_>, checker: &mut Checker<'_, '_>) -> Option<Judge> {
+    let text = |key: &str| config.get(key).and_then(Node::text).map(str::to_owned);
+    if let (Some(_), Some(file)) = (config.get("prompt"), config.entry("prompt_file")) {
+        let message = "two prompts: `prompt` and `prompt_file`";
+        checker.found.error(file.key.span, join(path, "prompt_file"), message).hint("use only one of them");
+    }
+    let mut from_file = |key: &str| {
+        let node = config.get(key)?;
+        let text = node.text()?;
+        match super::prompt::read_file(context.dir, text) {
+            Ok((_, text)) => Some(text),
+            Err(error) => {
+                let message = format!("failed to read `{key}` ({error}): {}", quoted(text));
+                checker
+                    .found
+                    .error(node.span, join(path, key), message)
+                    .hint("the path starts at the directory of the case file, and stays below it");
+                None
+            }
+        }
+    };
+    let prompt = from_file("prompt_file");
+    let instructions = from_file("instructions-file");
+    Some(Judge {
+        agent: text("type")?,
+        agent_name: text("agent_name"),
+        model: text("model"),
+        timeout: Duration::from_millis(config.get("timeout").and_then(milliseconds).unwrap_or(300_000)),
+        prompt: text("prompt").or(prompt),
+        instructions,
+        assertions: assertions(config.get("assertions").or_else(|| config.get("criteria"))),
+    })
+}
+
+fn assertions(node: Option<&Node>) -> Vec<(Option<String>, String)> {
+    let Some(node) = node else { return Vec::new() };
+    let listed = texts(Some(node)).into_iter().map(|text| (None, text));
+    let named = node.entries().iter().map(|entry| {
+        let text = entry.node.text().map_or_else(|| entry.node.to_json().to_string(), str::to_owned);
+        (Some(entry.key.name.clone()), text)
+    });
+    listed.chain(named).collect()
+}
+
+pub(crate) fn number(node: &Node) -> Option<f64> {
+    match node.value {
+        Value::Int(number) => Some(number as f64),
+        Value::Float(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// The name under which reports know all judges.
+#[must_use]
+pub fn is_judge(name: &str) -> bool {
+    known(name) == Some(AGENTIC_JUDGE)
+}

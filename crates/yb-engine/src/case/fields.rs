@@ -1,0 +1,116 @@
+//! The fields of a case file, described once: what the decoder checks and what `yb schema` prints.
+
+use super::fields_agent::AGENT;
+use super::fields_evaluator::EVALUATOR;
+use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION};
+use super::format::Format;
+use super::shape::{Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
+
+/// The version of the format that strict files name.
+pub(crate) const VERSION: i64 = 1;
+
+pub(crate) const ISOLATION: &[&str] = &["auto", "bubblewrap", "landlock", "none", "external"];
+
+const TIME: Kind = Kind::Duration { zero: true };
+const ANY_TEXT: Kind = text(0, usize::MAX);
+
+/// A case file.
+pub(crate) static CASE: Object = Object {
+    name: "case",
+    fields: &[
+        Field::new(
+            "youbencha",
+            Kind::Whole { min: VERSION, max: VERSION },
+            "The version of the format. A file that says it is strict: an unknown key is an error.",
+        ),
+        Field::new("name", text(1, 200), "What the case is called in reports.").wanted(),
+        Field::new("description", text(1, 1000), "What the case is about.").wanted(),
+        Field::new(
+            "repo",
+            TEXT,
+            "Where the starting tree comes from: a URL, or the path of a repository on this machine, relative to this file.",
+        ),
+        Field::new(
+            "directory",
+            TEXT,
+            "A directory as the starting tree, relative to this file, instead of `repo`.",
+        ),
+        Field::new("branch", TEXT, "The branch to start from; by default the remote's own."),
+        Field::new("commit", TEXT, "The commit to start from; by default the branch's head."),
+        Field::new("agent", Kind::Object(&AGENT), "The agent and what it is told.").required(),
+        Field::new(
+            "expected_source",
+            Kind::Word(&["branch"]),
+            "Where the expected result is: on a branch of the repository.",
+        ),
+        Field::new("expected", TEXT, "The branch that holds the expected result."),
+        Field::new(
+            "evaluators",
+            Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
+            "What grades the result: names, `{name, config}`, or `{file}`.",
+        )
+        .required(),
+        Field::new(
+            "pre_execution",
+            Kind::List { of: &Kind::Object(&PRE_EXECUTION), min: 0 },
+            "What runs in the workspace before the agent.",
+        ),
+        Field::new(
+            "post_evaluation",
+            Kind::List { of: &Kind::Object(&POST_EVALUATION), min: 0 },
+            "What runs with the results after grading.",
+        ),
+        Field::new("workspace_dir", TEXT, "Where runs are kept.").default("\".youbencha-workspace\""),
+        Field::new(
+            "workspace_name",
+            formatted(100, Format::WorkspaceName),
+            "The first part of the run's name, instead of `run`.",
+        ),
+        Field::new(
+            "timeout",
+            MILLISECONDS,
+            "The time for the agent and for cloning, in milliseconds; `timeouts` says them apart.",
+        )
+        .default("300000"),
+        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Times, each for its own step."),
+        Field::new(
+            "max_budget_usd",
+            Kind::Number { min: 0.0, max: f64::MAX, above: true },
+            "The agent is stopped when it has cost this much.",
+        ),
+        Field::new(
+            "tags",
+            Kind::List { of: &formatted(50, Format::Tag), min: 0 },
+            "Labels by which cases are chosen.",
+        ),
+        Field::new(
+            "env",
+            Kind::Either(&[
+                Kind::Map { names: Format::EnvName, of: &ANY_TEXT },
+                Kind::List { of: &formatted(200, Format::EnvName), min: 0 },
+            ]),
+            "Variables for the agent: names to pass on from the environment, or names with values, in which `${ENV:NAME}` is replaced.",
+        ),
+        Field::new("capture", Kind::Object(&CAPTURE), "What is kept of the agent's work."),
+        Field::new("isolation", Kind::Word(ISOLATION), "What stands between the agent and the machine.")
+            .default("\"auto\""),
+    ],
+};
+
+static TIMEOUTS: Object = Object {
+    name: "timeouts",
+    fields: &[
+        Field::new("clone", TIME, "For fetching the repository; 0 is for ever.").default("300000"),
+        Field::new("agent", TIME, "For the agent; 0 is for ever.").default("300000"),
+        Field::new("evaluators", TIME, "For each evaluator; 0 is for ever.").default("300000"),
+    ],
+};
+
+static CAPTURE: Object = Object {
+    name: "capture",
+    fields: &[Field::new(
+        "include",
+        Kind::List { of: &formatted(500, Format::RelativePath), min: 0 },
+        "Patterns of ignored files that count as part of the result.",
+    )],
+};

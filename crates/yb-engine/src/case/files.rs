@@ -1,0 +1,130 @@
+//! Files that a case names: relative, below the case's directory, and nowhere else, whatever links say.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::path::{Component, Path, PathBuf};
+
+/// Why a path is refused before anything is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadPath {
+    #[error("the path is empty")]
+    Empty,
+    #[error("the path is absolute")]
+    Absolute,
+    #[error("the path contains `..`")]
+    Parent,
+    #[error("the path contains a control character")]
+    Control,
+}
+
+/// A path that can't lead out of the directory that it starts from, by its text alone.
+pub(crate) fn relative(text: &str) -> Result<PathBuf, BadPath> {
+    if text.trim().is_empty() {
+        return Err(BadPath::Empty);
+    }
+    if text.chars().any(char::is_control) {
+        return Err(BadPath::Control);
+    }
+    let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
+    if drive || text.starts_with(['/', '\\', '~']) {
+        return Err(BadPath::Absolute);
+    }
+    if text.split(['/', '\\']).any(|part| part == "..") {
+        return Err(BadPath::Parent);
+    }
+    let plain = Path::new(text).components().filter(|part| !matches!(part, Component::CurDir));
+    let path: PathBuf = plain.collect();
+    if path.as_os_str().is_empty() { Err(BadPath::Empty) } else { Ok(path) }
+}
+
+/// Why a file is not used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileError {
+    #[error("{0}")]
+    Bad(#[from] BadPath),
+    #[error("no such file")]
+    Missing,
+    #[error("a link leads out of the directory")]
+    Outside,
+    #[error("not a file")]
+    NotAFile,
+    #[error("the file is too large")]
+    TooLarge,
+    #[error("{0}")]
+    Io(io::Error),
+}
+
+/// Finds a file below a directory, with all links followed.
+pub(crate) fn find(root: &Path, text: &str) -> Result<PathBuf, FileError> {
+    let path = relative(text)?;
+    let root = root.canonicalize().map_err(FileError::Io)?;
+    let path = root.join(path).canonicalize().map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing,
+        _ => FileError::Io(error),
+    })?;
+    if path.starts_with(&root) { Ok(path) } else { Err(FileError::Outside) }
+}
+
+/// Reads a file up to a limit. A pipe or a device is not opened at all.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
+    let missing = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing,
+        _ => FileError::Io(error),
+    };
+    if !fs::metadata(path).map_err(missing)?.is_file() {
+        return Err(FileError::NotAFile);
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(missing)?;
+    file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(FileError::Io)?;
+    if bytes.len() > limit { Err(FileError::TooLarge) } else { Ok(bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::{BadPath, FileError, find, read, relative};
+
+    #[test]
+    fn c5_paths_stay_where_they_are() {
+        assert_eq!(relative("./prompts/task.md"), Ok(PathBuf::from("prompts/task.md")));
+        assert_eq!(relative("a/./b..c/.d"), Ok(PathBuf::from("a/b..c/.d")));
+        for (text, bad) in [
+            ("", BadPath::Empty),
+            (".", BadPath::Empty),
+            ("/etc/passwd", BadPath::Absolute),
+            ("C:\\x", BadPath::Absolute),
+            ("c:x", BadPath::Absolute),
+            ("\\\\host\\share", BadPath::Absolute),
+            ("~/x", BadPath::Absolute),
+            ("../x", BadPath::Parent),
+            ("a/../../x", BadPath::Parent),
+            ("a\\..\\x", BadPath::Parent),
+            ("a\0b", BadPath::Control),
+            ("a\nb", BadPath::Control),
+        ] {
+            assert_eq!(relative(text), Err(bad), "{text:?}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn c5_links_may_not_lead_out() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().join("case");
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(dir.path().join("secret"), "x").unwrap();
+        std::fs::write(root.join("sub/in"), "x").unwrap();
+        std::os::unix::fs::symlink(dir.path().join("secret"), root.join("out")).unwrap();
+        std::os::unix::fs::symlink(dir.path(), root.join("up")).unwrap();
+        std::os::unix::fs::symlink("sub/in", root.join("inside")).unwrap();
+        assert!(matches!(find(&root, "out"), Err(FileError::Outside)));
+        assert!(matches!(find(&root, "up/secret"), Err(FileError::Outside)));
+        assert!(matches!(find(&root, "none"), Err(FileError::Missing)));
+        assert!(matches!(find(&root, "sub/in/none"), Err(FileError::Missing)));
+        assert_eq!(find(&root, "inside").unwrap(), root.canonicalize().unwrap().join("sub/in"));
+        assert!(matches!(read(&root.join("sub"), 10), Err(FileError::NotAFile)));
+        assert!(matches!(read(&root.join("sub/in"), 0), Err(FileError::TooLarge)));
+    }
+}

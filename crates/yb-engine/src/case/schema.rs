@@ -1,0 +1,163 @@
+//! The JSON Schema of case files for editors, made of the same description that the decoder checks by.
+
+use serde_json::{Map, Value, json};
+
+use super::fields::CASE;
+use super::fields_evaluator::{self, AGENTIC_JUDGE, EVALUATOR, EXPECTED_DIFF, GIT_DIFF};
+use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT, WEBHOOK};
+use super::format::Format;
+use super::shape::{Field, Kind, Need, Object};
+
+/// The schema of a case file, as pretty JSON that ends with a line break.
+#[must_use]
+pub fn schema() -> String {
+    let mut maker = Maker { defs: Map::new() };
+    let mut root = maker.object(&CASE);
+    if let Some(root) = root.as_object_mut() {
+        root.insert("oneOf".into(), json!([{"required": ["repo"]}, {"required": ["directory"]}]));
+    }
+    let mut all = Map::new();
+    all.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+    all.insert("title".into(), "A case of youBencha".into());
+    all.extend(root.as_object().cloned().unwrap_or_default());
+    all.insert("$defs".into(), Value::Object(maker.defs));
+    format!("{:#}\n", Value::Object(all))
+}
+
+struct Maker {
+    defs: Map<String, Value>,
+}
+
+impl Maker {
+    fn reference(&mut self, object: &'static Object) -> Value {
+        if !self.defs.contains_key(object.name) {
+            self.defs.insert(object.name.to_owned(), Value::Null);
+            let made = self.object(object);
+            self.defs.insert(object.name.to_owned(), made);
+        }
+        json!({ "$ref": format!("#/$defs/{}", object.name) })
+    }
+
+    fn object(&mut self, object: &'static Object) -> Value {
+        let properties: Map<String, Value> =
+            object.fields.iter().map(|field| (field.name.to_owned(), self.field(field))).collect();
+        let required: Vec<&str> = object
+            .fields
+            .iter()
+            .filter(|field| field.need == Need::Required)
+            .map(|field| field.name)
+            .collect();
+        let mut made = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            made["required"] = json!(required);
+        }
+        if std::ptr::eq(object, &EVALUATOR) {
+            made["oneOf"] =
+                json!([{"required": ["name"]}, {"required": ["file"], "properties": {"config": false}}]);
+            made["allOf"] = self.by_name(
+                &[
+                    (GIT_DIFF, "git-diff"),
+                    (EXPECTED_DIFF, "expected-diff"),
+                    (AGENTIC_JUDGE, "agentic-judge([-:].*)?"),
+                ],
+                fields_evaluator::config_of,
+            );
+        } else if std::ptr::eq(object, &PRE_EXECUTION) || std::ptr::eq(object, &POST_EVALUATION) {
+            made["allOf"] = self.by_name(
+                &[(SCRIPT, "script"), (WEBHOOK, "webhook"), (DATABASE, "database")],
+                fields_hook::config_of,
+            );
+        }
+        made
+    }
+
+    /// What `config` is follows from `name`.
+    fn by_name(&mut self, names: &[(&str, &str)], config_of: fn(&str) -> Option<&'static Object>) -> Value {
+        let cases = names.iter().filter_map(|(name, pattern)| {
+            let config = self.reference(config_of(name)?);
+            Some(json!({
+                "if": {"properties": {"name": {"type": "string", "pattern": format!("^{pattern}$")}}, "required": ["name"]},
+                "then": {"properties": {"config": config}},
+            }))
+        });
+        cases.collect()
+    }
+
+    fn field(&mut self, field: &'static Field) -> Value {
+        let mut made = self.kind(&field.kind);
+        if let Some(made) = made.as_object_mut() {
+            made.insert("description".into(), field.doc.into());
+            if let Some(default) = field.default.and_then(|json| serde_json::from_str(json).ok()) {
+                made.insert("default".into(), default);
+            }
+        }
+        made
+    }
+
+    fn kind(&mut self, kind: &'static Kind) -> Value {
+        match *kind {
+            Kind::Text { min, max, format } => {
+                let mut made = json!({"type": "string"});
+                if min > 0 {
+                    made["minLength"] = json!(min);
+                }
+                if max < usize::MAX {
+                    made["maxLength"] = json!(max);
+                }
+                if let Some(pattern) = pattern(format) {
+                    made["pattern"] = json!(pattern);
+                }
+                made
+            }
+            Kind::Word(words) => json!({"type": "string", "enum": words}),
+            Kind::Bool => json!({"type": "boolean"}),
+            Kind::Whole { min, max } => {
+                let mut made = json!({"type": "integer", "minimum": min});
+                if max < i64::MAX {
+                    made["maximum"] = json!(max);
+                }
+                made
+            }
+            Kind::Number { min, max, above } => {
+                let mut made = json!({"type": "number"});
+                made[if above { "exclusiveMinimum" } else { "minimum" }] = json!(min);
+                if max < f64::MAX {
+                    made["maximum"] = json!(max);
+                }
+                made
+            }
+            Kind::Duration { zero } => {
+                let least = if zero { "minimum" } else { "exclusiveMinimum" };
+                json!({"anyOf": [
+                    {"type": "number", least: 0},
+                    {"type": "string", "pattern": r"^[0-9.]+ *(ms|s|m|min|h)$|\$\{"},
+                ]})
+            }
+            Kind::List { of, min } => {
+                let mut made = json!({"type": "array", "items": self.kind(of)});
+                if min > 0 {
+                    made["minItems"] = json!(min);
+                }
+                made
+            }
+            Kind::Map { names, of } => {
+                let mut made = json!({"type": "object", "additionalProperties": self.kind(of)});
+                if let Some(pattern) = names.pattern() {
+                    made["propertyNames"] = json!({"pattern": format!("^({pattern})$")});
+                }
+                made
+            }
+            Kind::Object(object) => self.reference(object),
+            Kind::Either(kinds) => {
+                let kinds: Vec<Value> = kinds.iter().map(|kind| self.kind(kind)).collect();
+                json!({ "anyOf": kinds })
+            }
+            Kind::Any => json!({}),
+        }
+    }
+}
+
+/// A variable may stand for a text or a part of it, so that an editor can't judge it.
+fn pattern(format: Format) -> Option<String> {
+    format.pattern().map(|pattern| format!(r"^({pattern})$|\$\{{"))
+}

@@ -1,0 +1,251 @@
+//! What an agent changed, measured from the start tree to the end tree: the numbers and the patch of `git-diff`.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use crate::repo::{GitError, ObjectStore, RepoError};
+
+/// How large a patch file may become by default.
+pub const PATCH_CEILING: u64 = 1 << 30;
+
+/// All differences between two trees.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Diff {
+    /// Each changed file, in the order of paths.
+    pub files: Vec<FileChange>,
+}
+
+/// One changed file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// Its path as git has it; not necessarily UTF-8.
+    pub path: Vec<u8>,
+    /// What happened to it.
+    pub kind: ChangeKind,
+    /// Mode before and after, as `100755`; `000000` where there is no file.
+    pub modes: (String, String),
+    /// What changed in it.
+    pub lines: Lines,
+}
+
+/// What happened to a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ChangeKind {
+    /// It is new.
+    Added,
+    /// It is gone.
+    Deleted,
+    /// Its content or mode is another.
+    Modified,
+    /// It became a link, or a link a file.
+    TypeChanged,
+    /// It moved, and perhaps changed.
+    Renamed {
+        /// Where it was.
+        from: Vec<u8>,
+    },
+}
+
+/// How much of a file changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lines {
+    /// Text.
+    Text {
+        /// Lines that are new.
+        added: u64,
+        /// Lines that are gone.
+        removed: u64,
+    },
+    /// Not text: it has no lines.
+    Binary,
+}
+
+impl FileChange {
+    /// Lines added; none in a binary file.
+    pub fn additions(&self) -> u64 {
+        if let Lines::Text { added, .. } = self.lines { added } else { 0 }
+    }
+
+    /// Lines removed; none in a binary file.
+    pub fn deletions(&self) -> u64 {
+        if let Lines::Text { removed, .. } = self.lines { removed } else { 0 }
+    }
+
+    /// Both together.
+    pub fn changes(&self) -> u64 {
+        self.additions() + self.deletions()
+    }
+
+    /// The path for a person, with U+FFFD for what is not UTF-8.
+    pub fn display_path(&self) -> String {
+        String::from_utf8_lossy(&self.path).into_owned()
+    }
+}
+
+impl Diff {
+    /// How many files differ.
+    pub fn files_changed(&self) -> u64 {
+        self.files.len() as u64
+    }
+
+    /// Lines added in all files.
+    pub fn lines_added(&self) -> u64 {
+        self.files.iter().map(FileChange::additions).sum()
+    }
+
+    /// Lines removed in all files.
+    pub fn lines_removed(&self) -> u64 {
+        self.files.iter().map(FileChange::deletions).sum()
+    }
+
+    /// Lines added and removed.
+    pub fn total_changes(&self) -> u64 {
+        self.lines_added() + self.lines_removed()
+    }
+
+    /// How spread the changes are: Shannon's entropy in bits of the changed lines over the files. 0 if all are in
+    /// one file, or nothing changed.
+    pub fn change_entropy(&self) -> f64 {
+        let total = self.total_changes() as f64;
+        let shares = self.files.iter().map(FileChange::changes).filter(|changes| *changes > 0);
+        let sum: f64 = shares.map(|changes| changes as f64 / total).map(|share| share * share.log2()).sum();
+        // The sum of one whole share is a negative zero.
+        if sum == 0.0 { 0.0 } else { -sum }
+    }
+}
+
+/// A patch that was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Patch {
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Bytes that its ceiling kept out.
+    pub dropped: u64,
+}
+
+impl ObjectStore {
+    /// The differences between two trees or commits of this store, by their ids.
+    pub async fn diff(&self, from: &str, to: &str) -> Result<Diff, RepoError> {
+        let call = self.git().call("diff-tree").git_dir(self.path());
+        let options =
+            ["-r", "-z", "--raw", "--numstat", "--no-abbrev", "-M", "--no-ext-diff", "--no-textconv"];
+        let answer = call.args(options).args(["--end-of-options", from, to]).bytes().await?;
+        parse(&answer).ok_or_else(|| {
+            let what = "its lines are not those of --raw --numstat -z".to_owned();
+            GitError::Answer { command: "diff-tree".to_owned(), what }.into()
+        })
+    }
+
+    /// Writes the differences as a patch that `git apply` takes, binary files and all, without the secrets. Nothing
+    /// is written, and `None` given, if there are none.
+    pub async fn write_patch(
+        &self,
+        from: &str,
+        to: &str,
+        path: &Path,
+        secrets: &[(String, Vec<u8>)],
+    ) -> Result<Option<Patch>, RepoError> {
+        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
+        let options =
+            ["-r", "-p", "--binary", "--full-index", "-M", "--no-ext-diff", "--no-textconv", "--no-color"];
+        let call = call.args(options).args(["--end-of-options", from, to]);
+        let log = call.into_file(path, PATCH_CEILING).await?;
+        if log.teed == 0 {
+            std::fs::remove_file(path).map_err(RepoError::io("remove", path))?;
+            return Ok(None);
+        }
+        Ok(Some(Patch { bytes: log.teed, dropped: log.not_teed }))
+    }
+}
+
+/// The raw lines come first, `:<mode> <mode> <id> <id> <status>\0<path>\0[<path>\0]`, then the numbers,
+/// `<added>\t<removed>\t<path>\0`, of a rename `<added>\t<removed>\t\0<from>\0<to>\0`.
+fn parse(answer: &[u8]) -> Option<Diff> {
+    let mut fields = answer.split(|byte| *byte == 0);
+    let mut files = Vec::new();
+    let mut numbers: HashMap<Vec<u8>, Lines> = HashMap::new();
+    while let Some(field) = fields.next() {
+        if field.is_empty() {
+            continue;
+        }
+        if let Some(raw) = field.strip_prefix(b":") {
+            let raw = std::str::from_utf8(raw).ok()?;
+            let mut words = raw.split(' ');
+            let modes = (words.next()?.to_owned(), words.next()?.to_owned());
+            let status = words.nth(2)?;
+            let first = fields.next()?.to_vec();
+            let (path, kind) = match status.as_bytes().first()? {
+                b'A' => (first, ChangeKind::Added),
+                b'D' => (first, ChangeKind::Deleted),
+                b'M' => (first, ChangeKind::Modified),
+                b'T' => (first, ChangeKind::TypeChanged),
+                b'R' => (fields.next()?.to_vec(), ChangeKind::Renamed { from: first }),
+                _ => return None,
+            };
+            files.push(FileChange { path, kind, modes, lines: Lines::Binary });
+        } else {
+            let mut parts = field.splitn(3, |byte| *byte == b'\t');
+            let (added, removed, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let path = if path.is_empty() { fields.nth(1)? } else { path };
+            let lines = match (added, removed) {
+                (b"-", b"-") => Lines::Binary,
+                _ => Lines::Text { added: number(added)?, removed: number(removed)? },
+            };
+            numbers.insert(path.to_vec(), lines);
+        }
+    }
+    for file in &mut files {
+        // Where a file became a link, git counts it as two changes of one path; the last number stands.
+        file.lines = *numbers.get(&file.path)?;
+    }
+    Some(Diff { files })
+}
+
+fn number(digits: &[u8]) -> Option<u64> {
+    std::str::from_utf8(digits).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(path: &str, added: u64, removed: u64) -> FileChange {
+        FileChange {
+            path: path.into(),
+            kind: ChangeKind::Modified,
+            modes: ("100644".to_owned(), "100644".to_owned()),
+            lines: Lines::Text { added, removed },
+        }
+    }
+
+    #[test]
+    fn entropy_is_shannons() {
+        let entropy = |files: &[(u64, u64)]| {
+            let files = files.iter().map(|(added, removed)| text("x", *added, *removed)).collect();
+            Diff { files }.change_entropy()
+        };
+        assert_eq!(entropy(&[]).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(entropy(&[(5, 3)]).to_bits(), 0.0_f64.to_bits());
+        assert!((entropy(&[(1, 0), (0, 1)]) - 1.0).abs() < 1e-12);
+        assert!((entropy(&[(1, 0), (0, 1), (1, 0)]) - 3.0_f64.log2()).abs() < 1e-12);
+        assert!((entropy(&[(0, 0), (2, 2), (4, 0)]) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_git_prints_is_read() {
+        let id = "0".repeat(40);
+        let answer = format!(
+            ":100644 000000 {id} {id} D\0gone\0:100644 100755 {id} {id} R090\0a\tb\0c\nd\0:000000 100644 {id} {id} A\0bin\0\
+             0\t3\tgone\x001\t2\t\0a\tb\0c\nd\0-\t-\tbin\0"
+        );
+        let diff = parse(answer.as_bytes()).expect("parsed");
+        assert_eq!(diff.files_changed(), 3);
+        assert_eq!((diff.lines_added(), diff.lines_removed(), diff.total_changes()), (1, 5, 6));
+        assert_eq!(diff.files[1].kind, ChangeKind::Renamed { from: b"a\tb".to_vec() });
+        assert_eq!(diff.files[1].path, b"c\nd");
+        assert_eq!(diff.files[2].lines, Lines::Binary);
+        assert_eq!(parse(b":junk\0"), None);
+        assert_eq!(parse(b""), Some(Diff::default()));
+    }
+}

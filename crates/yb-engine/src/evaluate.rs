@@ -1,0 +1,55 @@
+//! Grading: what each evaluator found, in one shape.
+
+mod git_diff;
+
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+pub(crate) use git_diff::{Trees, git_diff};
+
+/// How an evaluator answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvaluatorStatus {
+    /// Everything that it asserts holds.
+    Passed,
+    /// Something does not.
+    Failed,
+    /// It could not look.
+    Skipped,
+}
+
+/// What one evaluator found.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct EvaluatorResult {
+    /// Its name in the case.
+    pub evaluator: String,
+    /// Its answer.
+    pub status: EvaluatorStatus,
+    /// What it measured.
+    pub metrics: Map<String, Value>,
+    /// The answer in one line.
+    pub message: String,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// When it was done, ISO 8601.
+    pub timestamp: String,
+    /// What it asserted, by name.
+    pub assertions: Map<String, Value>,
+    /// Files that it left in the artifacts.
+    pub artifacts: Vec<Artifact>,
+}
+
+/// A file that an evaluator left.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Artifact {
+    /// What kind of file.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// Its path below the artifacts.
+    pub path: String,
+    /// What is in it.
+    pub description: &'static str,
+}

@@ -1,0 +1,14 @@
+//! The engine: case → plan → trial → capture → grade → record.
+
+pub mod adapter;
+pub mod case;
+pub mod config;
+pub mod diagnostic;
+pub mod diff;
+pub mod evaluate;
+pub mod log;
+pub mod outcome;
+pub mod repo;
+pub mod results;
+pub mod trial;
+mod yaml;

@@ -1,0 +1,34 @@
+//! Repositories around a trial: where a starting tree comes from, the workspace that an agent gets, and what is
+//! kept of it afterwards. Nothing in here believes what an agent left in a `.git`.
+//!
+//! ```text
+//! Source ──Cache::resolve──▶ Resolved ──Cache::cut──▶ Cut ──Cut::workspace──▶ Workspace
+//!                                                                                │ pre_execution, agent
+//!                                  ObjectStore::start / ObjectStore::end ◀───────┘
+//! ```
+
+mod call;
+mod capture;
+mod cut;
+mod error;
+mod files;
+mod git;
+mod hosts;
+mod import;
+mod lock;
+mod mirror;
+mod rules;
+mod skeleton;
+mod source;
+mod walk;
+mod workspace;
+
+pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree};
+pub use cut::{Cut, History};
+pub use error::{GitError, RepoError, RepoErrorKind};
+pub use git::{Git, GitVersion, MIN_GIT};
+pub use hosts::HostPolicy;
+pub use mirror::{Cache, Refresh, Resolved, Revision};
+pub use rules::Include;
+pub use source::{RemoteUrl, Source, SourceError};
+pub use workspace::{Identity, Unsupported, Workspace, WorkspaceOptions};

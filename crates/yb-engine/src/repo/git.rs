@@ -1,0 +1,188 @@
+//! Which git is run and with what configuration: ours, and nobody else's.
+
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use yb_supervise::{CancellationToken, Launch};
+
+use super::call::Call;
+use super::error::{GitError, RepoError};
+use super::files;
+
+/// The oldest git that is accepted.
+pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 41 };
+
+/// The whole configuration of a hermetic git. It is a file rather than `-c` arguments, because git drops those
+/// for the programs that it starts in another repository.
+const CONFIG: &str = "\
+[safe]
+\tdirectory = *
+\tbareRepository = all
+[core]
+\thooksPath = /dev/null
+\tattributesFile = /dev/null
+\texcludesFile = /dev/null
+\tfsmonitor = false
+\tuntrackedCache = false
+\tautocrlf = false
+\tquotePath = true
+\tcommitGraph = true
+[commit]
+\tgpgSign = false
+[tag]
+\tgpgSign = false
+[gc]
+\tauto = 0
+\tautoDetach = false
+[maintenance]
+\tauto = false
+[submodule]
+\trecurse = false
+[fetch]
+\trecurseSubmodules = false
+\twriteCommitGraph = false
+[init]
+\tdefaultBranch = main
+[user]
+\tname = youBencha
+\temail = youbencha@localhost
+[pack]
+\twriteReverseIndex = false
+[fastimport]
+\tunpackLimit = 1
+[advice]
+\tdetachedHead = false
+";
+
+/// A version of git, as far as it matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct GitVersion {
+    /// The first number.
+    pub major: u32,
+    /// The second number.
+    pub minor: u32,
+}
+
+impl fmt::Display for GitVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+impl GitVersion {
+    /// Reads `git version 2.47.3 (some vendor)`.
+    pub(crate) fn parse(answer: &str) -> Option<Self> {
+        let mut numbers = answer.trim().strip_prefix("git version ")?.split(['.', ' ', '-']);
+        Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
+    }
+}
+
+/// How git is run here: supervised, without anybody's configuration, never asking anybody anything.
+#[derive(Debug, Clone)]
+pub struct Git {
+    pub(crate) program: OsString,
+    pub(crate) launch: Launch,
+    pub(crate) shim: Option<PathBuf>,
+    pub(crate) home: PathBuf,
+    pub(crate) deadline: Duration,
+    pub(crate) cancel: CancellationToken,
+}
+
+impl Git {
+    /// The first git on PATH, with a private home directory that is made here and holds its configuration.
+    pub fn new(home: impl AsRef<Path>) -> Result<Self, RepoError> {
+        let home = std::path::absolute(home.as_ref())
+            .map_err(RepoError::io("find the directory of", home.as_ref()))?;
+        fs::create_dir_all(&home).map_err(RepoError::io("make the directory", &home))?;
+        let git = Self {
+            program: "git".into(),
+            launch: Launch::Contained,
+            shim: None,
+            home,
+            deadline: Duration::from_secs(600),
+            cancel: CancellationToken::new(),
+        };
+        let config = git.config();
+        if !fs::read(&config).is_ok_and(|found| found == CONFIG.as_bytes()) {
+            files::replace(&config, CONFIG.as_bytes())?;
+        }
+        Ok(git)
+    }
+
+    /// Another program than the first `git` on PATH.
+    #[must_use]
+    pub fn program(mut self, program: impl AsRef<OsStr>) -> Self {
+        self.program = program.as_ref().to_owned();
+        self
+    }
+
+    /// How git is started; below a shim by default.
+    #[must_use]
+    pub fn launch(mut self, launch: Launch) -> Self {
+        self.launch = launch;
+        self
+    }
+
+    /// The program that serves as the shim, where the running one can't.
+    #[must_use]
+    pub fn shim(mut self, program: impl AsRef<Path>) -> Self {
+        self.shim = Some(program.as_ref().to_owned());
+        self
+    }
+
+    /// How long each single command may run (ten minutes by default); zero is for ever.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// Ends whatever runs when this token is cancelled.
+    #[must_use]
+    pub fn cancel_on(mut self, token: CancellationToken) -> Self {
+        self.cancel = token;
+        self
+    }
+
+    /// Asks git for its version and refuses an old one.
+    pub async fn check(&self) -> Result<GitVersion, GitError> {
+        let answer = self.call("version").current_dir(&self.home).text().await?;
+        let Some(found) = GitVersion::parse(&answer) else {
+            return Err(GitError::NoVersion { answer: answer.chars().take(200).collect() });
+        };
+        if found < MIN_GIT { Err(GitError::TooOld { found }) } else { Ok(found) }
+    }
+
+    /// One git command, to be completed and run.
+    pub(crate) fn call(&self, command: &'static str) -> Call<'_> {
+        Call::new(self, command)
+    }
+
+    pub(crate) fn config(&self) -> PathBuf {
+        self.home.join("gitconfig")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read_as_vendors_write_them() {
+        for (answer, expected) in [
+            ("git version 2.47.3", Some((2, 47))),
+            ("git version 2.39.5 (Apple Git-154)\n", Some((2, 39))),
+            ("git version 2.50.GIT", Some((2, 50))),
+            ("git version 3.0-rc1", Some((3, 0))),
+            ("hub version 2.14", None),
+            ("", None),
+        ] {
+            let found = GitVersion::parse(answer).map(|version| (version.major, version.minor));
+            assert_eq!(found, expected, "{answer}");
+        }
+        assert!(GitVersion { major: 2, minor: 39 } < MIN_GIT && GitVersion { major: 3, minor: 0 } > MIN_GIT);
+    }
+}

@@ -1,0 +1,124 @@
+//! What a case says about its agent, as the adapter takes it.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::TrialError;
+use crate::adapter::{AgentConfig, CommandSpec, Host, Isolation};
+use crate::case::{self, Case, Prompt, with_environment};
+
+/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
+const CLAUDE_CODE: [&str; 14] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CONFIG_DIR",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "YB_CLAUDE",
+];
+
+/// The adapter's configuration.
+pub(super) fn config(
+    case: &Case,
+    model: Option<&str>,
+    env: &BTreeMap<String, String>,
+) -> Result<AgentConfig, TrialError> {
+    let from = &case.agent.config;
+    let mut config = AgentConfig::default();
+    match &case.agent.prompt {
+        Prompt::Text(text) | Prompt::File { text, .. } => config.prompt = Some(text.clone()),
+        Prompt::InWorkspace(path) => config.prompt_file = Some(path.clone()),
+    }
+    config.model = case.agent.model.clone().or_else(|| model.map(str::to_owned));
+    config.agent_name.clone_from(&case.agent.agent_name);
+    config.append_system_prompt.clone_from(&from.append_system_prompt);
+    config.system_prompt.clone_from(&from.system_prompt);
+    config.permission_mode.clone_from(&from.permission_mode);
+    config.tools.clone_from(&from.tools);
+    config.allowed_tools.clone_from(&from.allowed_tools);
+    config.disallowed_tools.clone_from(&from.disallowed_tools);
+    config.max_turns = from.max_turns;
+    config.max_budget_usd = case.max_budget_usd;
+    config.effort.clone_from(&from.effort);
+    config.settings.clone_from(&from.settings);
+    config.add_dirs.clone_from(&from.add_dirs);
+    config.extra_args.clone_from(&from.extra_args);
+    config.max_tokens = from.max_tokens;
+    config.temperature = from.temperature;
+    config.trust_repo_settings = from.trust_repo_settings;
+    config.strict = case.strict;
+    for (name, server) in &from.mcp_servers {
+        let text = fill(&server.to_string(), env)?;
+        if let Ok(Value::Object(server)) = serde_json::from_str(&text) {
+            config.mcp_servers.insert(name.clone(), server);
+        }
+    }
+    if case.agent.kind == "command" {
+        config.command = Some(CommandSpec::from_section(&from.section)?);
+    }
+    Ok(config)
+}
+
+/// The variables that the agent gets.
+pub(super) fn host(
+    case: &Case,
+    env: &BTreeMap<String, String>,
+    shim: Option<&Path>,
+) -> Result<Host, TrialError> {
+    let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    if case.agent.kind == "claude-code" {
+        let known = CLAUDE_CODE
+            .iter()
+            .filter_map(|name| env.get(*name).map(|value| ((*name).to_owned(), value.clone())));
+        variables.extend(known);
+    }
+    variables.extend(own(case, env)?);
+    let host = Host::new(variables);
+    Ok(match shim {
+        Some(shim) => host.with_shim(shim),
+        None => host,
+    })
+}
+
+/// The variables that the case itself names.
+fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, TrialError> {
+    case.env
+        .iter()
+        .map(|variable| {
+            let value = match &variable.value {
+                Some(value) => fill(value, env)?,
+                None => env
+                    .get(&variable.name)
+                    .cloned()
+                    .ok_or_else(|| TrialError::NoVariable { name: variable.name.clone() })?,
+            };
+            Ok((variable.name.clone(), value))
+        })
+        .collect()
+}
+
+/// What must not appear in a patch: every secret that the agent was given.
+pub(super) fn secrets(
+    case: &Case,
+    env: &BTreeMap<String, String>,
+) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
+    Ok(crate::adapter::secrets_of(&host(case, env, None)?))
+}
+
+pub(super) fn isolation(case: &Case) -> Isolation {
+    if case.isolation == case::Isolation::External { Isolation::External } else { Isolation::None }
+}
+
+fn fill(text: &str, env: &BTreeMap<String, String>) -> Result<String, TrialError> {
+    with_environment(text, |name| env.get(name).cloned()).map_err(|name| TrialError::NoVariable { name })
+}

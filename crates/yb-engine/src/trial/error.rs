@@ -1,0 +1,89 @@
+//! Why there is no finished trial.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::adapter::AdapterError;
+use crate::log::LogFileError;
+use crate::repo::{RepoError, RepoErrorKind};
+
+/// Why there is no finished trial.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TrialError {
+    /// The case asks for what this version can't do.
+    #[error("not supported yet: {}", what.join(", "))]
+    Unsupported {
+        /// All of it.
+        what: Vec<String>,
+    },
+    /// A variable that the case needs is not set.
+    #[error("environment variable is not set: `{name}`")]
+    NoVariable {
+        /// Its name.
+        name: String,
+    },
+    /// The repository could not be prepared or captured.
+    #[error(transparent)]
+    Repo(#[from] RepoError),
+    /// What the case says about its agent can't be.
+    #[error(transparent)]
+    Agent(#[from] AdapterError),
+    /// A hook before the agent failed.
+    #[error("pre-execution failed: `{command}`: {reason}")]
+    Hook {
+        /// The command.
+        command: String,
+        /// How it ended, and the last that it said.
+        reason: String,
+    },
+    /// A directory or file of the run can't be made.
+    #[error("failed to write `{}`: {source}", path.display())]
+    Io {
+        /// The directory or file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The log can't be written.
+    #[error(transparent)]
+    Log(#[from] LogFileError),
+}
+
+impl TrialError {
+    pub(crate) fn unsupported_agent(kind: &str) -> Self {
+        Self::Unsupported { what: vec![format!("the agent `{kind}`")] }
+    }
+
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    /// Whether the case, rather than the machine, is to be changed.
+    #[must_use]
+    pub fn is_configuration(&self) -> bool {
+        match self {
+            Self::Unsupported { .. } | Self::NoVariable { .. } | Self::Agent(_) => true,
+            Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
+            Self::Hook { .. } | Self::Io { .. } | Self::Log(_) => false,
+        }
+    }
+
+    /// Whether it was cancelled.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        matches!(self, Self::Repo(error) if error.kind() == RepoErrorKind::Cancelled)
+    }
+
+    /// The ways out, where there are any to name.
+    #[must_use]
+    pub fn hints(&self) -> Vec<String> {
+        match self {
+            Self::Repo(error) => error.hint().map(str::to_owned).into_iter().collect(),
+            Self::Agent(error) => error.hints(),
+            Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
+            _ => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! One binary for all integration tests of the crate.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+mod adapter_command;
+mod adapter_contract;
+mod adapter_faults;
+mod adapter_real;
+mod adapter_soak;
+mod adapter_stories;
+mod adapter_support;
+mod case;
+mod case_config;
+mod case_hostile;
+mod case_rules;
+mod case_surface;
+mod log_contract;
+mod log_schema;
+mod repo;
+mod repo_capture;
+mod repo_cut;
+mod repo_diff;
+mod repo_source;

@@ -1,0 +1,13 @@
+//! `yb schema`: what a case file may contain, for editors.
+
+use crate::args::{SchemaArgs, SchemaOf};
+use crate::error::CliError;
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+
+pub(super) fn run(args: &SchemaArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    match args.of {
+        SchemaOf::Case => printer.text(&yb_engine::case::schema()),
+    }
+    Ok(ExitCode::Passed)
+}

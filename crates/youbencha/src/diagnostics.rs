@@ -1,0 +1,35 @@
+//! How findings about a file look on a terminal: what is wrong, the place with its line, what was expected, the way out.
+
+use std::fmt::Write as _;
+
+use owo_colors::OwoColorize as _;
+use yb_engine::diagnostic::{Diagnostic, Severity};
+
+/// One finding as a block of lines, without a line break at its end.
+pub(crate) fn render(found: &Diagnostic, severity: Severity) -> String {
+    let mut out = String::new();
+    let label = match severity {
+        Severity::Error => "error:".red().bold().to_string(),
+        Severity::Warning => "warning:".yellow().bold().to_string(),
+    };
+    let _ = write!(out, "{label} {}", found.message);
+    let number = found.line.to_string();
+    let margin = " ".repeat(if found.snippet.is_some() { number.len() } else { 1 });
+    let _ = write!(out, "\n{margin}{} {}", "-->".blue(), found.place());
+    if let Some(snippet) = &found.snippet {
+        let bar = "|".blue().to_string();
+        let mark = format!("{}{}", " ".repeat(snippet.start), "^".repeat(snippet.width));
+        let _ = write!(out, "\n{} {bar} {}", number.blue(), snippet.text);
+        let _ = write!(out, "\n{margin} {bar} {}", mark.red());
+    }
+    if !found.key.is_empty() {
+        let _ = write!(out, "\n{margin} {} key: `{}`", "=".blue(), found.key);
+    }
+    if let Some(expected) = &found.expected {
+        let _ = write!(out, "\n{margin} {} expected: {expected}", "=".blue());
+    }
+    if let Some(hint) = &found.hint {
+        let _ = write!(out, "\n{} {hint}", "hint:".cyan().bold());
+    }
+    out
+}

@@ -1,0 +1,231 @@
+//! `yb run`: a case becomes a log, a patch, results and an exit code.
+
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::git::Repo;
+use yb_testkit::{Invocation, Outcome, RealClaude, TestContext};
+
+use crate::YB;
+
+/// A world with a repository that has one file.
+fn world() -> TestContext {
+    let mut context = TestContext::new();
+    context.filter(r"run-\d{4}-\d\d-\d\d-\[HEX\]", "[RUN]").filter(r"\$\d+\.\d+", "[COST]");
+    let repo = context.dir().join("repo");
+    std::fs::create_dir(&repo).unwrap();
+    Repo::init(&repo).write("greet.sh", "echo Hello!\n").commit("start");
+    context
+}
+
+/// A case whose agent is a shell command.
+fn case(command: &str, rest: &str) -> String {
+    let command = serde_json::to_string(command).unwrap();
+    format!(
+        "youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+agent: {{ type: command, config: {{ prompt: Greet by name., command: {{ argv: [sh, -c, {command}] }} }} }}
+evaluators: [{{ name: git-diff, config: {{ assertions: {{ max_files_changed: 1 }} }} }}]
+{rest}"
+    )
+}
+
+fn yb(context: &TestContext, case: &str) -> Invocation {
+    context.write("case.yaml", case);
+    context.command(YB).args(["run", "-c", "case.yaml"]).env("PATH", std::env::var_os("PATH").unwrap())
+}
+
+fn run(context: &TestContext, case: &str) -> Outcome {
+    yb(context, case).run()
+}
+
+/// The artifacts of the only run.
+fn artifacts(context: &TestContext) -> PathBuf {
+    let runs = context.dir().join(".youbencha-workspace/runs");
+    let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(runs.len(), 1);
+    runs.remove(0).join("artifacts")
+}
+
+fn json(context: &TestContext, file: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(artifacts(context).join(file)).unwrap()).unwrap()
+}
+
+#[test]
+fn a_case_becomes_a_log_a_patch_and_results() {
+    let context = world();
+    let outcome = run(&context, &case("echo 'echo Hello, $1' > greet.sh; echo done", ""));
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    greeting: passed
+      agent: command succeeded after [TIME]
+      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
+    ----- stderr -----
+    commit [HEX]
+    workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/src-modified
+    command is working
+    captured what it left
+    ");
+    let results = json(&context, "results.json");
+    assert_eq!(results["summary"]["overall_status"], "passed");
+    assert_eq!(results["outcome"], "passed");
+    assert_eq!(results["evaluators"][0]["metrics"]["lines_added"], 1);
+    let patch = std::fs::read_to_string(artifacts(&context).join("git-diff.patch")).unwrap();
+    assert!(patch.contains("+echo Hello, $1\n") && patch.contains("-echo Hello!\n"), "{patch}");
+    assert_eq!(json(&context, "youbencha-log.json")["execution"]["status"], "success");
+}
+
+#[test]
+fn a_limit_that_does_not_hold_is_exit_code_1() {
+    let context = world();
+    let outcome = run(&context, &case("echo a > a; echo b > b", ""));
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stdout.contains("files_changed (2) exceeds max_files_changed (1)"), "{}", outcome.stdout);
+}
+
+#[test]
+fn an_agent_that_fails_is_exit_code_1_and_still_graded() {
+    let context = world();
+    let outcome = run(&context, &case("echo x > x; echo broken >&2; exit 3", ""));
+    assert_eq!(outcome.code, Some(1));
+    let results = json(&context, "results.json");
+    assert_eq!((&results["agent"]["status"], &results["agent"]["exit_code"]), (&"failed".into(), &3.into()));
+    assert_eq!(results["outcome"], "agent_error");
+    assert_eq!(results["evaluators"][0]["metrics"]["files_changed"], 1);
+}
+
+#[test]
+fn what_a_hook_changes_before_the_agent_is_not_the_agents_work() {
+    let context = world();
+    let hook = "pre_execution: [{ name: script, config: { command: echo, args: ['$TEST_CASE_NAME is ready'] } }, \
+                { name: script, config: { command: 'touch made-by-hook' } }]";
+    let outcome = run(&context, &case("test -e made-by-hook && echo x > x", hook));
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(json(&context, "results.json")["evaluators"][0]["metrics"]["files_changed"], 1);
+}
+
+#[test]
+fn a_hook_that_fails_stops_the_trial_with_its_words() {
+    let context = world();
+    let hook = "pre_execution: [{ name: script, config: { command: 'echo no tools here >&2; exit 5' } }]";
+    let outcome = run(&context, &case("echo never > started", hook));
+    assert_eq!(outcome.code, Some(4));
+    assert!(
+        outcome.stderr.contains("exited with code 5") && outcome.stderr.contains("no tools here"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+#[test]
+fn what_is_not_supported_yet_is_said_before_anything_is_started() {
+    let context = world();
+    let text = case("true", "")
+        .replace("name: git-diff, config: { assertions: { max_files_changed: 1 } }", "name: expected-diff");
+    let text = text.replace("repo: repo", "repo: repo\nexpected: main");
+    let outcome = run(&context, &text);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("not supported yet: the evaluator `expected-diff`"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!context.dir().join(".youbencha-workspace").exists());
+}
+
+#[test]
+fn a_repository_that_is_not_there_is_named() {
+    let context = world();
+    let outcome = run(&context, &case("true", "").replace("repo: repo", "repo: repo\nbranch: nowhere"));
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("nowhere"), "{}", outcome.stderr);
+}
+
+#[test]
+fn mistakes_in_the_file_are_shown_all_at_once_and_nothing_is_started() {
+    let context = world();
+    let text =
+        case("true", "").replace("max_files_changed: 1", "max_file_changed: one").replace("repo: repo", "");
+    let outcome = run(&context, &text);
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("max_file_changed") && outcome.stderr.contains("repo"),
+        "{}",
+        outcome.stderr
+    );
+}
+
+const CLAUDE_CASE: &str = "
+youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+isolation: external
+agent: { type: claude-code, model: claude-opus-5-5, config: { prompt: Greet by name., permission_mode: bypassPermissions } }
+evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
+";
+
+/// End to end, with nothing replaced but the model.
+#[test]
+fn cr_4_1_real_claude_runs_a_case_to_its_results() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - { say: I look first., tools: [{ Bash: { command: cat greet.sh, description: Look } }] }
+    - { tools: [{ Bash: { command: 'echo ''echo Hello, $1'' > greet.sh; git commit -qam done', description: Fix } }] }
+    - { say: Done., usage: { input: 100, output: 20 } }
+";
+    let server =
+        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+    let claude = RealClaude::new();
+    let context = world();
+    let key = "not-a-real-key-but-a-secret";
+    let outcome = yb(&context, CLAUDE_CASE)
+        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_API_KEY", key)
+        .env("YB_CLAUDE", claude.program())
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let log = json(&context, "youbencha-log.json");
+    assert_eq!(log["agent_info"]["version"], RealClaude::pinned_version());
+    assert_eq!(log["model_info"]["name"], "claude-opus-5-5");
+    assert_eq!((&log["agent"], &log["model"]), (&log["agent_info"], &log["model_info"]));
+    assert_eq!(log["usage"]["total_tokens"], 150);
+    assert_eq!(log["tool_calls"].as_array().unwrap().len(), 2);
+    let results = json(&context, "results.json");
+    // The agent committed; the start tree is the base all the same.
+    assert_eq!(results["evaluators"][0]["metrics"]["files_changed"], 1);
+    let logs = artifacts(&context).join("claude-code-logs");
+    let terminal = std::fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
+    assert!(std::fs::read_to_string(terminal).unwrap().contains("I look first."));
+    assert_eq!(server.unscripted().len(), 0);
+    for file in ["youbencha-log.json", "results.json", "git-diff.patch", "frames.jsonl"] {
+        assert!(!std::fs::read_to_string(artifacts(&context).join(file)).unwrap().contains(key), "{file}");
+    }
+    yb_testkit::assert_no_process_in(&context.dir());
+}
+
+#[test]
+fn an_agent_configuration_that_can_t_be_is_exit_code_2_with_the_way_out() {
+    let context = world();
+    let text = CLAUDE_CASE.replace("model: claude-opus-5-5", "agent_name: nobody-knows");
+    let outcome =
+        yb(&context, &text).env("YB_CLAUDE", RealClaude::new().program()).env("ANTHROPIC_API_KEY", "x").run();
+    assert_eq!(outcome.code, Some(2), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stderr.contains("nobody-knows"), "{}", outcome.stderr);
+}
+
+#[test]
+fn an_agent_that_is_not_installed_is_exit_code_3() {
+    let context = world();
+    let outcome = yb(&context, CLAUDE_CASE).env("YB_CLAUDE", "/no/such/claude").run();
+    assert_eq!(outcome.code, Some(3), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("/no/such/claude"), "{}", outcome.stdout);
+}
