@@ -130,7 +130,9 @@ impl Runner {
             tell(Step::Hook { command: hook.command.clone() });
             hooks::run(hook, case, &place, self, &source.branch).await?;
         }
-        let store = ObjectStore::open(place.run.join("objects.git"), &git).await?;
+        // What an agent did until it was stopped is recorded too, so the recording itself is not cancelled.
+        let recorder = git.clone().cancel_on(CancellationToken::new());
+        let store = ObjectStore::open(place.run.join("objects.git"), &recorder).await?;
         let start = store.start(&place.trial, &workspace, &include).await?;
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 

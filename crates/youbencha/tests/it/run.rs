@@ -82,6 +82,29 @@ fn a_case_becomes_a_log_a_patch_and_results() {
 }
 
 #[test]
+fn ctrl_c_ends_the_agent_and_keeps_what_it_did() {
+    let context = world();
+    context.write("case.yaml", case("echo half > half-done; touch ../../../../../../../up; sleep 321", ""));
+    let mut yb = std::process::Command::new(YB);
+    yb.args(["run", "-c", "case.yaml"]).current_dir(context.dir()).env_clear();
+    yb.env("PATH", std::env::var_os("PATH").unwrap()).stdin(std::process::Stdio::null());
+    let mut child =
+        yb.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap();
+    let up = context.dir().join("up");
+    while !up.exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    let results = json(&context, "results.json");
+    assert_eq!(results["outcome"], "cancelled");
+    assert_eq!(results["evaluators"][0]["metrics"]["files_changed"], 1);
+    yb_testkit::assert_no_process_in(&context.dir());
+}
+
+#[test]
 fn a_limit_that_does_not_hold_is_exit_code_1() {
     let context = world();
     let outcome = run(&context, &case("echo a > a; echo b > b", ""));
