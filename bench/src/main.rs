@@ -8,6 +8,7 @@ mod flood;
 mod provider;
 mod spawn;
 mod stats;
+mod trial;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -18,7 +19,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -38,6 +39,11 @@ const BENCHES: [Bench; 5] = [
         name: "provider",
         about: "Provider::complete: at most 10 ms more than a hand-written spawn of the same command",
         run: provider::run,
+    },
+    Bench {
+        name: "trial",
+        about: "a whole trivial trial: at most 1.6 x a shell script, below 30 MB; `yb --version`: at most 4 x hello-world",
+        run: trial::run,
     },
     Bench {
         name: "decode",

@@ -1,0 +1,97 @@
+//! A whole trivial trial, against a shell script that does the same by hand; and `yb --version` against hello-world.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Failure;
+use crate::stats::{median, ms, row};
+
+const ROUNDS: usize = 20;
+const FILES: usize = 50;
+
+const CASE: &str = "youbencha: 1
+name: trivial
+description: One file is changed.
+repo: repo
+agent: { type: command, config: { prompt: Change one file., command: { argv: [sh, -c, 'cat > /dev/null; echo more >> f1'] } } }
+evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
+";
+
+/// What somebody would write without us: a clone, the agent, the numbers, the patch, and a second clone to look at.
+const SCRIPT: &str = "set -e
+git clone -q repo by-hand/work
+cd by-hand/work
+echo 'Change one file.' | sh -c 'cat > /dev/null; echo more >> f1'
+git add -A
+git diff --cached --numstat > ../numstat
+git diff --cached > ../patch
+cd ../..
+git clone -q repo by-hand/again
+";
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let yb = beside_us("yb")?;
+    let directory = tempfile::tempdir()?;
+    let world = directory.path();
+    make_repository(&world.join("repo"))?;
+    std::fs::write(world.join("case.yaml"), CASE)?;
+    let (mut by_hand, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        std::fs::create_dir(world.join("by-hand"))?;
+        by_hand.push(timed(Command::new("sh").args(["-c", SCRIPT]).current_dir(world))?);
+        std::fs::remove_dir_all(world.join("by-hand"))?;
+        ours.push(timed(Command::new(&yb).args(["run", "-c", "case.yaml"]).current_dir(world))?);
+        std::fs::remove_dir_all(world.join(".youbencha-workspace"))?;
+    }
+    let (by_hand, ours) = (median(&mut by_hand), median(&mut ours));
+    row("a shell script that does the same", &ms(by_hand), None);
+    row("yb run, nothing cached", &ms(ours), None);
+    let ratio = ours.as_secs_f64() / by_hand.as_secs_f64();
+    row("yb run / shell script", &format!("{ratio:.2}"), Some(("at most 1.6", ratio <= 1.6)));
+    let runtime = tokio::runtime::Runtime::new()?;
+    let run = yb_supervise::Command::new(&yb).args(["run", "-c", "case.yaml"]).current_dir(world);
+    let report = runtime.block_on(run.run());
+    let peak = report.usage.peak_rss_of_largest_process as f64 / 1e6;
+    row("peak resident memory", &format!("{peak:.1} MB"), Some(("below 30 MB", peak < 30.0)));
+    version(&yb, world)
+}
+
+fn version(yb: &Path, world: &Path) -> Result<(), Failure> {
+    let (source, hello) = (world.join("hello.rs"), world.join("hello"));
+    std::fs::write(&source, "fn main() { println!(\"yb 0.1.0\"); }")?;
+    timed(Command::new("rustc").args(["-O", "-o"]).arg(&hello).arg(&source))?;
+    let (mut bare, mut ours) = (Vec::new(), Vec::new());
+    for _ in 0..ROUNDS * 10 {
+        bare.push(timed(&mut Command::new(&hello))?);
+        ours.push(timed(Command::new(yb).arg("--version"))?);
+    }
+    let (bare, ours) = (median(&mut bare), median(&mut ours));
+    row("hello-world", &ms(bare), None);
+    row("yb --version", &ms(ours), None);
+    let ratio = ours.as_secs_f64() / bare.as_secs_f64();
+    row("yb --version / hello-world", &format!("{ratio:.2}"), Some(("at most 4", ratio <= 4.0)));
+    Ok(())
+}
+
+fn timed(command: &mut Command) -> Result<Duration, Failure> {
+    let began = Instant::now();
+    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
+    if status.success() { Ok(began.elapsed()) } else { Err(format!("{command:?}: {status}").into()) }
+}
+
+fn make_repository(path: &Path) -> Result<(), Failure> {
+    std::fs::create_dir(path)?;
+    for number in 0..FILES {
+        std::fs::write(path.join(format!("f{number}")), format!("line {number}\n").repeat(50))?;
+    }
+    let script = "git init -q -b main && git add -A && git -c user.name=b -c user.email=b@localhost commit -q -m start";
+    timed(Command::new("sh").args(["-c", script]).current_dir(path))?;
+    Ok(())
+}
+
+/// A program of the same build.
+fn beside_us(name: &str) -> Result<PathBuf, Failure> {
+    let path = std::env::current_exe()?.with_file_name(name);
+    if path.exists() { Ok(path) } else { Err("build it first: `cargo build --release -p youbencha`".into()) }
+}
