@@ -28,6 +28,7 @@ pub use cut::{Cut, History};
 pub use error::{GitError, RepoError, RepoErrorKind};
 pub use git::{Git, GitVersion, MIN_GIT};
 pub use hosts::HostPolicy;
+pub(crate) use hosts::is_private as is_private_address;
 pub use mirror::{Cache, Refresh, Resolved, Revision};
 pub use rules::Include;
 pub use source::{RemoteUrl, Source, SourceError};

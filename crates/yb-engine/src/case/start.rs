@@ -6,7 +6,7 @@ use std::path::Path;
 use super::check::Checker;
 use super::types::Start;
 use crate::diagnostic::quoted;
-use crate::repo::Source;
+use crate::repo::{Source, is_private_address};
 use crate::yaml::{Node, Span};
 
 /// Whether hosts inside somebody's network may be named.
@@ -102,28 +102,11 @@ fn is_private(host: &str) -> bool {
         return true;
     }
     match lower.parse::<IpAddr>() {
-        Ok(IpAddr::V4(address)) => private_v4(address.octets()),
-        Ok(IpAddr::V6(address)) => match address.to_ipv4_mapped() {
-            Some(inner) => private_v4(inner.octets()),
-            None => {
-                let first = address.segments()[0];
-                let local = first & 0xfe00 == 0xfc00 || first & 0xffc0 == 0xfe80;
-                address.is_loopback() || address.is_unspecified() || local
-            }
-        },
+        Ok(address) => is_private_address(address),
         // `127.1`, `0x7f000001` and `2130706433` are addresses to a resolver.
         Err(_) => {
             let last = lower.rsplit('.').next().unwrap_or_default();
             !last.is_empty() && (last.bytes().all(|b| b.is_ascii_digit()) || last.starts_with("0x"))
         }
-    }
-}
-
-fn private_v4(octets: [u8; 4]) -> bool {
-    match octets {
-        [0 | 10 | 127, ..] | [169, 254, ..] | [192, 168, ..] => true,
-        [172, second, ..] => (16..32).contains(&second),
-        [100, second, ..] => (64..128).contains(&second),
-        [first, ..] => first >= 224,
     }
 }
