@@ -13,9 +13,10 @@ use jiff::Timestamp;
 use yb_supervise::CancellationToken;
 
 pub use error::TrialError;
+pub use hooks::HookResult;
 
 use crate::adapter::{AdapterError, ExecutionContext, ExecutionResult, adapter};
-use crate::case::{Case, Check, Start};
+use crate::case::{Case, Check, PostHook, Start};
 use crate::config::Settings;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
 use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
@@ -126,9 +127,14 @@ impl Runner {
         let (workspace, source) = self.prepare(case, &place, &git, tell).await?;
         let mut warnings: Vec<String> = workspace.unsupported().iter().map(ToString::to_string).collect();
 
+        let mut told = Vec::new();
         for hook in &case.pre_execution {
             tell(Step::Hook { command: hook.command.clone() });
-            hooks::run(hook, case, &place, self, &source.branch).await?;
+            told.push(hooks::before(hook, case, &place, self, &source.branch).await?);
+            place.write(hooks::HOOKS_FILE, &told)?;
+            if let Some(failed) = told.iter().find(|hook| !hook.succeeded) {
+                return Err(failed.error());
+            }
         }
         // What an agent did until it was stopped is recorded too, so the recording itself is not cancelled.
         let recorder = git.clone().cancel_on(CancellationToken::new());
@@ -181,6 +187,14 @@ impl Runner {
         };
         place.write(RESULTS_FILE, &results)?;
         warnings.extend(executed.warnings.iter().cloned());
+        for hook in &case.post_evaluation {
+            let result = hooks::after(hook, case, &place, self, &results).await?;
+            if !result.succeeded {
+                warnings.push(format!("post-evaluation failed: `{}`: {}", result.what, result.message));
+            }
+            told.push(result);
+            place.write(hooks::HOOKS_FILE, &told)?;
+        }
         place.finish(self.settings.keep_workspace())?;
         Ok(Finished { outcome, run_dir: place.run, artifacts: place.artifacts, log, results, warnings })
     }
@@ -239,6 +253,11 @@ impl Runner {
         Ok(context)
     }
 
+    /// What must not appear in anything that is kept.
+    fn secrets(&self, case: &Case) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
+        agent::secrets(case, &self.env)
+    }
+
     async fn grade(
         &self,
         case: &Case,
@@ -249,7 +268,7 @@ impl Runner {
     ) -> Result<Vec<EvaluatorResult>, TrialError> {
         let began = Instant::now();
         let diff = store.diff(&start.tree, end).await?;
-        let secrets: Vec<(String, Vec<u8>)> = agent::secrets(case, &self.env)?;
+        let secrets = self.secrets(case)?;
         let patch = store.write_patch(&start.tree, end, &place.artifacts.join(PATCH_FILE), &secrets).await?;
         let patch = patch.map(|_| PATCH_FILE);
         let graded = case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
@@ -309,8 +328,8 @@ fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
         .filter(|evaluator| !matches!(evaluator.check, Check::GitDiff(_)))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
-    if !case.post_evaluation.is_empty() {
-        missing.push("`post_evaluation` hooks".to_owned());
+    if case.post_evaluation.iter().any(|hook| matches!(hook, PostHook::Webhook(_))) {
+        missing.push("`webhook` hooks".to_owned());
     }
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }
 }

@@ -1,74 +1,191 @@
-//! `pre_execution`: commands that ready the workspace before the agent, and before the start tree is recorded.
+//! Hooks: commands that ready the workspace before the agent, and what happens with the results afterwards.
 
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
 use yb_supervise::{Command, Launch, OutputMode};
 
 use super::place::Place;
 use super::{Runner, TrialError};
-use crate::case::{Case, Script, Start, with_environment};
+use crate::case::{Case, Database, PostHook, Script, with_environment};
+use crate::results::Results;
 
-/// How much of a hook's output an error shows.
+/// How much of a hook's output is kept.
 const SHOWN: usize = 1000;
-const KEPT: usize = 1 << 20;
+const READ: usize = 1 << 20;
 
-/// Runs one command through a shell, as its users wrote it, with a short list of variables.
-pub(super) async fn run(
+/// The file in the artifacts that tells how each hook went.
+pub(super) const HOOKS_FILE: &str = "hooks.json";
+
+/// How one hook went.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct HookResult {
+    /// `pre_execution` or `post_evaluation`.
+    pub moment: &'static str,
+    /// The kind of hook: `script` or `database`.
+    pub hook: &'static str,
+    /// The command or file.
+    pub what: String,
+    /// Whether it did what it was to do.
+    pub succeeded: bool,
+    /// How it ended, in one line.
+    pub message: String,
+    /// The end of what it printed.
+    pub output: String,
+    /// How long it took.
+    pub duration_ms: u64,
+    /// When it was done, ISO 8601.
+    pub timestamp: String,
+}
+
+impl HookResult {
+    /// The error that a failed hook before the agent is.
+    pub(super) fn error(&self) -> TrialError {
+        let said = if self.output.is_empty() { String::new() } else { format!("\n{}", self.output) };
+        TrialError::Hook { command: self.what.clone(), reason: format!("{}{said}", self.message) }
+    }
+}
+
+/// Runs a hook before the agent: in the workspace, with a short list of variables.
+pub(super) async fn before(
     hook: &Script,
     case: &Case,
     place: &Place,
     runner: &Runner,
     branch: &str,
-) -> Result<(), TrialError> {
-    let get = |name: &str| runner.env.get(name).cloned();
-    let fill = |text: &str| with_environment(text, get).map_err(|name| TrialError::NoVariable { name });
+) -> Result<HookResult, TrialError> {
     let workspace = place.workspace.to_string_lossy().into_owned();
-    let repo = match &case.start {
-        Start::Repo { repo, .. } => repo.clone(),
-        Start::Directory(path) => path.display().to_string(),
-    };
-    let ours = [
+    let variables = [
         ("WORKSPACE_DIR", workspace.clone()),
         ("REPO_DIR", workspace),
         ("ARTIFACTS_DIR", place.artifacts.to_string_lossy().into_owned()),
         ("TEST_CASE_NAME", case.name.clone()),
-        ("REPO_URL", repo),
+        ("REPO_URL", case.start.to_string()),
         ("BRANCH", branch.to_owned()),
     ];
-    let mut line = fill(&hook.command)?;
+    script(hook, "pre_execution", &variables, &place.workspace, runner, &runner.secrets(case)?).await
+}
+
+/// Does what the case wants done with the results. A hook that fails is told, and changes nothing.
+pub(super) async fn after(
+    hook: &PostHook,
+    case: &Case,
+    place: &Place,
+    runner: &Runner,
+    results: &Results,
+) -> Result<HookResult, TrialError> {
+    match hook {
+        PostHook::Script(hook) => {
+            let variables = [
+                ("RESULTS_PATH", place.artifacts.join(super::RESULTS_FILE).to_string_lossy().into_owned()),
+                ("ARTIFACTS_DIR", place.artifacts.to_string_lossy().into_owned()),
+                ("WORKSPACE_DIR", place.workspace.to_string_lossy().into_owned()),
+                ("TEST_CASE_NAME", case.name.clone()),
+                ("OVERALL_STATUS", results.summary.overall_status.to_owned()),
+            ];
+            let here = std::env::current_dir().unwrap_or_else(|_| case.dir.clone());
+            script(hook, "post_evaluation", &variables, &here, runner, &runner.secrets(case)?).await
+        }
+        PostHook::Database(database) => {
+            let began = std::time::Instant::now();
+            let path = case.dir.join(fill(&database.output_path, runner)?);
+            let written = write_line(database, &path, results);
+            Ok(HookResult {
+                moment: "post_evaluation",
+                hook: "database",
+                what: path.display().to_string(),
+                succeeded: written.is_ok(),
+                message: written.map_or_else(|error| error.to_string(), |()| "written".to_owned()),
+                output: String::new(),
+                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                timestamp: Timestamp::now().to_string(),
+            })
+        }
+        PostHook::Webhook(_) => Err(TrialError::Unsupported { what: vec!["`webhook` hooks".to_owned()] }),
+    }
+}
+
+/// Runs a command through a shell, as its user wrote it.
+async fn script(
+    hook: &Script,
+    moment: &'static str,
+    variables: &[(&str, String)],
+    directory: &Path,
+    runner: &Runner,
+    secrets: &[(String, Vec<u8>)],
+) -> Result<HookResult, TrialError> {
+    let mut line = fill(&hook.command, runner)?;
     for arg in &hook.args {
-        let arg =
-            ours.iter().fold(fill(arg)?, |arg, (name, value)| arg.replace(&format!("${{{name}}}"), value));
+        let replace =
+            |arg: String, (name, value): &(&str, String)| arg.replace(&format!("${{{name}}}"), value);
+        let arg = variables.iter().fold(fill(arg, runner)?, replace);
         line.push_str(&format!(" '{}'", arg.replace('\'', "'\\''")));
     }
-    let directory = match &hook.working_dir {
-        Some(directory) => place.workspace.join(directory),
-        None => place.workspace.clone(),
-    };
+    let directory: PathBuf =
+        hook.working_dir.as_ref().map_or_else(|| directory.to_owned(), |dir| directory.join(dir));
     let mut command = Command::new("sh")
         .args(["-c", &line])
         .current_dir(directory)
         .launch(Launch::Contained)
-        .output(OutputMode::Capture { limit: KEPT })
+        .output(OutputMode::Capture { limit: READ })
         .deadline(hook.timeout)
         .cancel_on(runner.cancellation.clone())
-        .envs(ours.iter().map(|(name, value)| (name, value)));
+        .envs(variables.iter().map(|(name, value)| (name, value)));
     for name in ["HOME", "USER"] {
         if let Some(value) = runner.env.get(name) {
             command = command.env(name, value);
         }
     }
     for (name, value) in &hook.env {
-        command = command.env(name, fill(value)?);
+        command = command.env(name, fill(value, runner)?);
+    }
+    for (name, value) in secrets {
+        command = command.secret(name, value.clone());
     }
     if let Some(shim) = &runner.shim {
         command = command.shim(shim);
     }
     let report = command.run().await;
-    if report.success() {
-        return Ok(());
-    }
     let said =
         report.output.captured().map(|output| output.text().text.trim().to_owned()).unwrap_or_default();
     let from = said.char_indices().rev().nth(SHOWN).map_or(0, |(at, _)| at);
-    let said = if said.is_empty() { String::new() } else { format!("\n{}", &said[from..]) };
-    Err(TrialError::Hook { command: hook.command.clone(), reason: format!("{}{said}", report.end) })
+    Ok(HookResult {
+        moment,
+        hook: "script",
+        what: hook.command.clone(),
+        succeeded: report.success(),
+        message: report.end.to_string(),
+        output: said[from..].to_owned(),
+        duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
+        timestamp: report.ended_at.to_string(),
+    })
+}
+
+/// One line of JSON for each run; or the file anew.
+fn write_line(database: &Database, path: &Path, results: &Results) -> std::io::Result<()> {
+    let mut value = serde_json::to_value(results)?;
+    if !database.include_full_bundle
+        && let Some(evaluators) = value["evaluators"].as_array_mut()
+    {
+        for evaluator in evaluators.iter_mut().filter_map(Value::as_object_mut) {
+            evaluator.remove("assertions");
+            evaluator.remove("artifacts");
+        }
+    }
+    value["exported_at"] = json!(Timestamp::now().to_string());
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.create(true).write(true).append(database.append).truncate(!database.append);
+    options.open(path)?.write_all(format!("{value}\n").as_bytes())
+}
+
+fn fill(text: &str, runner: &Runner) -> Result<String, TrialError> {
+    with_environment(text, |name| runner.env.get(name).cloned())
+        .map_err(|name| TrialError::NoVariable { name })
 }

@@ -147,6 +147,30 @@ fn a_hook_that_fails_stops_the_trial_with_its_words() {
 }
 
 #[test]
+fn what_happens_with_the_results_is_recorded_and_changes_nothing() {
+    let context = world();
+    let hooks = "post_evaluation:
+  - { name: script, config: { command: 'echo $OVERALL_STATUS of $TEST_CASE_NAME > told; test -s $RESULTS_PATH' } }
+  - { name: script, config: { command: 'echo went wrong; exit 7' } }
+  - { name: database, config: { type: json-file, output_path: history.jsonl } }
+";
+    let outcome = run(&context, &case("echo x > x", hooks));
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(context.read("told"), "passed of greeting\n");
+    let line: Value = serde_json::from_str(&context.read("history.jsonl")).unwrap();
+    assert_eq!(line["summary"]["overall_status"], "passed");
+    let told = json(&context, "hooks.json");
+    let succeeded: Vec<bool> =
+        told.as_array().unwrap().iter().filter_map(|hook| hook["succeeded"].as_bool()).collect();
+    assert_eq!(succeeded, [true, false, true]);
+    assert_eq!(
+        (&told[1]["message"], &told[1]["output"]),
+        (&"exited with code 7".into(), &"went wrong".into())
+    );
+    assert!(outcome.stderr.contains("post-evaluation failed"), "{}", outcome.stderr);
+}
+
+#[test]
 fn what_is_not_supported_yet_is_said_before_anything_is_started() {
     let context = world();
     let text = case("true", "")
