@@ -15,7 +15,9 @@ use yb_supervise::CancellationToken;
 pub use error::TrialError;
 pub use hooks::HookResult;
 
-use crate::adapter::{AdapterError, ExecutionContext, ExecutionResult, adapter};
+use crate::adapter::{
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, adapter,
+};
 use crate::case::{Case, Check, PostHook, Start};
 use crate::config::Settings;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
@@ -122,6 +124,12 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         refuse_unsupported(case)?;
         let include = Include::new(&case.capture_include)?;
+        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let availability = adapter.check_availability(&config, &host).await;
+        if availability.status != AvailabilityStatus::Ready {
+            return Err(TrialError::Unavailable { message: availability.message, hints: availability.hints });
+        }
         let place = Place::create(&self.settings.workspace_dir(), case, started_at)?;
         let git = self.git(&place)?;
         let (workspace, source) = self.prepare(case, &place, &git, tell).await?;
@@ -143,7 +151,7 @@ impl Runner {
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
         tell(Step::Acting { agent: adapter.name() });
-        let context = self.context(case, &place)?;
+        let context = self.context(case, &place, config, host);
         let executed = match adapter.execute(&context).await {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
@@ -241,16 +249,14 @@ impl Runner {
         Ok((workspace, origin))
     }
 
-    fn context(&self, case: &Case, place: &Place) -> Result<ExecutionContext, TrialError> {
-        let config = agent::config(case, self.settings.model(), &self.env)?;
-        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+    fn context(&self, case: &Case, place: &Place, config: AgentConfig, host: Host) -> ExecutionContext {
         let mut context =
             ExecutionContext::new(&place.workspace, &place.artifacts, &place.private, config, host);
         context.search_roots = vec![case.dir.clone()];
         context.timeout = self.settings.timeouts().agent;
         context.isolation = agent::isolation(case);
         context.cancellation = self.cancellation.clone();
-        Ok(context)
+        context
     }
 
     /// What must not appear in anything that is kept.

@@ -76,6 +76,10 @@ pub(super) fn host(
     shim: Option<&Path>,
 ) -> Result<Host, TrialError> {
     let mut variables: BTreeMap<String, String> = BTreeMap::new();
+    // Agents are looked for where they will look for their tools.
+    if let Some(path) = env.get("PATH") {
+        variables.insert("PATH".to_owned(), path.clone());
+    }
     if case.agent.kind == "claude-code" {
         let known = CLAUDE_CODE
             .iter()

@@ -23,6 +23,14 @@ pub enum TrialError {
         /// Its name.
         name: String,
     },
+    /// The agent is not installed or not authenticated.
+    #[error("{message}")]
+    Unavailable {
+        /// What is missing.
+        message: String,
+        /// The ways out.
+        hints: Vec<String>,
+    },
     /// The repository could not be prepared or captured.
     #[error(transparent)]
     Repo(#[from] RepoError),
@@ -66,7 +74,7 @@ impl TrialError {
         match self {
             Self::Unsupported { .. } | Self::NoVariable { .. } | Self::Agent(_) => true,
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
-            Self::Hook { .. } | Self::Io { .. } | Self::Log(_) => false,
+            Self::Unavailable { .. } | Self::Hook { .. } | Self::Io { .. } | Self::Log(_) => false,
         }
     }
 
@@ -82,6 +90,7 @@ impl TrialError {
         match self {
             Self::Repo(error) => error.hint().map(str::to_owned).into_iter().collect(),
             Self::Agent(error) => error.hints(),
+            Self::Unavailable { hints, .. } => hints.clone(),
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),
         }

@@ -145,7 +145,11 @@ fn exit_code(outcome: Outcome) -> ExitCode {
 
 impl From<TrialError> for CliError {
     fn from(error: TrialError) -> Self {
-        let kind = if error.is_configuration() { ErrorKind::Usage } else { ErrorKind::Infrastructure };
+        let kind = match &error {
+            TrialError::Unavailable { .. } => ErrorKind::Agent,
+            error if error.is_configuration() => ErrorKind::Usage,
+            _ => ErrorKind::Infrastructure,
+        };
         let hints = error.hints();
         hints.into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
     }

@@ -274,5 +274,23 @@ fn an_agent_that_is_not_installed_is_exit_code_3() {
     let context = world();
     let outcome = yb(&context, CLAUDE_CASE).env("YB_CLAUDE", "/no/such/claude").run();
     assert_eq!(outcome.code, Some(3), "{}{}", outcome.stdout, outcome.stderr);
-    assert!(outcome.stdout.contains("/no/such/claude"), "{}", outcome.stdout);
+    assert!(
+        outcome.stderr.contains("/no/such/claude") && outcome.stderr.contains("hint: "),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!context.dir().join(".youbencha-workspace").exists(), "nothing is started");
+}
+
+#[test]
+fn fr_002_real_claude_without_a_login_is_exit_code_3_before_anything_is_started() {
+    let context = world();
+    let outcome = yb(&context, CLAUDE_CASE).env("YB_CLAUDE", RealClaude::new().program()).run();
+    assert_eq!(outcome.code, Some(3), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stderr.contains("authentication") && outcome.stderr.contains("claude auth login"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!context.dir().join(".youbencha-workspace").exists());
 }
