@@ -205,11 +205,11 @@ impl ClaudeCodeProvider {
                 break;
             };
             if let Some(budget) = self.options.max_budget_usd {
-                let left = budget - pieces.cost_usd().unwrap_or(0.0);
-                if left <= 0.0 {
-                    break;
+                // A cost that is not known can't be kept within a budget.
+                match pieces.cost_usd().map(|cost| budget - cost) {
+                    Some(left) if left > 0.0 => options.max_budget_usd = Some(left),
+                    _ => break,
                 }
-                options.max_budget_usd = Some(left);
             }
             options.session = Session::Resume(session);
             prompt = Prompt::text(GO_ON);

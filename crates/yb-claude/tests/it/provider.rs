@@ -98,6 +98,23 @@ async fn at_the_limit_of_turns_the_partial_text_is_kept_whatever_the_exit_code()
     }
 }
 
+/// Each run appends a line; a continuation would be a second one.
+#[tokio::test]
+async fn a_budget_is_not_spent_again_when_the_cost_is_not_known() {
+    let result =
+        json!({"type": "result", "subtype": "error_max_turns", "result": "Part.", "session_id": "s"});
+    let script = json!([{ "append": { "path": "runs", "line": "x" } }, { "print": { "json": result } }, { "exit": 1 }]);
+    for (budget, runs) in [(None, 3), (Some(1.0), 1)] {
+        let stage = Stage::with(&script.to_string(), ClaudeCodeProvider::new());
+        let mut options = yb_claude::Options::default().with_cwd(stage.dir.path());
+        options.max_budget_usd = budget;
+        let provider = stage.provider.clone().with_options(options).with_continuations(2);
+        assert_eq!(provider.complete(&Context::new("hi")).await.unwrap().metadata.stop, Stop::MaxTurns);
+        let lines = std::fs::read_to_string(stage.dir.path().join("runs")).unwrap();
+        assert_eq!(lines.lines().count(), runs, "{budget:?}");
+    }
+}
+
 #[tokio::test]
 async fn an_empty_result_has_a_text_that_says_so() {
     let empty =

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use yb_claude::Message;
 use yb_claude::frame::System;
-use yb_supervise::{Command, Output, OutputMode, Report, StreamItem};
+use yb_supervise::{Command, Launch, Output, OutputMode, Report, StreamItem};
 
 use super::artifacts::{self, Artifacts};
 use super::{AdapterError, ExecutionContext, Transcript};
@@ -47,6 +47,7 @@ pub(super) async fn drive(
     context: &ExecutionContext,
 ) -> Result<Driven, AdapterError> {
     let mut command = command
+        .launch(Launch::Contained)
         .current_dir(&context.workspace)
         .deadline(context.timeout)
         .log_file(&artifacts.terminal_log)

@@ -108,9 +108,10 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             let message = format!("{label} was stopped, {}", driven.report.end);
             vec![reason(ErrorCode::OverQuota, message, Outcome::OverQuota)]
         }
+        // An agent can kill its supervisor. Were that the machine's fault, it could leave the pass rate that way.
         end => {
             let message = format!("{label} could not be followed to its end: {end}");
-            vec![reason(ErrorCode::SupervisorLost, message, Outcome::Infra)]
+            vec![reason(ErrorCode::SupervisorLost, message, Outcome::AgentError)]
         }
     }
 }
