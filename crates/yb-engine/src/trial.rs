@@ -167,7 +167,7 @@ impl Runner {
         let outcome = executed.outcome.unwrap_or_else(|| grade_outcome(&evaluators));
         let results = Results {
             version: results::VERSION,
-            test_case: TestCase { commit: workspace.commit().to_owned(), ..source.test_case(case) },
+            test_case: source.test_case(case, workspace.commit()),
             execution: RunInfo {
                 started_at: started_at.to_string(),
                 completed_at: Timestamp::now().to_string(),
@@ -298,7 +298,7 @@ struct Origin {
 }
 
 impl Origin {
-    fn test_case(&self, case: &Case) -> TestCase {
+    fn test_case(&self, case: &Case, commit: &str) -> TestCase {
         let bytes = std::fs::read(&case.file).unwrap_or_default();
         TestCase {
             name: case.name.clone(),
@@ -307,7 +307,7 @@ impl Origin {
             config_hash: blake3::hash(&bytes).to_hex().chars().take(16).collect(),
             repo: self.repo.clone(),
             branch: self.branch.clone(),
-            commit: String::new(),
+            commit: commit.to_owned(),
         }
     }
 }

@@ -71,6 +71,10 @@ pub fn shim_main() {}
 #[cfg(unix)]
 const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
 
+/// How long killing goes on before what is left counts as unkillable.
+#[cfg(unix)]
+const KILL_LIMIT: std::time::Duration = std::time::Duration::from_millis(1500);
+
 /// The README's example is compiled like any other.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -23,15 +23,12 @@ use crate::report::{ExitStatus, Means, Usage};
 use crate::sys;
 use crate::table::{self, Identity, Tree};
 use crate::wire::{Launch, News, Order, Stage};
-use crate::{SETTLE, env};
+use crate::{KILL_LIMIT, SETTLE, env};
 use control::{Frames, Heard, receive_launch};
 use start::{release_output, start};
 
 /// The first argument that makes a program a shim.
 pub(crate) const SHIM_ARGUMENT: &str = "__shim";
-
-/// How long killing goes on before what is left counts as unkillable.
-const KILL_LIMIT: Duration = Duration::from_millis(1500);
 
 static OWN_SHIM: OnceLock<PathBuf> = OnceLock::new();
 

@@ -32,6 +32,11 @@ impl CliError {
         Self { kind, message: message.into(), source: None, hints: Vec::new() }
     }
 
+    /// For `map_err`: the machine could not do this.
+    pub(crate) fn failed_to(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        move |error| Self::new(ErrorKind::Infrastructure, format!("failed to {what}")).caused_by(error)
+    }
+
     pub(crate) fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         self.source = Some(source.into());
         self

@@ -50,3 +50,11 @@ impl Printer {
         }
     }
 }
+
+/// A count with its noun.
+pub(crate) fn plural(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
+}

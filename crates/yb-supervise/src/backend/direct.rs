@@ -16,10 +16,8 @@ use crate::error::SpawnError;
 use crate::plan::Start;
 use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
 use crate::table::{self, Identity, Tree};
-use crate::{SETTLE, env, program, sys};
+use crate::{KILL_LIMIT, SETTLE, env, program, sys};
 
-/// How long killing goes on before what is left counts as unkillable.
-const KILL_LIMIT: Duration = Duration::from_millis(1500);
 const TICK: Duration = Duration::from_millis(5);
 
 /// A tree below the host itself.

@@ -14,9 +14,9 @@ use crate::signals::Signals;
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
-    let runtime = tokio::runtime::Runtime::new().map_err(failed("start"))?;
+    let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().map_err(failed("listen for signals"))?;
+        let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let cancel = CancellationToken::new();
         let provider = provider(args).with_cancellation(cancel.clone());
         let mut live = Live { printer, shown: String::new(), silent: args.json };
@@ -153,8 +153,4 @@ fn summary(answer: &OutgoingMessage) -> String {
         metadata.session_id.as_ref().map(|id| format!("session {id}")),
     ];
     known.into_iter().flatten().collect::<Vec<_>>().join(", ")
-}
-
-fn failed(what: &'static str) -> impl FnOnce(std::io::Error) -> CliError {
-    move |error| CliError::new(ErrorKind::Infrastructure, format!("failed to {what}")).caused_by(error)
 }

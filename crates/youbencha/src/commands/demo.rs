@@ -26,9 +26,9 @@ const FILES: [(&str, &str); 2] = [
 ];
 
 pub(crate) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let runtime = tokio::runtime::Runtime::new().map_err(failed("start the demo"))?;
+    let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start the demo"))?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().map_err(failed("listen for signals"))?;
+        let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         tokio::select! {
             code = demo(args, printer) => code,
             // Dropping the demo ends the agent, with everything that it started.
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
 
 async fn demo(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let found = yb_claude::find(args.agents_dir.as_deref(), &|name| std::env::var_os(name))?;
-    let directory = TempDir::with_prefix("yb-demo-").map_err(failed("make a directory"))?;
+    let directory = TempDir::with_prefix("yb-demo-").map_err(CliError::failed_to("make a directory"))?;
     let (repo, private) = (directory.path().join("repo"), directory.path().join("private"));
 
     printer.line("1. A repository with a failing test");
@@ -54,7 +54,7 @@ async fn demo(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
     printer.line("\n3. The real agent, with its real tools, under supervision");
     printer.line(format_args!("   {}", found.path.display()));
     printer.line(format_args!("   > {PROMPT}"));
-    yb_claude::hermetic::create_folders(&private).map_err(failed("make a directory"))?;
+    yb_claude::hermetic::create_folders(&private).map_err(CliError::failed_to("make a directory"))?;
     let options = Options::default().with_permission_mode(PermissionMode::BypassPermissions).with_cwd(&repo);
     let invocation = options
         .invocation(&Prompt::text(PROMPT), &Target::new(private.join("files")))
@@ -90,9 +90,9 @@ async fn demo(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
 }
 
 async fn make_repository(repo: &Path) -> Result<(), CliError> {
-    std::fs::create_dir(repo).map_err(failed("make a directory"))?;
+    std::fs::create_dir(repo).map_err(CliError::failed_to("make a directory"))?;
     for (name, content) in FILES {
-        std::fs::write(repo.join(name), content).map_err(failed("write a file"))?;
+        std::fs::write(repo.join(name), content).map_err(CliError::failed_to("write a file"))?;
     }
     git(repo, &["init", "--quiet", "--initial-branch=main"]).await?;
     git(repo, &["add", "."]).await?;
@@ -185,8 +185,4 @@ fn describe(report: &Report) -> String {
         report.duration.as_secs_f64(),
         cpu.as_secs_f64()
     )
-}
-
-fn failed(what: &'static str) -> impl FnOnce(std::io::Error) -> CliError {
-    move |error| CliError::new(ErrorKind::Infrastructure, format!("failed to {what}")).caused_by(error)
 }

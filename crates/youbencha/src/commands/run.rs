@@ -20,12 +20,9 @@ use crate::signals::Signals;
 
 pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let Some((case, settings)) = load(args, printer)? else { return Ok(ExitCode::Usage) };
-    let runtime = tokio::runtime::Runtime::new()
-        .map_err(|error| CliError::new(ErrorKind::Infrastructure, "failed to start").caused_by(error))?;
+    let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().map_err(|error| {
-            CliError::new(ErrorKind::Infrastructure, "failed to listen for signals").caused_by(error)
-        })?;
+        let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let mut runner = Runner::new(settings, environment());
         if args.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;

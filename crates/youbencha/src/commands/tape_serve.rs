@@ -7,9 +7,9 @@ use yb_claude::{env_vars as vars, hermetic};
 use yb_tape::{Script, Seen, Server, ServerOptions, Vars, Watched};
 
 use crate::args::ServeArgs;
-use crate::error::{CliError, ErrorKind};
+use crate::error::CliError;
 use crate::exit_code::ExitCode;
-use crate::printer::Printer;
+use crate::printer::{Printer, plural};
 use crate::signals::Signals;
 
 /// A user keeps their own home and temporary files, and decides alone that a machine is a sandbox.
@@ -19,10 +19,13 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
     let vars: Vars = args.vars.iter().cloned().collect();
     let script = Script::load(&args.script, &vars)?;
     let lanes = describe(&script);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::failed_to("start the tape"))?;
     runtime.block_on(async {
         // Before the address is known to anyone, so that nobody's signal comes too early.
-        let mut signals = Signals::listen().map_err(failed)?;
+        let mut signals = Signals::listen().map_err(CliError::failed_to("start the tape"))?;
         let server = Server::start(script, &ServerOptions::default().port(args.port))?;
         let mut requests = server.watch();
         printer.line(format_args!("listening: {}", server.base_url()));
@@ -52,10 +55,6 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
     })
 }
 
-fn failed(error: std::io::Error) -> CliError {
-    CliError::new(ErrorKind::Infrastructure, "failed to start the tape").caused_by(error)
-}
-
 fn describe(script: &Script) -> String {
     let lanes = script.lanes().map(|(name, count)| {
         let noun = if count == 1 { "reply" } else { "replies" };
@@ -75,8 +74,4 @@ fn line(seen: &Arc<Seen>) -> String {
         _ => format!("{} {}", seen.method, seen.path),
     };
     format!("{:>4}  {status}  {who}: {}", seen.number, seen.answer)
-}
-
-fn plural(count: u64, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }

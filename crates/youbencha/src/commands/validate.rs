@@ -10,7 +10,7 @@ use crate::args::ValidateArgs;
 use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::Printer;
+use crate::printer::{Printer, plural};
 
 pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let files: Vec<&PathBuf> = args.config.iter().chain(&args.files).collect();
@@ -60,20 +60,20 @@ impl Tally {
     }
 
     fn summary(&self, files: usize) -> String {
-        let files = plural(files, "file");
+        let files = plural(files as u64, "file");
         match (self.errors, self.warnings) {
             (0, 0) => format!("valid: {files}"),
-            (0, warnings) => format!("valid: {files}, {}", plural(warnings, "warning")),
-            (errors, 0) => format!("invalid: {files}, {}", plural(errors, "error")),
+            (0, warnings) => format!("valid: {files}, {}", plural(warnings as u64, "warning")),
+            (errors, 0) => format!("invalid: {files}, {}", plural(errors as u64, "error")),
             (errors, warnings) => {
-                format!("invalid: {files}, {}, {}", plural(errors, "error"), plural(warnings, "warning"))
+                format!(
+                    "invalid: {files}, {}, {}",
+                    plural(errors as u64, "error"),
+                    plural(warnings as u64, "warning")
+                )
             }
         }
     }
-}
-
-fn plural(count: usize, noun: &str) -> String {
-    if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
 fn describe(file: &Path, case: &Case, printer: &mut Printer) {
