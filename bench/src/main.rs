@@ -2,6 +2,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
 
+mod adapter;
 mod deadline;
 mod decode;
 mod flood;
@@ -19,7 +20,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -44,6 +45,11 @@ const BENCHES: [Bench; 6] = [
         name: "trial",
         about: "a whole trivial trial: at most 1.6 x a shell script, below 30 MB; `yb --version`: at most 4 x hello-world",
         run: trial::run,
+    },
+    Bench {
+        name: "adapter",
+        about: "execute(): less than 30 ms beside the real CLI; lines into a log: at most 2 x reading them, at any size",
+        run: adapter::run,
     },
     Bench {
         name: "decode",

@@ -147,7 +147,7 @@ fn a_stall_without_end_lasts_until_the_client_gives_up() {
         // Dropping the server ends the stall.
         let start = Instant::now();
         drop(server);
-        assert!(start.elapsed() < Duration::from_secs(2));
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }
 

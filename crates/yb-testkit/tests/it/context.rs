@@ -71,7 +71,7 @@ fn a_hung_program_is_killed_with_its_group_and_named() {
         std::panic::catch_unwind(|| context.command(&program).timeout(Duration::from_millis(500)).run());
     let message = *hung.unwrap_err().downcast::<String>().unwrap();
     assert!(message.contains("hung") && message.contains("so far"), "{message}");
-    assert!(start.elapsed() < Duration::from_secs(10));
+    assert!(start.elapsed() < Duration::from_secs(40));
     yb_testkit::assert_no_process_in(context.root());
 }
 

@@ -1,7 +1,5 @@
 //! How a script is found, read and refused.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
 use yb_testkit::{FakeAgent, bin, fake_agent};
 
@@ -73,10 +71,8 @@ steps:
 - sleep_ms: 900
 - sleep_ms: 900
 ";
-    let start = Instant::now();
     // `output` waits for everyone who holds the pipes, so for the daemon too.
     let output = run(script);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(Signal::ALARM.as_raw()));
 }
 

@@ -1,0 +1,91 @@
+//! What the claude-code adapter adds to the real CLI's own time, and what a log costs beside reading its lines.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use yb_engine::adapter::{AgentConfig, ExecutionContext, Host, Isolation, Transcript, adapter};
+use yb_tape::{Script, Server, ServerOptions, Vars};
+
+use crate::Failure;
+use crate::stats::{median, ms, row};
+
+const RUNS: usize = 15;
+const SIZES_MB: [usize; 3] = [1, 10, 100];
+
+pub(crate) fn run() -> Result<(), Failure> {
+    normalise()?;
+    execute()
+}
+
+/// One conversation of the given size in tool results of a kilobyte.
+fn normalise() -> Result<(), Failure> {
+    let line = json!({"type": "user", "message": {"content": [
+        {"type": "tool_result", "tool_use_id": "t", "content": "x".repeat(1000)}]}})
+    .to_string();
+    for size in SIZES_MB {
+        let count = size * 1_000_000 / line.len();
+        let (mut tree, mut ours) = (Vec::new(), Vec::new());
+        for _ in 0..5 {
+            let began = Instant::now();
+            for _ in 0..count {
+                black_box(serde_json::from_slice::<Value>(line.as_bytes())?);
+            }
+            tree.push(began.elapsed());
+            let began = Instant::now();
+            let mut transcript = Transcript::default();
+            for _ in 0..count {
+                black_box(transcript.observe_line(line.as_bytes()));
+            }
+            ours.push(began.elapsed());
+        }
+        let ratio = median(&mut ours).as_secs_f64() / median(&mut tree).as_secs_f64();
+        row(
+            &format!("{size} MB of lines into a log / Value"),
+            &format!("{ratio:.2}"),
+            Some(("at most 2", ratio <= 2.0)),
+        );
+    }
+    Ok(())
+}
+
+fn execute() -> Result<(), Failure> {
+    let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents");
+    let script = Script::parse("{ tape: 1, lanes: { main: [ { say: Hello. } ] } }", &Vars::new())?;
+    let server = Server::start(script, &ServerOptions::default())?;
+    let claude = adapter("claude-code").ok_or("no such adapter")?;
+    let runtime = tokio::runtime::Runtime::new()?;
+    let mut more = Vec::new();
+    for _ in 0..RUNS {
+        let directory = tempfile::tempdir()?;
+        let place = |name: &str| directory.path().join(name);
+        for name in ["workspace", "artifacts", "private"] {
+            std::fs::create_dir(place(name))?;
+        }
+        let host = Host::new([
+            ("PATH", std::env::var("PATH")?),
+            ("YB_CLAUDE", agents.to_string_lossy().into_owned()),
+            ("ANTHROPIC_BASE_URL", server.base_url()),
+            ("ANTHROPIC_API_KEY", "not-a-secret-loopback-only".to_owned()),
+        ]);
+        let mut context = ExecutionContext::new(
+            place("workspace"),
+            place("artifacts"),
+            place("private"),
+            AgentConfig::new("hi"),
+            host,
+        );
+        context.isolation = Isolation::External;
+        let began = Instant::now();
+        let result = runtime.block_on(claude.execute(&context))?;
+        let took = began.elapsed();
+        if result.exit_code != 0 {
+            return Err(format!("the agent failed: {:?}", result.errors).into());
+        }
+        more.push(took.saturating_sub(Duration::from_millis(result.duration_ms)));
+    }
+    let more = median(&mut more);
+    row("execute() beside the real CLI's own time", &ms(more), Some(("below 30 ms", more.as_millis() < 30)));
+    Ok(())
+}
