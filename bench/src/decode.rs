@@ -105,7 +105,7 @@ fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure
 }
 
 /// Every line of every recorded stream.
-fn recorded_lines() -> Result<Vec<Vec<u8>>, Failure> {
+pub(crate) fn recorded_lines() -> Result<Vec<Vec<u8>>, Failure> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/yb-claude/tests/fixtures/claude");
     let mut cases: Vec<_> = std::fs::read_dir(fixtures)?.collect::<Result<_, _>>()?;
     cases.sort_by_key(std::fs::DirEntry::file_name);
