@@ -339,6 +339,5 @@ impl Shim {
 }
 
 fn in_group(process: Identity, leader: Pid) -> bool {
-    let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
-    rustix::process::getpgid(pid).is_ok_and(|group| group == leader)
+    sys::group_of(process.pid) == Some(leader.as_raw_nonzero().get())
 }

@@ -104,6 +104,15 @@ impl Exec {
     }
 }
 
+/// The process group of a process; 0 when its leader is outside our PID namespace, as after `docker exec`.
+/// (rustix has no value for that group.)
+pub(crate) fn group_of(pid: u32) -> Option<i32> {
+    let pid = i32::try_from(pid).ok()?;
+    // SAFETY: takes and returns plain numbers.
+    let group = unsafe { libc::getpgid(pid) };
+    (group >= 0).then_some(group)
+}
+
 /// Ends a forked child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
     // SAFETY: `_exit` only ends the process.

@@ -10,6 +10,7 @@ pub(crate) fn everything(stdin: &[u8]) -> Value {
     let environment: Map<String, Value> = std::env::vars_os()
         .map(|(name, value)| (name.to_string_lossy().into_owned(), exactly(&value)))
         .collect();
+    let (group, session) = group_and_session();
     json!({
         "argv": std::env::args_os().map(|arg| exactly(&arg)).collect::<Vec<_>>(),
         "env": environment,
@@ -18,8 +19,8 @@ pub(crate) fn everything(stdin: &[u8]) -> Value {
         "stdin": { "bytes": stdin.len(), "text": String::from_utf8_lossy(stdin) },
         "pid": std::process::id(),
         "ppid": rustix::process::getppid().map_or(0, rustix::process::Pid::as_raw_pid),
-        "pgid": rustix::process::getpgrp().as_raw_pid(),
-        "sid": rustix::process::getsid(None).map_or(0, rustix::process::Pid::as_raw_pid),
+        "pgid": group,
+        "sid": session,
         "fds": descriptors(),
         "signals": signals(),
     })
@@ -49,6 +50,15 @@ fn descriptors() -> Map<String, Value> {
         // The descriptor that reads the folder itself is closed again when the test looks.
         .filter(|(_, target)| !target.as_str().is_some_and(|target| target.starts_with("/proc/")))
         .collect()
+}
+
+/// From Linux itself: rustix has no value for the 0 of a group or session that began outside this PID namespace.
+fn group_and_session() -> (Option<u32>, Option<u32>) {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may hold anything: the state, the parent, the group, the session.
+    let fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let mut numbers = fields.split_whitespace().skip(2).map(|field| field.parse().ok());
+    (numbers.next().flatten(), numbers.next().flatten())
 }
 
 /// The numbers of the blocked and ignored signals, where Linux tells them.
