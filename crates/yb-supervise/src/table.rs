@@ -135,6 +135,9 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 mod platform {
     use super::{Identity, Row};
 
+    /// How often one look at the table follows those that are born while it looks.
+    const ROUNDS: usize = 64;
+
     pub(super) fn start_time(pid: u32) -> Option<u64> {
         let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
         parse_stat(&stat).map(|row| row.id.start)
@@ -148,24 +151,35 @@ mod platform {
         from: Option<Identity>,
         seen: &mut dyn FnMut(&Row),
     ) -> Vec<Row> {
+        let mut last = last_pid();
         let from = from.map_or(0, |from| from.pid);
-        let from = if from > 0 && last_pid().is_some_and(|last| last >= from) { from } else { 0 };
+        let from = if from > 0 && last.is_some_and(|last| last >= from) { from } else { 0 };
+        let mut read = |pid: u32| {
+            let mut row = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
+            let old = leader.is_some_and(|leader| row.id.start < leader.start);
+            if let Some(marker) = marker
+                && !row.zombie
+                && !old
+            {
+                row.marked = environ(pid).split(|byte| *byte == 0).any(|variable| variable == marker);
+            }
+            seen(&row);
+            Some(row)
+        };
         let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(|pid| *pid >= from)
-            .filter_map(|pid| {
-                let mut row = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
-                let old = leader.is_some_and(|leader| row.id.start < leader.start);
-                if let Some(marker) = marker
-                    && !row.zombie
-                    && !old
-                {
-                    row.marked = environ(pid).split(|byte| *byte == 0).any(|variable| variable == marker);
-                }
-                seen(&row);
-                Some(row)
-            })
-            .collect()
+        let mut rows: Vec<Row> = pids.filter(|pid| *pid >= from).filter_map(&mut read).collect();
+        // One that started its successor and ended while we read is in no list: look at those born meanwhile.
+        for _ in 0..ROUNDS {
+            let now = last_pid();
+            let (Some(before), Some(after)) = (last, now) else { break };
+            if after <= before {
+                break;
+            }
+            rows.extend((before + 1..=after).filter_map(&mut read));
+            last = now;
+        }
+        rows
     }
 
     /// A process that is just executing a program seems to have none for a moment: look again.
