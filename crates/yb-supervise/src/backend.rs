@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::SpawnError;
 use crate::plan::Start;
+use crate::record::TreeRecord;
 use crate::report::{Containment, ExitStatus, Usage};
 
 #[cfg(unix)]
@@ -79,6 +80,18 @@ impl Backend {
             Self::Direct(tree) => tree.pid(),
             #[cfg(windows)]
             Self::Job(tree) => tree.pid(),
+        }
+    }
+
+    /// What finds the tree again when this host is gone.
+    pub(crate) fn record(&self) -> TreeRecord {
+        match self {
+            #[cfg(unix)]
+            Self::Contained(tree) => tree.record(),
+            #[cfg(unix)]
+            Self::Direct(tree) => tree.record(),
+            #[cfg(windows)]
+            Self::Job(tree) => tree.record(),
         }
     }
 

@@ -13,6 +13,7 @@ use crate::error::SpawnError;
 use crate::lines::Lines;
 use crate::pump::{Ended, Pump};
 use crate::quota::{self, Quota};
+use crate::record::TreeRecord;
 use crate::report::{Containment, End, ExitStatus, LogSummary, Output, Report, Usage, Warning};
 use crate::stdin::StdinWriter;
 use crate::tap::Tap;
@@ -171,6 +172,7 @@ async fn at(instant: Option<Instant>) {
 pub struct Running {
     pid: u32,
     containment: Containment,
+    record: TreeRecord,
     stdin: Option<StdinWriter>,
     lines: Option<Lines>,
     tap: Option<Tap>,
@@ -188,6 +190,7 @@ impl Running {
         tap: Option<Tap>,
     ) -> Self {
         let (pid, containment) = (driver.backend.pid(), driver.backend.containment());
+        let record = driver.backend.record();
         let cancel = parent.child_token();
         let (sender, report) = oneshot::channel();
         let token = cancel.clone();
@@ -195,7 +198,7 @@ impl Running {
             let _ = sender.send(driver.drive(token).await);
         });
         let guard = cancel.clone().drop_guard();
-        Self { pid, containment, stdin, lines, tap, report, cancel, _cancel_on_drop: guard }
+        Self { pid, containment, record, stdin, lines, tap, report, cancel, _cancel_on_drop: guard }
     }
 
     /// The leader's pid.
@@ -206,6 +209,12 @@ impl Running {
     /// What holds the tree together.
     pub fn containment(&self) -> Containment {
         self.containment
+    }
+
+    /// What to keep where this process can't take it along, so that [`reap`](crate::reap) can end the tree if both
+    /// this process and the shim are killed.
+    pub fn record(&self) -> TreeRecord {
+        self.record.clone()
     }
 
     /// The writing end of an interactive stdin; once.

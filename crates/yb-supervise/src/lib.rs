@@ -34,6 +34,8 @@ mod plan;
 mod program;
 mod pump;
 mod quota;
+mod reap;
+mod record;
 mod redact;
 mod report;
 #[cfg(unix)]
@@ -55,6 +57,8 @@ pub use command::{CAPTURE_LIMIT, Command, GRACE, LINE_LIMIT, LOG_CEILING, Launch
 pub use driver::Running;
 pub use error::SpawnError;
 pub use lines::{Lines, StreamItem};
+pub use reap::{Reaped, reap};
+pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
 #[cfg(unix)]
 pub use shim::shim_main;

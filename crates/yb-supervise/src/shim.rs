@@ -19,9 +19,10 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_proc
 
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
+use crate::record::Identity;
 use crate::report::{ExitStatus, Means, Usage};
 use crate::sys;
-use crate::table::{self, Identity, Tree};
+use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage};
 use crate::{KILL_LIMIT, SETTLE, env};
 use control::{Frames, Heard, receive_launch};
@@ -157,9 +158,10 @@ impl Shim {
         #[cfg(not(target_os = "linux"))]
         let means = Means::Sweep;
         // A subreaper's tree is all that hangs below it; a sweep has to know its own by their marks as well.
+        let me = std::process::id();
         let tree = Tree {
-            born,
-            below: Some(std::process::id()),
+            born: Some(born),
+            below: Some(Identity { pid: me, start: table::start_time(me).unwrap_or(0) }),
             leader: Some(Identity { pid, start }),
             marker: (means == Means::Sweep).then(|| env::marker(&launch.id)),
         };

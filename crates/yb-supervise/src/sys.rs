@@ -104,6 +104,25 @@ impl Exec {
     }
 }
 
+/// What the system calls the time since it was started; another name after every start.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn boot_session() -> Option<String> {
+    let mut buffer = [0u8; 64];
+    let mut length = buffer.len();
+    // SAFETY: the name ends with a zero byte, and the call writes at most `length` bytes into the buffer.
+    let done = unsafe {
+        libc::sysctlbyname(
+            c"kern.bootsessionuuid".as_ptr(),
+            buffer.as_mut_ptr().cast(),
+            &raw mut length,
+            std::ptr::null_mut(),
+            0,
+        )
+    };
+    let text = buffer.get(..length).filter(|_| done == 0)?;
+    Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
+}
+
 /// The process group of a process; 0 when its leader is outside our PID namespace, as after `docker exec`.
 /// (rustix has no value for that group.)
 pub(crate) fn group_of(pid: u32) -> Option<i32> {

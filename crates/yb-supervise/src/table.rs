@@ -5,13 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 
-/// A process that can't be mistaken for a later one with the same pid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct Identity {
-    pub(crate) pid: u32,
-    /// In the kernel's own unit since boot (Linux) or since the epoch (elsewhere); only ever compared.
-    pub(crate) start: u64,
-}
+use crate::record::Identity;
 
 /// One row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,10 +23,11 @@ pub(crate) struct Row {
 /// How the processes of one supervised tree are told from all others.
 #[derive(Debug, Clone)]
 pub(crate) struct Tree {
-    /// When its leader was started.
-    pub(crate) born: Instant,
+    /// When its leader was started, if this process saw that; else it may be long ago, and the number of a session
+    /// that has ended may be another's by now.
+    pub(crate) born: Option<Instant>,
     /// Everything below this process, which is not itself part of the tree.
-    pub(crate) below: Option<u32>,
+    pub(crate) below: Option<Identity>,
     /// Everything in the session or group of this leader.
     pub(crate) leader: Option<Identity>,
     /// Everything whose environment holds this `NAME=value`.
@@ -68,15 +63,22 @@ impl Tree {
     fn rows(&self, seen: &mut dyn FnMut(&Row)) -> Vec<Row> {
         // Pids are handed out in order. Within a moment they can't have come full circle, so only those after the
         // leader's can be its descendants: for a short-lived child that saves most of the work.
-        let young = self.leader.filter(|_| self.born.elapsed() < A_MOMENT);
+        let young = self.leader.filter(|_| self.born.is_some_and(|born| born.elapsed() < A_MOMENT));
         platform::rows(self.marker.as_deref(), self.leader, young, seen)
     }
 
     /// Whether a process belongs to the tree by itself, whatever else is in the table.
     fn holds(&self, row: &Row) -> bool {
         let of_leader = self.leader.is_some_and(|leader| row.id == leader);
-        of_leader || row.marked || self.below.is_some_and(|root| row.parent == root)
+        of_leader || row.marked || self.below.is_some_and(|root| row.parent == root.pid && lives(root))
     }
+}
+
+/// Whether it is still there and no zombie. A row that was read before and names it as the parent then tells the
+/// truth.
+pub(crate) fn lives(process: Identity) -> bool {
+    let lives = |row: Row| row.id == process && !row.zombie;
+    process.pid == std::process::id() || platform::row(process.pid).is_some_and(lives)
 }
 
 fn select(rows: &[Row], tree: &Tree) -> Vec<Identity> {
@@ -84,22 +86,35 @@ fn select(rows: &[Row], tree: &Tree) -> Vec<Identity> {
     // therefore means that ours has none left, and that the number says nothing any more.
     let leader =
         tree.leader.filter(|leader| rows.iter().all(|row| row.id.pid != leader.pid || row.id == *leader));
+    let below = tree.below.filter(|root| lives(*root));
+    // Long afterwards the number may have been another's, whose leader is gone as well: then only the leader itself
+    // or a marked member vouches for it.
+    let vouched = |number: fn(&Row) -> u32| {
+        leader.filter(|leader| {
+            let vouches = |row: &Row| row.id == *leader || (row.marked && number(row) == leader.pid);
+            tree.born.is_some() || rows.iter().any(vouches)
+        })
+    };
+    let (session, group) = (vouched(|row| row.session), vouched(|row| row.group));
     let mut ours: HashSet<u32> = rows
         .iter()
         .filter(|row| {
-            let of_leader = leader.is_some_and(|leader| row.session == leader.pid || row.group == leader.pid);
-            of_leader || tree.holds(row)
+            session.is_some_and(|leader| row.session == leader.pid)
+                || group.is_some_and(|leader| row.group == leader.pid)
+                || below.is_some_and(|root| row.parent == root.pid)
+                || row.marked
+                || leader == Some(row.id)
         })
         .map(|row| row.id.pid)
         .collect();
-    if let Some(root) = tree.below {
-        ours.remove(&root);
+    if let Some(root) = below {
+        ours.remove(&root.pid);
     }
     // Children of ours are ours; the table is not ordered, so repeat until nothing is added.
     loop {
         let before = ours.len();
         for row in rows {
-            if ours.contains(&row.parent) && Some(row.id.pid) != tree.below {
+            if ours.contains(&row.parent) && below.is_none_or(|root| root.pid != row.id.pid) {
                 ours.insert(row.id.pid);
             }
         }
@@ -128,7 +143,7 @@ pub(crate) fn signal(process: Identity, signal: Signal) {
 
 /// When the process with this pid started, if there is one.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    platform::start_time(pid)
+    platform::row(pid).map(|row| row.id.start)
 }
 
 #[cfg(target_os = "linux")]
@@ -138,9 +153,8 @@ mod platform {
     /// How often one look at the table follows those that are born while it looks.
     const ROUNDS: usize = 64;
 
-    pub(super) fn start_time(pid: u32) -> Option<u64> {
-        let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-        parse_stat(&stat).map(|row| row.id.start)
+    pub(super) fn row(pid: u32) -> Option<Row> {
+        parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
     }
 
     /// All processes; those before `from`, if pids have not wrapped since, are left out. The marker is looked for
@@ -155,7 +169,7 @@ mod platform {
         let from = from.map_or(0, |from| from.pid);
         let from = if from > 0 && last.is_some_and(|last| last >= from) { from } else { 0 };
         let mut read = |pid: u32| {
-            let mut row = parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)?;
+            let mut row = row(pid)?;
             let old = leader.is_some_and(|leader| row.id.start < leader.start);
             if let Some(marker) = marker
                 && !row.zombie
@@ -233,7 +247,7 @@ mod platform {
         #[test]
         fn this_process_is_in_the_table() {
             let me = std::process::id();
-            let start = start_time(me).unwrap();
+            let start = row(me).unwrap().id.start;
             assert!(
                 rows(None, None, None, &mut |_| {}).iter().any(|row| row.id == Identity { pid: me, start })
             );
@@ -245,8 +259,8 @@ mod platform {
 mod platform {
     use super::{Identity, Row};
 
-    pub(super) fn start_time(pid: u32) -> Option<u64> {
-        rows(None, None, None, &mut |_| {}).into_iter().find(|row| row.id.pid == pid).map(|row| row.id.start)
+    pub(super) fn row(pid: u32) -> Option<Row> {
+        rows(None, None, None, &mut |_| {}).into_iter().find(|row| row.id.pid == pid)
     }
 
     /// There is no portable table but the one `ps` prints; `-E` appends the environment of the user's own processes.
@@ -308,7 +322,12 @@ mod tests {
     }
 
     fn tree() -> Tree {
-        Tree { born: Instant::now(), below: None, leader: None, marker: None }
+        Tree { born: Some(Instant::now()), below: None, leader: None, marker: None }
+    }
+
+    fn this() -> Identity {
+        let pid = std::process::id();
+        Identity { pid, start: start_time(pid).unwrap() }
     }
 
     fn pids(rows: &[Row], tree: &Tree) -> Vec<u32> {
@@ -317,9 +336,14 @@ mod tests {
 
     #[test]
     fn descendants_are_found_whatever_the_order() {
-        let rows = [row(30, 20, 1, 1), row(20, 10, 1, 1), row(10, 1, 1, 1), row(40, 1, 1, 1)];
-        let tree = Tree { below: Some(10), ..tree() };
-        assert_eq!(pids(&rows, &tree), [30, 20]);
+        let me = std::process::id();
+        let (child, grandchild) = (me + 1, me + 2);
+        let rows =
+            [row(grandchild, child, 1, 1), row(child, me, 1, 1), row(me, 1, 1, 1), row(me + 3, 1, 1, 1)];
+        assert_eq!(pids(&rows, &Tree { below: Some(this()), ..tree() }), [grandchild, child]);
+        // What hangs below another process of that pid does not count.
+        let gone = Identity { pid: 1, start: u64::MAX };
+        assert_eq!(pids(&rows, &Tree { below: Some(gone), ..tree() }), [0; 0]);
     }
 
     #[test]
@@ -348,12 +372,30 @@ mod tests {
     }
 
     #[test]
+    fn long_afterwards_a_session_needs_somebody_who_vouches_for_it() {
+        let leader = Some(Identity { pid: 10, start: 10 });
+        let long_ago = Tree { born: None, leader, ..tree() };
+        // The pid may have been another's meanwhile, and that one's daemon may have outlived it.
+        let orphans = [row(20, 1, 10, 10), row(30, 20, 30, 30)];
+        assert_eq!(pids(&orphans, &Tree { leader, ..tree() }), [20, 30]);
+        assert_eq!(pids(&orphans, &long_ago), [0; 0]);
+        let mut ended = row(10, 1, 10, 10);
+        ended.zombie = true;
+        assert_eq!(pids(&[orphans.to_vec(), vec![ended]].concat(), &long_ago), [20, 30]);
+        let marked = Row { marked: true, ..row(40, 1, 40, 10) };
+        assert_eq!(pids(&[orphans.to_vec(), vec![marked]].concat(), &long_ago), [20, 30, 40]);
+        // One that left both vouches for neither.
+        let elsewhere = Row { marked: true, ..row(50, 1, 50, 50) };
+        assert_eq!(pids(&[orphans.to_vec(), vec![elsewhere]].concat(), &long_ago), [50]);
+    }
+
+    #[test]
     fn a_zombie_is_not_alive_but_its_children_are_ours() {
-        let mut dead = row(20, 10, 1, 1);
+        let me = std::process::id();
+        let mut dead = row(me + 1, me, 1, 1);
         dead.zombie = true;
-        let rows = [dead, row(30, 20, 1, 1)];
-        let tree = Tree { below: Some(10), ..tree() };
-        assert_eq!(pids(&rows, &tree), [30]);
+        let rows = [dead, row(me + 2, me + 1, 1, 1)];
+        assert_eq!(pids(&rows, &Tree { below: Some(this()), ..tree() }), [me + 2]);
     }
 
     #[test]

@@ -21,9 +21,10 @@ use crate::env;
 use crate::error::SpawnError;
 use crate::plan::Start;
 use crate::program;
+use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, Means, Mode};
 use crate::shim::SHIM_ARGUMENT;
-use crate::table::{Identity, Tree};
+use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage, frame_length};
 
 /// How long a shim may take to start its child.
@@ -41,6 +42,8 @@ pub(crate) struct Contained {
     control: UnixStream,
     received: Vec<u8>,
     shim: Child,
+    /// The shim, as a later process can recognise it.
+    shim_id: Option<Identity>,
     /// Known once the shim has answered.
     leader: Option<Identity>,
     born: std::time::Instant,
@@ -90,6 +93,8 @@ impl Contained {
         command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
         #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
         let shim = command.spawn()?;
+        // Nobody but us reaps it, so the pid is the shim's.
+        let shim_id = shim.id().and_then(|pid| table::start_time(pid).map(|start| Identity { pid, start }));
         // The command holds the other ends of socket and pipes; they would never close.
         drop(command);
         ours.set_nonblocking(true)?;
@@ -109,7 +114,7 @@ impl Contained {
         send_first_byte(&control, frame[0], start.stdin).await?;
         control.write_all(&frame[1..]).await?;
         let (leader, means, cgroup) = (None, Means::Sweep, None);
-        Ok(Self { control, received: Vec::new(), shim, leader, born, id, means, cgroup })
+        Ok(Self { control, received: Vec::new(), shim, shim_id, leader, born, id, means, cgroup })
     }
 
     /// The shim's first word. A child may run, and stop its shim, before that was said.
@@ -133,6 +138,12 @@ impl Contained {
 
     pub(crate) fn pid(&self) -> u32 {
         self.leader.map_or(0, |leader| leader.pid)
+    }
+
+    pub(crate) fn record(&self) -> TreeRecord {
+        let leader = self.leader.unwrap_or(Identity { pid: 0, start: 0 });
+        let cgroup = self.cgroup.as_ref().and_then(|path| path.to_str()).map(str::to_owned);
+        TreeRecord { shim: self.shim_id, cgroup, ..TreeRecord::new(self.id.clone(), leader) }
     }
 
     pub(crate) fn containment(&self) -> Containment {
@@ -175,7 +186,7 @@ impl Contained {
         let _ = self.shim.start_kill();
         let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
         let marker = Some(env::marker(&self.id));
-        let tree = Tree { born: self.born, below: None, leader: self.leader, marker };
+        let tree = Tree { born: Some(self.born), below: None, leader: self.leader, marker };
         #[cfg(target_os = "linux")]
         let cgroup = self.cgroup.as_deref().and_then(|path| Cgroup::adopt(path).ok());
         let limit = Instant::now() + SWEEP_LIMIT;

@@ -14,8 +14,9 @@ use tokio::sync::oneshot;
 use super::{Done, Event, exec_error};
 use crate::error::SpawnError;
 use crate::plan::Start;
+use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
-use crate::table::{self, Identity, Tree};
+use crate::table::{self, Tree};
 use crate::{KILL_LIMIT, SETTLE, env, program, sys};
 
 const TICK: Duration = Duration::from_millis(5);
@@ -26,6 +27,7 @@ pub(crate) struct Direct {
     leader: Identity,
     pid: Pid,
     tree: Tree,
+    id: String,
     ended: oneshot::Receiver<Option<ExitStatus>>,
     leader_ended: Option<(Option<ExitStatus>, Instant)>,
     announced: bool,
@@ -45,11 +47,13 @@ impl Direct {
         // Until it is reaped, and only we reap it, the pid is the child's.
         let number = pid.as_raw_pid() as u32;
         let leader = Identity { pid: number, start: table::start_time(number).unwrap_or(0) };
-        let tree = Tree { born, below: None, leader: Some(leader), marker: Some(env::marker(&id)) };
+        let tree =
+            Tree { born: Some(born), below: None, leader: Some(leader), marker: Some(env::marker(&id)) };
         Ok(Self {
             leader,
             pid,
             tree,
+            id,
             ended,
             leader_ended: None,
             announced: false,
@@ -62,6 +66,10 @@ impl Direct {
 
     pub(crate) fn pid(&self) -> u32 {
         self.leader.pid
+    }
+
+    pub(crate) fn record(&self) -> TreeRecord {
+        TreeRecord::new(self.id.clone(), self.leader)
     }
 
     pub(crate) fn containment(&self) -> Containment {

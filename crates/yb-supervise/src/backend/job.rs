@@ -8,6 +8,7 @@ use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject};
 use super::{Done, Event, exec_error};
 use crate::error::SpawnError;
 use crate::plan::Start;
+use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
 
 /// A tree in a job object.
@@ -15,11 +16,12 @@ use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
 pub(crate) struct Job {
     child: Box<dyn ChildWrapper>,
     pid: u32,
+    id: String,
 }
 
 impl Job {
     pub(crate) fn start(start: Start) -> Result<Self, SpawnError> {
-        let (program, cwd) = (start.program.clone(), start.cwd.clone());
+        let (program, cwd, id) = (start.program.clone(), start.cwd.clone(), start.id.clone());
         let mut command = CommandWrap::with_new(&start.program, |command| {
             command.args(&start.args).current_dir(&start.cwd).env_clear().envs(&start.env);
             command.env(crate::env::MARKER, &start.id).kill_on_drop(true);
@@ -28,11 +30,16 @@ impl Job {
         });
         let child = command.wrap(JobObject).spawn().map_err(|source| exec_error(source, program, cwd, 0))?;
         let pid = child.id().unwrap_or(0);
-        Ok(Self { child, pid })
+        Ok(Self { child, pid, id })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.pid
+    }
+
+    /// The system ends a job with its last handle, so that a host that died leaves nothing to be found.
+    pub(crate) fn record(&self) -> TreeRecord {
+        TreeRecord::new(self.id.clone(), Identity { pid: self.pid, start: 0 })
     }
 
     pub(crate) fn containment(&self) -> Containment {

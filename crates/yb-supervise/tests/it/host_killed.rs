@@ -9,7 +9,7 @@ use yb_testkit::Process;
 use crate::support::Stage;
 
 /// The example is a host like any other: it calls `shim_main` and is its own shim.
-fn example() -> PathBuf {
+pub(crate) fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.parent().unwrap().parent().unwrap().join("examples/supervise");
     assert!(example.is_file(), "cargo builds the examples with the tests: {}", example.display());
@@ -46,7 +46,7 @@ fn ten_trees_with_setsid_children_die_with_their_host() {
     yb_testkit::assert_no_process_in(stage.path());
 }
 
-fn wait_for_pid_files(stage: &Stage, count: usize) -> Vec<Process> {
+pub(crate) fn wait_for_pid_files(stage: &Stage, count: usize) -> Vec<Process> {
     let limit = Instant::now() + Duration::from_secs(30);
     loop {
         let files: Vec<PathBuf> = std::fs::read_dir(stage.path())

@@ -13,6 +13,7 @@ mod lost;
 mod nasty;
 mod output;
 mod quota;
+mod reap;
 mod redaction;
 mod soak;
 mod stdin;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use yb_supervise::{Command, Launch, Means};
-use yb_testkit::FakeAgent;
+use yb_testkit::{FakeAgent, Process};
 
 /// Ten times the bounds of the design: a guard against hanging, not a measurement (that is in `bench/`).
 pub(crate) const GUARD: Duration = Duration::from_secs(20);
@@ -70,5 +70,14 @@ impl Stage {
 
     pub(crate) fn command(&self, way: Way) -> Command {
         way.command(&self.agent).current_dir(self.path())
+    }
+}
+
+/// Sends a signal, by its name, unless the process is gone.
+pub(crate) fn signal(process: Process, name: &str) {
+    if process.is_alive() {
+        let mut kill = std::process::Command::new("/bin/kill");
+        let sent = kill.args([&format!("-{name}"), &process.pid.to_string()]).status().unwrap();
+        assert!(sent.success() || !process.is_alive(), "kill -{name} {process}");
     }
 }
