@@ -17,33 +17,35 @@
 //! ```
 
 mod agent;
+mod build;
 pub(crate) mod check;
 mod evaluator;
-mod fields;
-mod fields_agent;
+pub(crate) mod fields;
+pub(crate) mod fields_agent;
 mod fields_evaluator;
 mod fields_hook;
 pub(crate) mod files;
 pub(crate) mod format;
 mod hook;
-mod prompt;
-mod schema;
+pub(crate) mod prompt;
+pub(crate) mod schema;
 pub(crate) mod shape;
 mod start;
 pub(crate) mod time;
 mod types;
-mod variables;
+pub(crate) mod variables;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use crate::diagnostic::{Diagnostic, Findings, quoted};
+use crate::diagnostic::{Diagnostic, Findings};
 use crate::yaml::{self, Format, Node, Span, Value};
 
-use check::{Checker, Mode};
-use fields::{CASE, VERSION};
+use check::Mode;
+use fields::VERSION;
+
+pub(crate) use build::{Draft, build, dir_of, environment};
 
 pub use evaluator::{Check, Evaluator, GitDiff, Judge, is_judge};
 pub use hook::{Database, PostHook, Script, Webhook};
@@ -91,19 +93,24 @@ pub struct Loaded {
 /// Reads a case file. Nothing is started, and nothing but files is looked at.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
-    // One byte too many is enough to see that a file is too large.
-    match files::read(path, yaml::MAX_BYTES) {
+    match read(path) {
         Ok(bytes) => parse(path, &bytes, options),
-        Err(error) => {
-            let mut found = Findings::new(path, "");
-            if let files::FileError::TooLarge = error {
-                yaml::BadText::TooLarge.report(&mut found);
-            } else {
-                found.error(Span::WHOLE, "", format!("failed to read the case: {error}"));
-            }
-            Loaded { case: None, diagnostics: found.into_vec() }
-        }
+        Err(diagnostics) => Loaded { case: None, diagnostics },
     }
+}
+
+/// The bytes of a file, or what is wrong with it.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    // One byte too many is enough to see that a file is too large.
+    files::read(path, yaml::MAX_BYTES).map_err(|error| {
+        let mut found = Findings::new(path, "");
+        if let files::FileError::TooLarge = error {
+            yaml::BadText::TooLarge.report(&mut found);
+        } else {
+            found.error(Span::WHOLE, "", format!("failed to read the case: {error}"));
+        }
+        found.into_vec()
+    })
 }
 
 /// Reads a case from bytes, as if they were the content of a file; its format follows from the file's extension.
@@ -117,8 +124,10 @@ pub fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
             bad.report(&mut found);
             None
         }
-        Ok(text) => yaml::parse(text, Format::of(path), &mut found)
-            .and_then(|root| decode(path, root, options, &mut found, &mut elsewhere)),
+        Ok(text) => yaml::parse(text, Format::of(path), &mut found).and_then(|mut root| {
+            let mode = prepare(&mut root, options, &mut found)?;
+            build(&Draft::new(path, mode), &root, options, &mut found, &mut elsewhere)
+        }),
     };
     let mut diagnostics = found.into_vec();
     diagnostics.append(&mut elsewhere);
@@ -126,13 +135,8 @@ pub fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
     Loaded { case: case.filter(|_| sound).map(Arc::new), diagnostics }
 }
 
-fn decode(
-    path: &Path,
-    mut root: Node,
-    options: &LoadOptions,
-    found: &mut Findings<'_>,
-    elsewhere: &mut Vec<Diagnostic>,
-) -> Option<Case> {
+/// Makes a tree ready to be built: it is a mapping of a version that is known, and its variables are filled in.
+pub(crate) fn prepare(root: &mut Node, options: &LoadOptions, found: &mut Findings<'_>) -> Option<Mode> {
     if !matches!(root.value, Value::Map(_)) {
         let message = format!("wrong value: {}", root.describe());
         found
@@ -140,51 +144,13 @@ fn decode(
             .expected("a mapping with `name`, `description`, `repo`, `agent` and `evaluators`");
         return None;
     }
-    let mode = mode(&root, found)?;
-    variables::substitute(&mut root, &options.variables, found);
-    let mut checker = Checker { mode, found };
-    checker.object(&root, &CASE, "");
-    hook::check(root.get("pre_execution"), "pre_execution", &mut checker);
-    hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
-
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let start = start::read(&root, dir, options.private_hosts, &mut checker);
-    let agent = agent::read(&root, dir, start.as_ref(), &mut checker);
-    check_expected(&root, &mut checker);
-    let context = evaluator::Context {
-        dir,
-        variables: &options.variables,
-        has_expected: root.get("expected").is_some(),
-    };
-    let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, &mut checker);
-    elsewhere.append(&mut in_files);
-
-    let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
-    Some(Case {
-        file: path.to_owned(),
-        dir: dir.to_owned(),
-        strict: mode == Mode::Strict,
-        name: text("name").unwrap_or_else(|| stem(path)),
-        description: text("description").unwrap_or_default(),
-        start: start?,
-        agent: agent?,
-        expected: text("expected"),
-        evaluators,
-        pre_execution: hook::scripts(root.get("pre_execution")),
-        post_evaluation: hook::post_hooks(root.get("post_evaluation")),
-        workspace_dir: text("workspace_dir").map(PathBuf::from),
-        workspace_name: text("workspace_name"),
-        timeouts: timeouts(&root),
-        max_budget_usd: root.get("max_budget_usd").and_then(evaluator::number),
-        tags: hook::texts(root.get("tags")),
-        env: environment(root.get("env")),
-        capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
-        isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
-    })
+    let mode = mode(root, found)?;
+    variables::substitute(root, &options.variables, found);
+    Some(mode)
 }
 
 /// The version comes first: what a newer format may contain is not for this program to judge.
-fn mode(root: &Node, found: &mut Findings<'_>) -> Option<Mode> {
+pub(crate) fn mode(root: &Node, found: &mut Findings<'_>) -> Option<Mode> {
     match root.entry("youbencha").map(|entry| &entry.node) {
         None => Some(Mode::Lenient),
         Some(Node { value: Value::Int(version), span }) if *version > VERSION => {
@@ -199,44 +165,7 @@ fn mode(root: &Node, found: &mut Findings<'_>) -> Option<Mode> {
     }
 }
 
-fn check_expected(root: &Node, checker: &mut Checker<'_, '_>) {
-    if let (Some(source), None) = (root.entry("expected_source"), root.get("expected")) {
-        checker
-            .found
-            .error(source.key.span, "expected", "missing key: `expected`")
-            .expected("the branch with the expected result, because there is `expected_source`");
-    }
-    for key in ["branch", "commit", "expected"] {
-        if let Some(node) = root.get(key)
-            && node.text().is_some_and(|text| text.starts_with('-') || text.contains(char::is_whitespace))
-        {
-            let message = format!("not a name that git knows: {}", quoted(node.text().unwrap_or_default()));
-            checker.found.error(node.span, key, message).expected("no spaces, and no dash in front");
-        }
-    }
-}
-
-fn timeouts(root: &Node) -> Timeouts {
-    let time = |node: Option<&Node>| node.and_then(time::milliseconds).map(Duration::from_millis);
-    let both = time(root.get("timeout"));
-    let apart = |key: &str| time(root.get("timeouts").and_then(|timeouts| timeouts.get(key)));
-    Timeouts {
-        clone: apart("clone").or(both),
-        agent: apart("agent").or(both),
-        evaluators: apart("evaluators"),
-    }
-}
-
-fn environment(node: Option<&Node>) -> Vec<EnvVar> {
-    let passed = hook::texts(node).into_iter().map(|name| EnvVar { name, value: None });
-    let set = node
-        .map(Node::entries)
-        .unwrap_or_default()
-        .iter()
-        .map(|entry| EnvVar { name: entry.key.name.clone(), value: entry.node.text().map(str::to_owned) });
-    passed.chain(set).collect()
-}
-
-fn stem(path: &Path) -> String {
+/// What a case is called whose file does not say it.
+pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::yaml::Span;
+use crate::yaml::{Layer, Span};
 
 /// More findings than this about one file help nobody.
 const MAX_FINDINGS: usize = 200;
@@ -48,6 +48,8 @@ pub struct Diagnostic {
     pub message: String,
     /// What belongs there.
     pub expected: Option<String>,
+    /// What it arises with alone, such as one variant of a suite and its place.
+    pub with: Option<String>,
     /// The way out.
     pub hint: Option<String>,
     /// The line of the file.
@@ -109,6 +111,9 @@ impl fmt::Display for Diagnostic {
         if let Some(expected) = &self.expected {
             write!(formatter, "; expected {expected}")?;
         }
+        if let Some(with) = &self.with {
+            write!(formatter, "; with {with}")?;
+        }
         Ok(())
     }
 }
@@ -116,16 +121,38 @@ impl fmt::Display for Diagnostic {
 /// Collects what is found in one file.
 #[derive(Debug)]
 pub(crate) struct Findings<'a> {
-    file: &'a Path,
-    text: &'a str,
+    own: Part<'a>,
+    /// The file that is laid over it, where there is one.
+    over: Option<Part<'a>>,
     found: Vec<Diagnostic>,
     overflow: Diagnostic,
+}
+
+/// A file, and the key in it below which everything is.
+#[derive(Debug)]
+struct Part<'a> {
+    file: &'a Path,
+    text: &'a str,
+    key: String,
 }
 
 impl<'a> Findings<'a> {
     pub(crate) fn new(file: &'a Path, text: &'a str) -> Self {
         let overflow = blank(Severity::Warning, file);
-        Self { file, text, found: Vec::new(), overflow }
+        let own = Part { file, text, key: String::new() };
+        Self { own, over: None, found: Vec::new(), overflow }
+    }
+
+    /// The same for what is below a key of the file.
+    pub(crate) fn below(mut self, key: impl Into<String>) -> Self {
+        self.own.key = key.into();
+        self
+    }
+
+    /// The same, with what is below a key of another file laid over it: as its agent.
+    pub(crate) fn under(mut self, file: &'a Path, text: &'a str, key: impl Into<String>) -> Self {
+        self.over = Some(Part { file, text, key: key.into() });
+        self
     }
 
     pub(crate) fn error(
@@ -157,14 +184,26 @@ impl<'a> Findings<'a> {
         if errors_only && (severity == Severity::Warning || self.has_errors()) {
             return &mut self.overflow;
         }
-        let snippet = snippet(self.text, at);
+        let (part, key) = match (&self.over, at.layer) {
+            (Some(over), Layer::Over) => {
+                let key = key.strip_prefix("agent").map(|rest| rest.trim_start_matches('.').to_owned());
+                (over, key.unwrap_or_default())
+            }
+            _ => (&self.own, key),
+        };
+        let key = if key.is_empty() || part.key.is_empty() {
+            format!("{}{key}", part.key)
+        } else {
+            format!("{}.{key}", part.key)
+        };
+        let snippet = snippet(part.text, at);
         let found = Diagnostic {
             line: at.line,
             column: at.column,
             key,
             message,
             snippet,
-            ..blank(severity, self.file)
+            ..blank(severity, part.file)
         };
         self.found.push(found);
         let last = self.found.len() - 1;
@@ -191,6 +230,7 @@ fn blank(severity: Severity, file: &Path) -> Diagnostic {
         key: String::new(),
         message: String::new(),
         expected: None,
+        with: None,
         hint: None,
         snippet: None,
     }

@@ -3,7 +3,7 @@
 mod agent;
 mod error;
 mod hooks;
-mod place;
+pub(crate) mod place;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

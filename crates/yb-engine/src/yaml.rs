@@ -24,6 +24,7 @@ const MAX_DEPTH: usize = 48;
 /// A part of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span {
+    pub(crate) layer: Layer,
     /// From 1; 0 is the whole file.
     pub(crate) line: usize,
     /// In characters, from 1.
@@ -34,11 +35,26 @@ pub(crate) struct Span {
 
 impl Span {
     /// No place in particular.
-    pub(crate) const WHOLE: Self = Self { line: 0, column: 0, width: 0 };
+    pub(crate) const WHOLE: Self = Self::new(0, 0, 0);
 
     pub(crate) const fn new(line: usize, column: usize, width: usize) -> Self {
-        Self { line, column, width }
+        Self { layer: Layer::Own, line, column, width }
     }
+
+    /// The same place, as one of the file that is laid over another.
+    pub(crate) const fn over(mut self) -> Self {
+        self.layer = Layer::Over;
+        self
+    }
+}
+
+/// Which file a place is in, where the values of one are laid over those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Layer {
+    /// The file that is read.
+    Own,
+    /// The file that is laid over it.
+    Over,
 }
 
 /// One value of a file, with its place (of the alias, where it came through one).
@@ -59,6 +75,8 @@ pub(crate) enum Value {
     List(Vec<Node>),
     Map(Vec<Entry>),
 }
+
+const NOTHING: Node = Node { value: Value::Null, span: Span::WHOLE };
 
 /// A key of a mapping and its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,6 +116,26 @@ impl Node {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         if let Value::Map(entries) = &self.value { entries } else { &[] }
+    }
+
+    /// The same, to be laid over another file.
+    pub(crate) fn over(mut self) -> Self {
+        self.span = self.span.over();
+        match &mut self.value {
+            Value::List(items) => {
+                for item in items.iter_mut() {
+                    *item = std::mem::replace(item, NOTHING).over();
+                }
+            }
+            Value::Map(entries) => {
+                for entry in entries.iter_mut() {
+                    entry.key.span = entry.key.span.over();
+                    entry.node = std::mem::replace(&mut entry.node, NOTHING).over();
+                }
+            }
+            _ => {}
+        }
+        self
     }
 
     /// How a message calls it.

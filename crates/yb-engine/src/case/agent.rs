@@ -1,6 +1,6 @@
 //! The agent: which one, its model and name wherever they are written, and the keys that it knows.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
 use yb_claude::PermissionMode;
@@ -9,7 +9,7 @@ use super::check::{Checker, join};
 use super::evaluator::number;
 use super::fields_agent::{AGENTS, CLAUDE_CODE, supports};
 use super::hook::texts;
-use super::prompt;
+use super::prompt::{self, Dirs};
 use super::types::{Agent, AgentConfig, Start};
 use crate::diagnostic::quoted;
 use crate::yaml::{Node, Span, Value};
@@ -19,7 +19,7 @@ const CONFIG: &str = "agent.config";
 /// Reads `agent`, which has been checked.
 pub(crate) fn read(
     root: &Node,
-    dir: &Path,
+    dirs: Dirs<'_>,
     start: Option<&Start>,
     checker: &mut Checker<'_, '_>,
 ) -> Option<Agent> {
@@ -29,7 +29,7 @@ pub(crate) fn read(
     let kind = agent.get("type").and_then(Node::text).unwrap_or_default().to_owned();
     let model = model(agent, config, &kind, checker);
     let agent_name = agent_name(agent, config, checker);
-    let prompt = prompt::read(config, entry.key.span, dir, start, checker);
+    let prompt = prompt::read(config, entry.key.span, dirs, start, checker);
     lacking(config, &kind, checker);
     let settings = settings(config, &kind, checker);
     Some(Agent { kind, agent_name, model, prompt: prompt?, config: settings })
@@ -69,7 +69,8 @@ fn model(agent: &Node, config: Option<&Node>, kind: &str, checker: &mut Checker<
         if !AGENTS.contains(&entry.key.name.as_str()) {
             let message = format!("unknown agent: {}", quoted(&entry.key.name));
             let key = join("agent.models", &entry.key.name);
-            let found = checker.found.add(checker.mode.severity(), entry.key.span, key, message);
+            let severity = checker.severity(entry.key.span);
+            let found = checker.found.add(severity, entry.key.span, key, message);
             found.did_you_mean(&entry.key.name, AGENTS.iter().copied());
         }
     }
@@ -200,7 +201,10 @@ fn extra_args(node: &Node, checker: &mut Checker<'_, '_>) -> Vec<String> {
             checker.found.error(item.span, format!("{CONFIG}.extra_args[{at}]"), message).expected(EXPECTED);
         }
     }
-    for entry in node.entries() {
+    // A mapping has no order of its own.
+    let mut entries: Vec<_> = node.entries().iter().collect();
+    entries.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+    for entry in entries {
         let name = &entry.key.name;
         match &entry.node.value {
             Value::Null | Value::Bool(true) => args.push(format!("--{name}")),

@@ -2,7 +2,7 @@
 
 use super::shape::{Field, Kind, Need, Object, list_of};
 use crate::diagnostic::{Diagnostic, Findings, Severity, quoted};
-use crate::yaml::{Entry, Node, Span, Value};
+use crate::yaml::{Entry, Layer, Node, Span, Value};
 
 /// How severe a file is about what it does not know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ impl Checker<'_, '_> {
     /// Looks at a value and all below it.
     pub(crate) fn check(&mut self, node: &Node, kind: &Kind, path: &str) {
         match (*kind, &node.value) {
-            (Kind::Any, _) | (Kind::Bool, Value::Bool(_)) => {}
+            (Kind::Any, _) | (Kind::Bool, Value::Bool(_)) | (Kind::Part(_), Value::Map(_)) => {}
             (Kind::Text { .. }, Value::Text(text)) => self.text(node, text, kind, path),
             (Kind::Word(words), Value::Text(text)) if !words.contains(&text.as_str()) => {
                 self.wrong(node, kind, path).did_you_mean(text, words.iter().copied());
@@ -105,9 +105,14 @@ impl Checker<'_, '_> {
         }
     }
 
+    /// How severe something unknown is at a place: what is laid over a file comes from a strict one.
+    pub(crate) fn severity(&self, at: Span) -> Severity {
+        if at.layer == Layer::Over { Severity::Error } else { self.mode.severity() }
+    }
+
     pub(crate) fn unknown(&mut self, at: Span, name: &str, object: &Object, path: &str) {
         let message = format!("unknown key: {}", quoted(name));
-        let found = self.found.add(self.mode.severity(), at, join(path, name), message);
+        let found = self.found.add(self.severity(at), at, join(path, name), message);
         if found.did_you_mean(name, object.names()).hint.is_none() {
             found.expected(format!("one of {}", list_of(object.names())));
         }
@@ -175,7 +180,7 @@ fn fits(kind: &Kind, value: &Value) -> bool {
         Kind::Number { .. } => matches!(value, Value::Int(_) | Value::Float(_)),
         Kind::Duration { .. } => matches!(value, Value::Int(_) | Value::Float(_) | Value::Text(_)),
         Kind::List { .. } => matches!(value, Value::List(_)),
-        Kind::Map { .. } | Kind::Object(_) => matches!(value, Value::Map(_)),
+        Kind::Map { .. } | Kind::Object(_) | Kind::Part(_) => matches!(value, Value::Map(_)),
         Kind::Either(kinds) => kinds.iter().any(|kind| fits(kind, value)),
         Kind::Any => true,
     }

@@ -32,6 +32,8 @@ pub struct Evaluator {
     pub check: Check,
     /// Its configuration as it was written.
     pub config: Map<String, Json>,
+    /// The digests of the files that its configuration names, sorted.
+    pub inputs: Vec<String>,
     /// Whether it asserts nothing, so that its passing means nothing.
     pub vacuous: bool,
 }
@@ -193,7 +195,22 @@ fn from_file(
     evaluator
 }
 
+/// Reads an evaluator, and keeps what the files said that its configuration names.
 fn one(
+    name: &str,
+    node: &Node,
+    config: Option<&Node>,
+    path: &str,
+    context: &Context<'_>,
+    checker: &mut Checker<'_, '_>,
+) -> Option<Evaluator> {
+    let (evaluator, files) = files::recorded(|| define(name, node, config, path, context, checker));
+    let mut inputs: Vec<String> = files.into_iter().map(|(_, digest)| digest).collect();
+    inputs.sort();
+    evaluator.map(|evaluator| Evaluator { inputs, ..evaluator })
+}
+
+fn define(
     name: &str,
     node: &Node,
     config: Option<&Node>,
@@ -258,7 +275,8 @@ fn one(
         Json::Object(config) => config,
         _ => Map::new(),
     };
-    Some(Evaluator { name: name.to_owned(), file: None, description: None, check, config, vacuous })
+    let name = name.to_owned();
+    Some(Evaluator { name, file: None, description: None, check, config, inputs: Vec::new(), vacuous })
 }
 
 fn git_diff(node: &Node) -> GitDiff {

@@ -11,8 +11,8 @@ pub(crate) const COMMAND: &str = "command";
 /// The agents that there are.
 pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, COMMAND];
 
-const AGENT_NAME: Kind = formatted(100, Format::Name);
-const MODEL: Kind = formatted(200, Format::Model);
+pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
+pub(crate) const MODEL: Kind = formatted(200, Format::Model);
 const TOOLS: Kind = Kind::List { of: &formatted(1000, Format::Tool), min: 0 };
 const OPEN_OBJECT: Kind = FREE;
 

@@ -1,5 +1,6 @@
 //! Files that a case names: relative, below the case's directory, and nowhere else, whatever links say.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
@@ -77,7 +78,40 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(missing)?;
     file.take(limit as u64 + 1).read_to_end(&mut bytes).map_err(FileError::Io)?;
-    if bytes.len() > limit { Err(FileError::TooLarge) } else { Ok(bytes) }
+    if bytes.len() > limit {
+        return Err(FileError::TooLarge);
+    }
+    READ.with_borrow_mut(|recordings| {
+        for recording in recordings {
+            recording.push((path.to_owned(), blake3::hash(&bytes).to_hex().to_string()));
+        }
+    });
+    Ok(bytes)
+}
+
+/// The files that were read, each with the digest of its bytes.
+pub(crate) type Recording = Vec<(PathBuf, String)>;
+
+thread_local! {
+    // Here rather than in every signature, so that no reader can forget to say what it read.
+    static READ: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a reader gives, and every file that it read.
+pub(crate) fn recorded<T>(reader: impl FnOnce() -> T) -> (T, Recording) {
+    /// Ends the recording also when the reader panics.
+    struct Open;
+    impl Drop for Open {
+        fn drop(&mut self) {
+            READ.with_borrow_mut(Vec::pop);
+        }
+    }
+    READ.with_borrow_mut(|recordings| recordings.push(Recording::new()));
+    let open = Open;
+    let given = reader();
+    let recording = READ.with_borrow_mut(|recordings| recordings.last_mut().map(std::mem::take));
+    drop(open);
+    (given, recording.unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -7,13 +7,30 @@ use super::fields_agent::MAX_PROMPT;
 use super::files::{self, FileError};
 use super::types::{Prompt, Start};
 use crate::diagnostic::quoted;
-use crate::yaml::{Node, Span};
+use crate::yaml::{Layer, Node, Span};
 
 /// No text of the most characters has more bytes.
 const MAX_BYTES: usize = MAX_PROMPT * 4;
 /// A shorter prompt is probably a mistake.
 const SHORT: usize = 10;
 const PATH: &str = "agent.config";
+
+/// The directories that relative paths start from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dirs<'a> {
+    pub(crate) own: &'a Path,
+    /// That of the file that is laid over the case.
+    pub(crate) over: &'a Path,
+}
+
+impl<'a> Dirs<'a> {
+    fn of(self, at: Span) -> &'a Path {
+        match at.layer {
+            Layer::Own => self.own,
+            Layer::Over => self.over,
+        }
+    }
+}
 
 /// Reads a text file below a directory, trimmed.
 pub(crate) fn read_file(dir: &Path, text: &str) -> Result<(PathBuf, String), FileError> {
@@ -28,7 +45,7 @@ pub(crate) fn read_file(dir: &Path, text: &str) -> Result<(PathBuf, String), Fil
 pub(crate) fn read(
     config: Option<&Node>,
     agent: Span,
-    dir: &Path,
+    dirs: Dirs<'_>,
     start: Option<&Start>,
     checker: &mut Checker<'_, '_>,
 ) -> Option<Prompt> {
@@ -60,7 +77,7 @@ pub(crate) fn read(
             warn_if_short(text, prompt.span, "prompt", checker);
             Some(Prompt::Text(text.to_owned()))
         }
-        (None, Some(file)) => from_file(file, dir, start, checker),
+        (None, Some(file)) => from_file(file, dirs.of(file.span), start, checker),
     }
 }
 

@@ -12,23 +12,25 @@ use super::shape::{Field, Kind, Need, Object};
 #[must_use]
 pub fn schema() -> String {
     let mut maker = Maker { defs: Map::new() };
-    let mut root = maker.object(&CASE);
-    if let Some(root) = root.as_object_mut() {
-        root.insert("oneOf".into(), json!([{"required": ["repo"]}, {"required": ["directory"]}]));
-    }
-    let mut all = Map::new();
-    all.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
-    all.insert("title".into(), "A case of youBencha".into());
-    all.extend(root.as_object().cloned().unwrap_or_default());
-    all.insert("$defs".into(), Value::Object(maker.defs));
-    format!("{:#}\n", Value::Object(all))
+    let root = maker.object(&CASE);
+    maker.document("A case of youBencha", &root)
 }
 
-struct Maker {
-    defs: Map<String, Value>,
+pub(crate) struct Maker {
+    pub(crate) defs: Map<String, Value>,
 }
 
 impl Maker {
+    /// A whole schema, with all that it refers to.
+    pub(crate) fn document(self, title: &str, root: &Value) -> String {
+        let mut all = Map::new();
+        all.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
+        all.insert("title".into(), title.into());
+        all.extend(root.as_object().cloned().unwrap_or_default());
+        all.insert("$defs".into(), Value::Object(self.defs));
+        format!("{:#}\n", Value::Object(all))
+    }
+
     fn reference(&mut self, object: &'static Object) -> Value {
         if !self.defs.contains_key(object.name) {
             self.defs.insert(object.name.to_owned(), Value::Null);
@@ -38,7 +40,7 @@ impl Maker {
         json!({ "$ref": format!("#/$defs/{}", object.name) })
     }
 
-    fn object(&mut self, object: &'static Object) -> Value {
+    pub(crate) fn object(&mut self, object: &'static Object) -> Value {
         let properties: Map<String, Value> =
             object.fields.iter().map(|field| (field.name.to_owned(), self.field(field))).collect();
         let required: Vec<&str> = object
@@ -51,7 +53,9 @@ impl Maker {
         if !required.is_empty() {
             made["required"] = json!(required);
         }
-        if std::ptr::eq(object, &EVALUATOR) {
+        if std::ptr::eq(object, &CASE) {
+            made["oneOf"] = json!([{"required": ["repo"]}, {"required": ["directory"]}]);
+        } else if std::ptr::eq(object, &EVALUATOR) {
             made["oneOf"] =
                 json!([{"required": ["name"]}, {"required": ["file"], "properties": {"config": false}}]);
             made["allOf"] = self.by_name(
@@ -147,7 +151,7 @@ impl Maker {
                 }
                 made
             }
-            Kind::Object(object) => self.reference(object),
+            Kind::Object(object) | Kind::Part(object) => self.reference(object),
             Kind::Either(kinds) => {
                 let kinds: Vec<Value> = kinds.iter().map(|kind| self.kind(kind)).collect();
                 json!({ "anyOf": kinds })

@@ -68,6 +68,8 @@ pub(crate) enum Kind {
         of: &'static Kind,
     },
     Object(&'static Object),
+    /// The same, whose keys are checked once it is merged with others.
+    Part(&'static Object),
     /// Whichever of these fits the kind of value that is there.
     Either(&'static [Kind]),
     /// Anything at all.
@@ -151,7 +153,9 @@ impl Kind {
                 }
             }
             Self::Map { .. } => "a mapping".to_owned(),
-            Self::Object(object) => format!("a mapping with {}", list_of(object.names().take(4))),
+            Self::Object(object) | Self::Part(object) => {
+                format!("a mapping with {}", list_of(object.names().take(4)))
+            }
             Self::Either(kinds) => kinds.iter().map(Self::expected).collect::<Vec<_>>().join(", or "),
             Self::Any => "a value".to_owned(),
         }

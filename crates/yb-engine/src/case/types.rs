@@ -206,6 +206,18 @@ pub enum Isolation {
 }
 
 impl Isolation {
+    /// As a case writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
+            Self::None => "none",
+            Self::External => "external",
+        }
+    }
+
     pub(crate) fn read(word: &str) -> Self {
         match word {
             "bubblewrap" => Self::Bubblewrap,

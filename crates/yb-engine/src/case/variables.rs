@@ -106,12 +106,20 @@ impl Substitution<'_, '_, '_> {
     }
 }
 
+/// The path in a case or in a variant, also when that is a part of a suite.
+fn local(path: &str) -> &str {
+    let inside = ["cases[", "variants["].iter().any(|list| path.starts_with(list));
+    path.split_once("].").filter(|_| inside).map_or(path, |(_, rest)| rest)
+}
+
 fn is_hook(path: &str) -> bool {
+    let path = local(path);
     path.starts_with("pre_execution[") || path.starts_with("post_evaluation[")
 }
 
 fn takes_environment(path: &str) -> bool {
-    is_hook(path) || path.starts_with("env.") || path.contains(".mcp_servers.")
+    let variable = ["env.", "environment."].iter().any(|key| local(path).starts_with(key));
+    is_hook(path) || variable || path.contains(".mcp_servers.")
 }
 
 fn is_name(text: &str) -> bool {

@@ -71,7 +71,7 @@ impl Place {
 }
 
 /// A name that is safe in a path and in a ref: letters, digits, `-` and `_`.
-fn name(text: &str) -> String {
+pub(crate) fn name(text: &str) -> String {
     let safe: String = text
         .chars()
         .map(|c| if c.is_whitespace() { '-' } else { c })

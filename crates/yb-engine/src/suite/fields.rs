@@ -1,0 +1,86 @@
+//! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
+
+use crate::case::fields::{CASE, VERSION};
+use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL};
+use crate::case::format::Format;
+use crate::case::shape::{Field, Kind, Object, formatted, text};
+
+const VARIABLES: Kind = Kind::Either(&[
+    Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) },
+    Kind::List { of: &formatted(200, Format::EnvName), min: 0 },
+]);
+const PATTERN: Kind = text(1, 200);
+
+/// A suite file.
+pub(crate) static SUITE: Object = Object {
+    name: "suite",
+    fields: &[
+        Field::new("youbencha", Kind::Whole { min: VERSION, max: VERSION }, "The version of the format.")
+            .required(),
+        Field::new("name", text(1, 200), "What the suite is called in reports.").required(),
+        Field::new("description", text(1, 1000), "What the suite is about."),
+        Field::new(
+            "cases",
+            Kind::List { of: &Kind::Either(&[formatted(500, Format::RelativePath), Kind::Part(&CASE)]), min: 1 },
+            "Case files and globs, relative to this file, and whole cases. A case may leave out what every variant gives.",
+        )
+        .required(),
+        Field::new(
+            "variants",
+            Kind::List { of: &Kind::Object(&VARIANT), min: 1 },
+            "Agent configurations, each merged over the `agent` of every case; by default the cases' own.",
+        ),
+        Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "How often each combination runs.").default("1"),
+        Field::new(
+            "include",
+            Kind::List { of: &Kind::Object(&SELECTOR), min: 1 },
+            "Only combinations that one of these matches.",
+        ),
+        Field::new("exclude", Kind::List { of: &Kind::Object(&SELECTOR), min: 0 }, "No combination that one of these matches."),
+        Field::new(
+            "concurrency",
+            Kind::Map { names: Format::Name, of: &Kind::Whole { min: 1, max: 1000 } },
+            "How many trials of an agent run at once.",
+        ),
+        Field::new(
+            "retries",
+            Kind::Whole { min: 0, max: 100 },
+            "How often a trial is tried again that the machine or the API failed.",
+        )
+        .default("2"),
+        Field::new(
+            "max_cost_usd",
+            Kind::Number { min: 0.0, max: f64::MAX, above: true },
+            "No trial is started when the others have cost this much.",
+        ),
+    ],
+};
+
+/// An agent configuration.
+pub(crate) static VARIANT: Object = Object {
+    name: "variant",
+    fields: &[
+        Field::new("name", text(1, 200), "What the variant is called in reports.").required(),
+        Field::new("type", Kind::Word(AGENTS), "The agent, instead of the case's."),
+        Field::new("model", MODEL, "The model, instead of the case's."),
+        Field::new("version", text(1, 100), "The agent's version that must be installed."),
+        Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, instead of the case's."),
+        Field::new("config", Kind::Part(&CONFIG), "Merged key by key over the case's `agent.config`."),
+        Field::new(
+            "env",
+            VARIABLES,
+            "Variables for the agent, merged over the case's `env`: names to pass on, or names with values.",
+        ),
+        Field::new("environment", VARIABLES, "Another name of `env`."),
+    ],
+};
+
+/// Which combinations.
+pub(crate) static SELECTOR: Object = Object {
+    name: "selector",
+    fields: &[
+        Field::new("case", PATTERN, "A glob for the case's name."),
+        Field::new("variant", PATTERN, "A glob for the variant's name."),
+        Field::new("tag", formatted(50, Format::Tag), "A tag of the case."),
+    ],
+};
