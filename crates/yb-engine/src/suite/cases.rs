@@ -86,7 +86,7 @@ struct Reader<'a, 'f> {
 impl Reader<'_, '_> {
     fn inline(&mut self, item: &Node, key: &str) -> bool {
         if super::is_suite(item) {
-            return self.nested(item.span, key, "here");
+            return self.nested(item.span, key, "");
         }
         let mut below = Findings::new(self.path, &self.text).below(key);
         let known = case::mode(item, &mut below).is_some();
@@ -131,6 +131,7 @@ impl Reader<'_, '_> {
                 let found = self.found.error(at, key, format!("{error}: {}", quoted(text)));
                 found.hint(match error {
                     GlobError::Nothing => "`*` stays within a directory, `**` does not; what begins with a dot must be asked for by one",
+                    GlobError::Bad(_) => "`*`, `?`, `[…]` and `{…}` have a meaning in a pattern",
                     _ => "the path starts at the directory of the suite file, and stays below it",
                 });
                 return false;
@@ -201,8 +202,9 @@ impl Reader<'_, '_> {
     }
 
     fn nested(&mut self, at: Span, key: &str, which: &str) -> bool {
+        let which = if which.is_empty() { String::new() } else { format!(": {}", quoted(which)) };
         self.found
-            .error(at, key, format!("a suite in a suite: {}", quoted(which)))
+            .error(at, key, format!("a suite in a suite{which}"))
             .expected("a case")
             .hint("name its cases here, or keep cases in a directory of their own");
         false

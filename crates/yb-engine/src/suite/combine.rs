@@ -16,7 +16,7 @@ use crate::yaml::{Node, Value};
 /// More combinations than this are refused.
 const MAX_COMBINATIONS: usize = 10_000;
 /// All combinations together, in bytes of text: a case is there once for each of its variants.
-const MAX_TEXT: usize = 1024 * 1024 * 1024;
+const MAX_TEXT: usize = 256 * 1024 * 1024;
 
 /// Reads a suite from its tree.
 pub(super) fn load(
