@@ -55,13 +55,12 @@ pub(super) fn read(
     };
     for (at, item) in root.get("cases").map(Node::items).unwrap_or_default().iter().enumerate() {
         let key = format!("cases[{at}]");
-        let before = reader.sources.cases.len();
         let fine = match &item.value {
             Value::Text(named) => reader.named(named, item.span, &key),
             Value::Map(_) => reader.inline(item, &key),
             _ => false,
         };
-        reader.sources.complete &= fine && reader.sources.cases.len() >= before;
+        reader.sources.complete &= fine;
         if reader.sources.cases.len() > MAX_CASES {
             let error = reader.found.error(item.span, "cases", "too many cases");
             error.expected(format!("at most {MAX_CASES}"));
