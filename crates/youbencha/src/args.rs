@@ -32,14 +32,14 @@ pub(crate) enum Command {
     /// Everything is kept below `.youbencha-workspace/runs`: the agent's log, its changes as a patch, the results.
     Run(RunArgs),
 
-    /// Print the JSON Schema of case files, for editors
+    /// Print the JSON Schema of case files or suite files, for editors
     Schema(SchemaArgs),
 
     /// Stand in for an agent's model API
     #[command(subcommand, arg_required_else_help = true)]
     Tape(TapeCommand),
 
-    /// Check case files and show everything that is wrong; nothing is started
+    /// Check case and suite files and show everything that is wrong; nothing is started
     Validate(ValidateArgs),
 }
 
@@ -92,19 +92,21 @@ pub(crate) struct SchemaArgs {
 pub(crate) enum SchemaOf {
     /// A case
     Case,
+    /// A suite
+    Suite,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValidateArgs {
-    /// The case files, YAML or JSON
+    /// The case or suite files, YAML or JSON
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// A case file
+    /// A case or suite file
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Show what each valid case says
+    /// Show what each valid case or suite says
     #[arg(short, long)]
     pub(crate) verbose: bool,
 

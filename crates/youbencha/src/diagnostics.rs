@@ -28,6 +28,9 @@ pub(crate) fn render(found: &Diagnostic, severity: Severity) -> String {
     if let Some(expected) = &found.expected {
         let _ = write!(out, "\n{margin} {} expected: {expected}", "=".blue());
     }
+    if let Some(with) = &found.with {
+        let _ = write!(out, "\n{margin} {} with: {with}", "=".blue());
+    }
     if let Some(hint) = &found.hint {
         let _ = write!(out, "\n{} {hint}", "hint:".cyan().bold());
     }

@@ -55,13 +55,12 @@ pub(super) fn read(
     };
     for (at, item) in root.get("cases").map(Node::items).unwrap_or_default().iter().enumerate() {
         let key = format!("cases[{at}]");
-        let before = reader.sources.cases.len();
         let fine = match &item.value {
             Value::Text(named) => reader.named(named, item.span, &key),
             Value::Map(_) => reader.inline(item, &key),
             _ => false,
         };
-        reader.sources.complete &= fine && reader.sources.cases.len() >= before;
+        reader.sources.complete &= fine;
         if reader.sources.cases.len() > MAX_CASES {
             let error = reader.found.error(item.span, "cases", "too many cases");
             error.expected(format!("at most {MAX_CASES}"));
@@ -86,7 +85,7 @@ struct Reader<'a, 'f> {
 impl Reader<'_, '_> {
     fn inline(&mut self, item: &Node, key: &str) -> bool {
         if super::is_suite(item) {
-            return self.nested(item.span, key, "here");
+            return self.nested(item.span, key, "");
         }
         let mut below = Findings::new(self.path, &self.text).below(key);
         let known = case::mode(item, &mut below).is_some();
@@ -131,6 +130,7 @@ impl Reader<'_, '_> {
                 let found = self.found.error(at, key, format!("{error}: {}", quoted(text)));
                 found.hint(match error {
                     GlobError::Nothing => "`*` stays within a directory, `**` does not; what begins with a dot must be asked for by one",
+                    GlobError::Bad(_) => "`*`, `?`, `[…]` and `{…}` have a meaning in a pattern",
                     _ => "the path starts at the directory of the suite file, and stays below it",
                 });
                 return false;
@@ -201,8 +201,9 @@ impl Reader<'_, '_> {
     }
 
     fn nested(&mut self, at: Span, key: &str, which: &str) -> bool {
+        let which = if which.is_empty() { String::new() } else { format!(": {}", quoted(which)) };
         self.found
-            .error(at, key, format!("a suite in a suite: {}", quoted(which)))
+            .error(at, key, format!("a suite in a suite{which}"))
             .expected("a case")
             .hint("name its cases here, or keep cases in a directory of their own");
         false

@@ -16,7 +16,7 @@ use crate::yaml::{Node, Value};
 /// More combinations than this are refused.
 const MAX_COMBINATIONS: usize = 10_000;
 /// All combinations together, in bytes of text: a case is there once for each of its variants.
-const MAX_TEXT: usize = 1024 * 1024 * 1024;
+const MAX_TEXT: usize = 256 * 1024 * 1024;
 
 /// Reads a suite from its tree.
 pub(super) fn load(
@@ -96,8 +96,11 @@ impl Work<'_> {
     fn combine(&mut self, case: (usize, &Source), variants: Vec<(usize, &Variant)>) -> Vec<Combination> {
         let (at, source) = case;
         let plain = variants.iter().all(|(_, variant)| variant.at.is_none());
-        let alone =
-            if plain { BTreeSet::new() } else { tally::ids(&self.build(source, &Variant::default()).1) };
+        let alone = if plain {
+            BTreeSet::new()
+        } else {
+            tally::ids(&self.build(source, &Variant::default(), &source.root).1)
+        };
         let mut made = Vec::new();
         for (which, variant) in variants {
             let tree = merge::merged(&source.root, variant);
@@ -113,7 +116,7 @@ impl Work<'_> {
                 self.tally.own(found.into_vec());
                 break;
             }
-            let (case, diagnostics) = self.build_merged(source, variant, &tree);
+            let (case, diagnostics) = self.build(source, variant, &tree);
             self.tally.combined(diagnostics, &alone, (at, which));
             if let Some(case) = case {
                 self.room = self.room.saturating_sub(case.agent.prompt.text().map_or(0, str::len));
@@ -129,16 +132,7 @@ impl Work<'_> {
         made
     }
 
-    fn build(&self, source: &Source, variant: &Variant) -> (Option<Case>, Vec<Diagnostic>) {
-        self.build_merged(source, variant, &source.root)
-    }
-
-    fn build_merged(
-        &self,
-        source: &Source,
-        variant: &Variant,
-        tree: &Node,
-    ) -> (Option<Case>, Vec<Diagnostic>) {
+    fn build(&self, source: &Source, variant: &Variant, tree: &Node) -> (Option<Case>, Vec<Diagnostic>) {
         let draft =
             Draft { path: &source.file, mode: source.mode, over: dir_of(self.path), env: &variant.env };
         let mut found = Findings::new(&source.file, &source.text).below(&source.key).under(

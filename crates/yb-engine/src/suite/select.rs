@@ -51,9 +51,12 @@ fn list(node: &Node, key: &str, choice: &Choice<'_>, found: &mut Findings<'_>) -
 
 fn one(node: &Node, key: &str, choice: &Choice<'_>, found: &mut Findings<'_>) -> Option<Selector> {
     const KEYS: [&str; 3] = ["case", "variant", "tag"];
-    if KEYS.iter().all(|key| node.entry(key).is_none()) && node.entries().is_empty() {
-        let error = found.error(node.span, key, "a selector that says nothing");
-        error.expected("one or more of `case`, `variant`, `tag`");
+    if KEYS.iter().all(|key| node.entry(key).is_none()) {
+        // An unknown key has been reported by itself.
+        if node.entries().is_empty() {
+            let error = found.error(node.span, key, "a selector that says nothing");
+            error.expected("one or more of `case`, `variant`, `tag`");
+        }
         return None;
     }
     let mut selector =

@@ -106,8 +106,8 @@ fn takes(
     }
     let cases_of = |variant: usize| kept.iter().filter(move |(_, other)| *other == variant).count();
     let in_variant = with_variants.iter().find(|variant| {
-        let key = &variants[**variant].key;
-        seen.found.file == path && seen.found.key.starts_with(&format!("{key}.")) || seen.found.key == *key
+        let rest = seen.found.key.strip_prefix(variants[**variant].key.as_str());
+        seen.found.file == path && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     });
     if let Some(variant) = in_variant {
         // With every case: then it is the variant's own.

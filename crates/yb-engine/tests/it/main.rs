@@ -20,3 +20,7 @@ mod repo_cut;
 mod repo_diff;
 mod repo_source;
 mod suite;
+mod suite_digest;
+mod suite_errors;
+mod suite_hostile;
+mod suite_merge;

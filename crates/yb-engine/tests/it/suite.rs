@@ -68,13 +68,6 @@ impl Files {
         assert_eq!(self.said(&loaded), "");
         loaded.suite.unwrap()
     }
-
-    #[track_caller]
-    pub(crate) fn bad(&self, text: &str, expected: &str) {
-        let loaded = self.load(text);
-        assert_eq!(self.said(&loaded), expected);
-        assert!(loaded.suite.is_none());
-    }
 }
 
 fn pairs(suite: &Suite) -> Vec<String> {

@@ -1,10 +1,12 @@
-//! `yb validate`: everything that is wrong or doubtful in case files. Nothing is started.
+//! `yb validate`: everything that is wrong or doubtful in case and suite files. Nothing is started.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use yb_engine::case::{self, Case, LoadOptions, Loaded, PrivateHosts, Prompt, Start};
+use yb_engine::case::{Case, LoadOptions, PrivateHosts, Prompt, Start};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
+use yb_engine::suite::{self, Suite};
 
 use crate::args::ValidateArgs;
 use crate::diagnostics::render;
@@ -29,10 +31,12 @@ pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode
     let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
     let options = LoadOptions::default().with_variables(settings.variables()).with_private_hosts(hosts);
     for file in &files {
-        let Loaded { case, diagnostics, .. } = case::load(file, &options);
-        tally.show(&diagnostics, printer);
-        if let Some(case) = case.filter(|_| args.verbose) {
-            describe(file, &case, printer);
+        let loaded = suite::load(file, &options);
+        tally.show(&loaded.diagnostics, printer);
+        match loaded.suite.filter(|_| args.verbose) {
+            Some(suite) if suite.name.is_some() => describe_suite(file, &suite, printer),
+            Some(suite) => suite.combinations.iter().for_each(|only| describe(file, &only.case, printer)),
+            None => {}
         }
     }
     printer.line(tally.summary(files.len()));
@@ -74,6 +78,40 @@ impl Tally {
             }
         }
     }
+}
+
+fn describe_suite(file: &Path, suite: &Suite, printer: &mut Printer) {
+    let name = suite.name.as_deref().unwrap_or_default();
+    printer.line(format_args!("{}: {name}", file.display()));
+    let cases: BTreeSet<&str> = suite.combinations.iter().map(|one| one.case_name.as_str()).collect();
+    let variants: BTreeSet<&str> = suite.combinations.iter().map(|one| one.variant.as_str()).collect();
+    let repeats = plural(u64::from(suite.repeats), "repeat");
+    let (cases, variants) = (cases.len(), variants.len());
+    // A product is right only where every case has every variant.
+    let left = match cases * variants - suite.combinations.len() {
+        0 => format!("{} × {}", plural(cases as u64, "case"), plural(variants as u64, "variant")),
+        missing => format!(
+            "({} × {} - {} excluded)",
+            plural(cases as u64, "case"),
+            plural(variants as u64, "variant"),
+            missing
+        ),
+    };
+    printer.line(format_args!("  {left} × {repeats} = {}", plural(suite.trials(), "trial")));
+    for one in &suite.combinations {
+        let model = one.case.agent.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
+        let version = one.agent_version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+        let (case, variant) = (&one.case_name, &one.variant);
+        printer.line(format_args!("  {case} × {variant}: {}{version}{model}", one.case.agent.kind));
+    }
+    let mut names: Vec<String> =
+        suite.combinations.iter().flat_map(|one| one.case.environment_names()).collect();
+    names.sort();
+    names.dedup();
+    if !names.is_empty() {
+        printer.line(format_args!("  reads from the environment: {}", names.join(", ")));
+    }
+    printer.line("");
 }
 
 fn describe(file: &Path, case: &Case, printer: &mut Printer) {

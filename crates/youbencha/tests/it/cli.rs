@@ -34,9 +34,9 @@ fn help() {
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
       run       Run a case once: the agent, what it changed, and whether that holds
-      schema    Print the JSON Schema of case files, for editors
+      schema    Print the JSON Schema of case files or suite files, for editors
       tape      Stand in for an agent's model API
-      validate  Check case files and show everything that is wrong; nothing is started
+      validate  Check case and suite files and show everything that is wrong; nothing is started
       help      Print this message or the help of the given subcommand(s)
 
     Options:
@@ -72,9 +72,9 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
       run       Run a case once: the agent, what it changed, and whether that holds
-      schema    Print the JSON Schema of case files, for editors
+      schema    Print the JSON Schema of case files or suite files, for editors
       tape      Stand in for an agent's model API
-      validate  Check case files and show everything that is wrong; nothing is started
+      validate  Check case and suite files and show everything that is wrong; nothing is started
       help      Print this message or the help of the given subcommand(s)
 
     Options:

@@ -300,3 +300,81 @@ fn the_schema_is_the_committed_one() {
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
     }
 }
+
+/// The example of `docs/suite.md`.
+fn suite() -> TestContext {
+    let context = context();
+    let docs = include_str!("../../../../docs/suite.md");
+    let example = docs.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    context.write("nightly.yaml", example);
+    let case = GOOD.replace("./app", "../app").replace("type: claude-code, ", "");
+    context.write("cases/greeting.yaml", case);
+    context
+}
+
+#[test]
+fn a_suite_in_words() {
+    let outcome = suite().run(YB, ["validate", "-v", "nightly.yaml"]);
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    nightly.yaml: nightly
+      (2 cases × 2 variants - 1 excluded) × 3 repeats = 9 trials
+      greeting × sonnet: claude-code, claude-sonnet-4-5
+      greeting × opus: claude-code 2.1.325, claude-opus-5-5
+      farewell × sonnet: claude-code, claude-sonnet-4-5
+
+    valid: 1 file
+    ----- stderr -----
+    ");
+    assert!(include_str!("../../../../docs/suite.md").contains(&outcome.stdout));
+}
+
+#[test]
+fn a_whole_product_is_shown_as_one() {
+    let context = suite();
+    let cases = ["one", "two"].map(|name| {
+        context.write(format!("{name}.yaml"), GOOD.replace("greeting", name));
+        format!("{name}.yaml")
+    });
+    let text = format!(
+        "youbencha: 1\nname: x\ncases: [{}]\nvariants: [{{ name: a }}]\nrepeats: 2\n",
+        cases.join(", ")
+    );
+    context.write("suite.yaml", text);
+    let outcome = context.run(YB, ["validate", "-v", "-c", "suite.yaml"]);
+    assert!(outcome.stdout.contains("  2 cases × 1 variant × 2 repeats = 4 trials\n"), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_only_a_variant_makes_wrong_says_so() {
+    let context = suite();
+    let text = include_str!("../../../../docs/suite.md").split("```yaml\n").nth(1).unwrap();
+    let text = text.split("```").next().unwrap();
+    let (before, after) = text.split_once("  - name: opus\n    type: claude-code\n").unwrap();
+    context.write("nightly.yaml", format!("{before}  - name: opus\n{after}"));
+    let outcome = context.run(YB, ["validate", "nightly.yaml"]);
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    error: missing key: `type`
+     --> cases/greeting.yaml:5:10
+    5 | agent: { config: { prompt: Make greet.sh greet by name. } }
+      |          ^^^^^^
+      = key: `agent.type`
+      = expected: one of `claude-code`, `copilot-cli`, `command`
+      = with: variant `opus` (nightly.yaml:15:11)
+
+    invalid: 1 file, 1 error
+    ----- stderr -----
+    ");
+    let shown = outcome.stdout.split("\n\n").next().unwrap();
+    assert!(include_str!("../../../../docs/suite.md").contains(shown));
+}
+
+#[test]
+fn the_schema_of_suites_is_the_committed_one() {
+    let committed = include_str!("../../../yb-engine/schemas/suite.schema.json");
+    let outcome = context().run(YB, ["schema", "suite"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
+}
