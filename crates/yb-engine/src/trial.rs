@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use yb_supervise::CancellationToken;
+use yb_supervise::{CancellationToken, PauseSwitch};
 
 pub use error::TrialError;
 pub use hooks::HookResult;
@@ -47,6 +47,8 @@ pub struct Runner {
     pub shim: Option<PathBuf>,
     /// Ends the trial when cancelled.
     pub cancellation: CancellationToken,
+    /// Holds every process of the trial, and its timeouts, while it is on.
+    pub pause: PauseSwitch,
 }
 
 impl Runner {
@@ -59,6 +61,7 @@ impl Runner {
             hosts: HostPolicy::default(),
             shim: None,
             cancellation: CancellationToken::new(),
+            pause: PauseSwitch::new(),
         }
     }
 }
@@ -210,7 +213,8 @@ impl Runner {
     fn git(&self, place: &Place) -> Result<Git, TrialError> {
         let git = Git::new(place.cache.join("git-home"))?
             .deadline(self.settings.timeouts().clone)
-            .cancel_on(self.cancellation.clone());
+            .cancel_on(self.cancellation.clone())
+            .pause_on(self.pause.clone());
         Ok(match &self.shim {
             Some(shim) => git.shim(shim),
             None => git,
@@ -256,6 +260,7 @@ impl Runner {
         context.timeout = self.settings.timeouts().agent;
         context.isolation = agent::isolation(case);
         context.cancellation = self.cancellation.clone();
+        context.pause = self.pause.clone();
         context
     }
 

@@ -15,6 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut launch = Launch::Contained;
     let mut copies = 1;
     let mut means = None;
+    let mut pause_after = None;
     let mut records: Option<PathBuf> = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
@@ -24,6 +25,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
             "--copies" => copies = args.next().ok_or("--copies NUMBER")?.parse()?,
             "--means" => means = Some(parse_means(&args.next().ok_or("--means MEANS")?)?),
+            "--pause-after" => {
+                let seconds = args.next().ok_or("--pause-after SECONDS")?.parse()?;
+                pause_after = Some(Duration::from_secs_f64(seconds));
+            }
             "--records" => records = Some(args.next().ok_or("--records FILE")?.into()),
             "--direct" => launch = Launch::Direct,
             "--" => break,
@@ -31,7 +36,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let program =
-        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--means M] [--direct] [--records FILE] -- PROGRAM ARGS…")?;
+        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--means M] [--direct] [--pause-after S] [--records FILE] -- PROGRAM ARGS…")?;
     let args: Vec<String> = args.collect();
 
     tokio::runtime::Runtime::new()?.block_on(async {
@@ -47,6 +52,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         if let Some(records) = records {
             let written: Vec<_> = running.iter().map(yb_supervise::Running::record).collect();
             std::fs::write(records, serde_json::to_string(&written)?)?;
+        }
+        if let Some(time) = pause_after {
+            tokio::time::sleep(time).await;
+            running.iter().for_each(yb_supervise::Running::pause);
         }
         for child in running {
             let report = child.wait().await;

@@ -20,6 +20,8 @@ pub(crate) enum Event {
     /// The leader ended; descendants may still be alive, and are being dealt with.
     #[cfg_attr(windows, expect(dead_code, reason = "a job object ends as a whole"))]
     LeaderEnded,
+    /// Nothing of the tree runs, as was asked for.
+    Paused,
     /// Nothing is left.
     Done(Done),
     /// The shim is gone or silent.
@@ -53,7 +55,7 @@ pub(crate) enum Backend {
     #[cfg(unix)]
     Contained(Box<contained::Contained>),
     #[cfg(unix)]
-    Direct(direct::Direct),
+    Direct(Box<direct::Direct>),
     #[cfg(windows)]
     Job(job::Job),
 }
@@ -66,7 +68,7 @@ impl Backend {
                 contained::Contained::start(shim, start).await.map(|tree| Self::Contained(Box::new(tree)))
             }
             #[cfg(unix)]
-            Way::Direct => direct::Direct::start(start).await.map(Self::Direct),
+            Way::Direct => direct::Direct::start(start).await.map(|tree| Self::Direct(Box::new(tree))),
             #[cfg(windows)]
             Way::Job => job::Job::start(start).map(Self::Job),
         }
@@ -139,6 +141,30 @@ impl Backend {
             Self::Direct(tree) => tree.terminate(),
             #[cfg(windows)]
             Self::Job(tree) => tree.kill(),
+        }
+    }
+
+    /// Holds every process; [`Event::Paused`] follows.
+    pub(crate) async fn pause(&mut self) {
+        match self {
+            #[cfg(unix)]
+            Self::Contained(tree) => tree.pause(),
+            #[cfg(unix)]
+            Self::Direct(tree) => tree.pause().await,
+            #[cfg(windows)]
+            Self::Job(tree) => tree.pause(),
+        }
+    }
+
+    /// Lets them go on.
+    pub(crate) fn resume(&mut self) {
+        match self {
+            #[cfg(unix)]
+            Self::Contained(tree) => tree.resume(),
+            #[cfg(unix)]
+            Self::Direct(tree) => tree.resume(),
+            #[cfg(windows)]
+            Self::Job(_) => {}
         }
     }
 

@@ -45,6 +45,23 @@ impl Cgroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
+    /// Holds all that is in it, or lets it go on; false if that is not possible. A frozen process can still be killed.
+    pub(crate) fn freeze(&self, frozen: bool) -> bool {
+        fs::write(self.path.join("cgroup.freeze"), if frozen { "1" } else { "0" }).is_ok()
+    }
+
+    /// Waits until it is frozen, for as long as a process in the kernel may reasonably take.
+    pub(crate) fn wait_until_frozen(&self) {
+        let limit = Instant::now() + Duration::from_millis(500);
+        let events = self.path.join("cgroup.events");
+        while !fs::read_to_string(&events).is_ok_and(|text| text.lines().any(|line| line == "frozen 1")) {
+            if Instant::now() > limit {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// The pids in it, zombies not among them.
     pub(crate) fn members(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();

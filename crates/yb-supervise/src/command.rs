@@ -9,11 +9,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::backend::{Backend, Way};
 use crate::capture::Captured;
-use crate::driver::{Driver, Running};
+use crate::driver::{Driver, Limits, Running};
 use crate::env::EnvPlan;
 use crate::error::SpawnError;
 use crate::lines::{Lines, Queue, Splitter};
 use crate::logfile::LogFile;
+use crate::pause::{Held, PauseSwitch};
 use crate::plan::{Start, unique_id};
 use crate::pump::{Pump, output_pipe};
 use crate::quota::Quota;
@@ -98,6 +99,7 @@ pub struct Command {
     log_ceiling: u64,
     secrets: Vec<(String, Vec<u8>)>,
     cancel: CancellationToken,
+    pause: PauseSwitch,
     launch: Launch,
     means: Option<Means>,
     shim: Option<PathBuf>,
@@ -135,6 +137,7 @@ impl Command {
             log_ceiling: LOG_CEILING,
             secrets: Vec::new(),
             cancel: CancellationToken::new(),
+            pause: PauseSwitch::new(),
             launch: Launch::Auto,
             means: None,
             shim: None,
@@ -235,6 +238,12 @@ impl Command {
         self
     }
 
+    /// Holds the child, and its deadline, while this switch is on; one that was not started yet waits before it is.
+    pub fn pause_on(mut self, switch: PauseSwitch) -> Self {
+        self.pause = switch;
+        self
+    }
+
     /// How the child is started.
     pub fn launch(mut self, launch: Launch) -> Self {
         self.launch = launch;
@@ -277,6 +286,7 @@ impl Command {
     /// Starts the child. Must be called within a tokio runtime with I/O and time.
     pub async fn spawn(self) -> Result<Running, SpawnError> {
         let system = |what| move |source| SpawnError::System { what, source };
+        let held = Held::until_it_may_start(self.pause.clone(), &self.cancel).await;
         let env = self.env.resolve(std::env::vars_os());
         program::check_strings(&self.program, &self.args, &env)?;
         let cwd = match &self.cwd {
@@ -350,7 +360,8 @@ impl Command {
             (Stdin::Bytes(bytes), Some(writer)) => (Some(tokio::spawn(writer.feed(bytes))), None),
             (_, writer) => (None, writer),
         };
-        let driver = Driver::new(backend, pump, feeder, warnings, self.deadline, self.grace, self.quotas);
+        let limits = Limits { deadline: self.deadline, grace: self.grace, quotas: self.quotas };
+        let driver = Driver::new(backend, pump, feeder, warnings, limits, held);
         Ok(Running::start(driver, &self.cancel, stdin, lines, tap))
     }
 

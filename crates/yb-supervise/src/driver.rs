@@ -11,6 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::backend::{Backend, Done, Event};
 use crate::error::SpawnError;
 use crate::lines::Lines;
+use crate::pause::{Held, PauseSwitch};
 use crate::pump::{Ended, Pump};
 use crate::quota::{self, Quota};
 use crate::record::TreeRecord;
@@ -25,6 +26,14 @@ const FILES_LIMIT: Duration = Duration::from_secs(1);
 /// How long after the kill the shim has to report; it gives up by itself before.
 const SHIM_LIMIT: Duration = Duration::from_secs(2);
 
+/// What ends a child that does not end by itself.
+#[derive(Debug)]
+pub(crate) struct Limits {
+    pub(crate) deadline: Duration,
+    pub(crate) grace: Duration,
+    pub(crate) quotas: Vec<Quota>,
+}
+
 /// Everything that belongs to one running child.
 #[derive(Debug)]
 pub(crate) struct Driver {
@@ -32,9 +41,13 @@ pub(crate) struct Driver {
     pump: Pump,
     feeder: Option<JoinHandle<()>>,
     warnings: Vec<Warning>,
-    deadline: Duration,
-    grace: Duration,
-    quotas: Vec<Quota>,
+    limits: Limits,
+    held: Held,
+    /// Since when it is held, if it is, and how long it was before that.
+    paused_since: Option<Instant>,
+    paused: Duration,
+    /// Pauses that the backend has not confirmed.
+    unconfirmed: usize,
     started_at: Timestamp,
     started: Instant,
 }
@@ -45,16 +58,27 @@ impl Driver {
         pump: Pump,
         feeder: Option<JoinHandle<()>>,
         warnings: Vec<Warning>,
-        deadline: Duration,
-        grace: Duration,
-        quotas: Vec<Quota>,
+        limits: Limits,
+        held: Held,
     ) -> Self {
-        let (started_at, started) = (Timestamp::now(), Instant::now());
-        Self { backend, pump, feeder, warnings, deadline, grace, quotas, started_at, started }
+        Self {
+            backend,
+            pump,
+            feeder,
+            warnings,
+            limits,
+            held,
+            paused_since: None,
+            paused: Duration::ZERO,
+            unconfirmed: 0,
+            started_at: Timestamp::now(),
+            started: Instant::now(),
+        }
     }
 
     async fn drive(mut self, cancel: CancellationToken) -> Report {
         let (reason, done) = self.until_dead(&cancel).await;
+        self.end_pause();
         self.backend.close().await;
         if let Some(feeder) = self.feeder.take() {
             feeder.abort();
@@ -75,6 +99,7 @@ impl Driver {
             started_at: self.started_at,
             ended_at: Timestamp::now(),
             duration: self.started.elapsed(),
+            paused: self.paused,
             usage: done.usage,
             leaked: done.leaked,
             containment: Some(self.backend.containment()),
@@ -90,16 +115,18 @@ impl Driver {
         // SIGKILL is due; the shim's answer is due.
         let mut kill_at: Option<Instant> = None;
         let mut lost_at: Option<Instant> = None;
-        let deadline = (!self.deadline.is_zero()).then(|| self.started + self.deadline);
-        let quotas = std::mem::take(&mut self.quotas);
+        let quotas = std::mem::take(&mut self.limits.quotas);
         let quota = quota::exceeded(&quotas);
         tokio::pin!(quota);
+        self.follow_switches().await;
         loop {
             let asked = reason.is_some() || kill_at.is_some() || lost_at.is_some();
+            let deadline = self.deadline();
             tokio::select! {
                 biased;
                 event = self.backend.next() => match event {
                     Event::LeaderEnded => leader_ended = true,
+                    Event::Paused => self.confirm_pause(),
                     Event::Done(done) => return (reason, done),
                     Event::Lost => return self.after_loss(reason).await,
                 },
@@ -110,8 +137,8 @@ impl Driver {
                     self.backend.kill();
                 }
                 () = at(deadline), if !asked && !leader_ended => {
-                    reason = Some(End::TimedOut { after: self.deadline });
-                    kill_at = Some(Instant::now() + self.grace);
+                    reason = Some(End::TimedOut { after: self.limits.deadline });
+                    kill_at = Some(Instant::now() + self.limits.grace);
                     self.backend.terminate();
                 }
                 () = cancel.cancelled(), if !asked => {
@@ -119,16 +146,57 @@ impl Driver {
                     if !leader_ended {
                         reason = Some(End::Cancelled);
                     }
-                    kill_at = Some(Instant::now() + self.grace);
+                    kill_at = Some(Instant::now() + self.limits.grace);
+                    self.end_pause();
                     self.backend.terminate();
                 }
+                // What is being ended is not held up.
+                () = self.held.changed(), if !asked => self.follow_switches().await,
                 exceeded = &mut quota, if !asked && !leader_ended => {
                     // What fills a disk gets no grace.
                     reason = Some(exceeded);
+                    self.end_pause();
                     lost_at = Some(Instant::now() + SHIM_LIMIT);
                     self.backend.kill();
                 }
             }
+        }
+    }
+
+    /// When its time is over; never while it is held.
+    fn deadline(&self) -> Option<Instant> {
+        let is_set = !self.limits.deadline.is_zero() && self.paused_since.is_none();
+        is_set.then(|| self.started + self.limits.deadline + self.paused)
+    }
+
+    /// Holds the tree or lets it go on, as the switches say.
+    async fn follow_switches(&mut self) {
+        match (self.held.wanted(), self.paused_since) {
+            (true, None) => {
+                self.paused_since = Some(Instant::now());
+                self.unconfirmed += 1;
+                self.backend.pause().await;
+            }
+            (false, Some(_)) => {
+                self.end_pause();
+                self.backend.resume();
+            }
+            _ => {}
+        }
+    }
+
+    /// The last of possibly several pauses in a row has come about.
+    fn confirm_pause(&mut self) {
+        self.unconfirmed = self.unconfirmed.saturating_sub(1);
+        if self.unconfirmed == 0 && self.paused_since.is_some() {
+            self.held.count(false);
+        }
+    }
+
+    fn end_pause(&mut self) {
+        if let Some(since) = self.paused_since.take() {
+            self.paused += since.elapsed();
+            self.held.count(true);
         }
     }
 
@@ -177,6 +245,7 @@ pub struct Running {
     lines: Option<Lines>,
     tap: Option<Tap>,
     report: oneshot::Receiver<Report>,
+    pause: PauseSwitch,
     cancel: CancellationToken,
     _cancel_on_drop: DropGuard,
 }
@@ -190,7 +259,7 @@ impl Running {
         tap: Option<Tap>,
     ) -> Self {
         let (pid, containment) = (driver.backend.pid(), driver.backend.containment());
-        let record = driver.backend.record();
+        let (record, pause) = (driver.backend.record(), driver.held.own());
         let cancel = parent.child_token();
         let (sender, report) = oneshot::channel();
         let token = cancel.clone();
@@ -198,7 +267,7 @@ impl Running {
             let _ = sender.send(driver.drive(token).await);
         });
         let guard = cancel.clone().drop_guard();
-        Self { pid, containment, record, stdin, lines, tap, report, cancel, _cancel_on_drop: guard }
+        Self { pid, containment, record, stdin, lines, tap, report, pause, cancel, _cancel_on_drop: guard }
     }
 
     /// The leader's pid.
@@ -237,6 +306,21 @@ impl Running {
         self.cancel.cancel();
     }
 
+    /// Holds every process of the tree, and the deadline. What was printed before still arrives.
+    pub fn pause(&self) {
+        self.pause.pause();
+    }
+
+    /// Lets the tree go on, unless the switch of [`Command::pause_on`](crate::Command::pause_on) still holds it.
+    pub fn resume(&self) {
+        self.pause.resume();
+    }
+
+    /// A handle that pauses this child alone, for when [`wait`](Self::wait) has taken this one.
+    pub fn pause_switch(&self) -> PauseSwitch {
+        self.pause.clone()
+    }
+
     /// Waits for the end. What was not taken is given up: an interactive stdin ends here, and so does the stream.
     pub async fn wait(mut self) -> Report {
         self.stdin = None;
@@ -265,6 +349,7 @@ impl Report {
             started_at: now,
             ended_at: now,
             duration: Duration::ZERO,
+            paused: Duration::ZERO,
             usage: Usage::default(),
             leaked: false,
             containment: None,

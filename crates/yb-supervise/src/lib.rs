@@ -30,6 +30,7 @@ mod env;
 mod error;
 mod lines;
 mod logfile;
+mod pause;
 mod plan;
 mod program;
 mod pump;
@@ -42,6 +43,8 @@ mod report;
 mod shim;
 mod sink;
 mod stdin;
+#[cfg(unix)]
+mod stop;
 #[cfg(unix)]
 mod sys;
 #[cfg(unix)]
@@ -57,6 +60,7 @@ pub use command::{CAPTURE_LIMIT, Command, GRACE, LINE_LIMIT, LOG_CEILING, Launch
 pub use driver::Running;
 pub use error::SpawnError;
 pub use lines::{Lines, StreamItem};
+pub use pause::PauseSwitch;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};

@@ -27,8 +27,10 @@ pub struct Report {
     pub started_at: Timestamp,
     /// When nothing of it was left; prints as RFC 3339.
     pub ended_at: Timestamp,
-    /// Between the two, by a clock that nobody can set.
+    /// Between the two, by a clock that nobody can set; what it was paused is part of it.
     pub duration: Duration,
+    /// How long it was paused. This does not count against its deadline.
+    pub paused: Duration,
     /// What the whole tree used; zero where [`Launch::Direct`](crate::Launch) could not see a descendant.
     pub usage: Usage,
     /// Whether descendants were still alive after the leader had ended by itself. They were killed.

@@ -21,6 +21,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_proc
 use crate::cgroup::Cgroup;
 use crate::record::Identity;
 use crate::report::{ExitStatus, Means, Usage};
+use crate::stop;
 use crate::sys;
 use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage};
@@ -69,6 +70,15 @@ struct Shim {
     #[cfg(target_os = "linux")]
     cgroup: Option<Cgroup>,
     leaked: bool,
+    paused: Option<Paused>,
+}
+
+/// How the tree is held.
+enum Paused {
+    #[cfg(target_os = "linux")]
+    Frozen,
+    /// By signals, and these have to be continued.
+    Stopped(Vec<Identity>),
 }
 
 impl Shim {
@@ -175,6 +185,7 @@ impl Shim {
             #[cfg(target_os = "linux")]
             cgroup,
             leaked: false,
+            paused: None,
         })
     }
 
@@ -195,7 +206,7 @@ impl Shim {
                 }
             }
             // After SIGTERM the rest of the tree has the same grace as the leader; the host ends it.
-            let due = settle.filter(|_| !terminating);
+            let due = settle.filter(|_| !terminating && self.paused.is_none());
             if due.is_some_and(|due| Instant::now() >= due) {
                 self.leaked = true;
                 break self.kill_all();
@@ -206,7 +217,15 @@ impl Shim {
                     terminating = true;
                     self.terminate();
                 }
-                Heard::Order(_) | Heard::End => break self.kill_all(),
+                Heard::Order(Order::Pause) => {
+                    self.pause();
+                    self.send(&News::Paused);
+                }
+                Heard::Order(Order::Resume) => {
+                    self.resume();
+                    settle = settle.map(|_| Instant::now() + SETTLE);
+                }
+                Heard::Order(Order::Kill | Order::Launch(_)) | Heard::End => break self.kill_all(),
             }
         };
         let done = News::Done { status: self.status, leaked: self.leaked, usage: self.usage(), unkillable };
@@ -254,12 +273,36 @@ impl Shim {
         no_child && (self.means != Means::Sweep || self.tree.living().is_empty())
     }
 
-    fn terminate(&self) {
+    fn pause(&mut self) {
+        if self.paused.is_some() {
+            return;
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(cgroup) = self.cgroup.as_ref().filter(|cgroup| cgroup.freeze(true)) {
+            cgroup.wait_until_frozen();
+            self.paused = Some(Paused::Frozen);
+            return;
+        }
+        self.paused = Some(Paused::Stopped(stop::stop(&self.tree)));
+    }
+
+    fn resume(&mut self) {
+        match self.paused.take() {
+            #[cfg(target_os = "linux")]
+            Some(Paused::Frozen) => drop(self.cgroup.as_ref().map(|cgroup| cgroup.freeze(false))),
+            Some(Paused::Stopped(stopped)) => stop::go_on(stopped),
+            None => {}
+        }
+    }
+
+    fn terminate(&mut self) {
         // Until the leader is reaped nobody else can have its group; after that only if a member is left.
         if self.status.is_none() || self.tree.living().iter().any(|process| in_group(*process, self.leader)) {
             let _ = kill_process_group(self.leader, Signal::TERM);
             let _ = kill_process_group(self.leader, Signal::CONT);
         }
+        // Only now: what was held sees the signal first.
+        self.resume();
     }
 
     /// Kills in a loop: killing a daemon hands its children over to us. Returns what could not be killed.

@@ -16,6 +16,8 @@ pub(crate) struct Row {
     pub(crate) session: u32,
     /// Ended but not yet waited for: nothing is left to kill.
     pub(crate) zombie: bool,
+    /// By a signal, until SIGCONT.
+    pub(crate) stopped: bool,
     /// Whether its environment holds the marker that was asked for.
     pub(crate) marked: bool,
 }
@@ -42,6 +44,12 @@ impl Tree {
     pub(crate) fn living(&self) -> Vec<Identity> {
         let rows = self.rows(&mut |_| {});
         select(&rows, self)
+    }
+
+    /// Those of the living that are not stopped.
+    pub(crate) fn running(&self) -> Vec<Identity> {
+        let rows = self.rows(&mut |_| {});
+        select_rows(&rows, self).into_iter().filter(|row| !row.stopped).map(|row| row.id).collect()
     }
 
     /// Sends SIGKILL to every living process of the tree and says which those were.
@@ -82,6 +90,10 @@ pub(crate) fn lives(process: Identity) -> bool {
 }
 
 fn select(rows: &[Row], tree: &Tree) -> Vec<Identity> {
+    select_rows(rows, tree).into_iter().map(|row| row.id).collect()
+}
+
+fn select_rows<'a>(rows: &'a [Row], tree: &Tree) -> Vec<&'a Row> {
     // A session or group keeps its number for as long as it has members. Another process under the leader's pid
     // therefore means that ours has none left, and that the number says nothing any more.
     let leader =
@@ -122,7 +134,7 @@ fn select(rows: &[Row], tree: &Tree) -> Vec<Identity> {
             break;
         }
     }
-    rows.iter().filter(|row| !row.zombie && ours.contains(&row.id.pid)).map(|row| row.id).collect()
+    rows.iter().filter(|row| !row.zombie && ours.contains(&row.id.pid)).collect()
 }
 
 /// Signals exactly that process; nothing happens when it is gone or its pid belongs to another by now.
@@ -228,6 +240,7 @@ mod platform {
             group: small(2)?,
             session: small(3)?,
             zombie: matches!(*fields.first()?, "Z" | "X"),
+            stopped: matches!(*fields.first()?, "T" | "t"),
             marked: false,
         })
     }
@@ -301,6 +314,7 @@ mod platform {
             // macOS prints 0 here; the group then has to do.
             session: small(3).unwrap_or(0),
             zombie: words.get(4)?.starts_with('Z'),
+            stopped: words.get(4)?.starts_with('T'),
             marked: marker.is_some_and(|marker| words.iter().skip(10).any(|word| *word == marker)),
         })
     }
@@ -317,6 +331,7 @@ mod tests {
             group,
             session,
             zombie: false,
+            stopped: false,
             marked: false,
         }
     }

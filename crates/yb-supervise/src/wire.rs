@@ -21,6 +21,9 @@ pub(crate) enum Order {
     Terminate,
     /// SIGKILL to everything, until nothing is left.
     Kill,
+    /// Nothing of the tree may run.
+    Pause,
+    Resume,
 }
 
 /// The child that a shim is to start.
@@ -54,6 +57,8 @@ pub(crate) enum News {
     },
     /// The leader ended; descendants may still be alive.
     LeaderEnded(ExitStatus),
+    /// Nothing of the tree runs.
+    Paused,
     /// Nothing is left but what could not be killed.
     Done {
         status: Option<ExitStatus>,
@@ -190,6 +195,8 @@ impl Order {
             }
             Self::Terminate => out.u64(2),
             Self::Kill => out.u64(3),
+            Self::Pause => out.u64(4),
+            Self::Resume => out.u64(5),
         }
         out.frame()
     }
@@ -209,6 +216,8 @@ impl Order {
             })),
             2 => Self::Terminate,
             3 => Self::Kill,
+            4 => Self::Pause,
+            5 => Self::Resume,
             _ => return Err(malformed()),
         })
     }
@@ -244,6 +253,7 @@ impl News {
                 out.u64(unkillable.len() as u64);
                 unkillable.iter().for_each(|pid| out.u64(u64::from(*pid)));
             }
+            Self::Paused => out.u64(5),
         }
         out.frame()
     }
@@ -277,6 +287,7 @@ impl News {
                 },
                 unkillable: body.list(|body| body.u64().map(|pid| pid as u32))?,
             },
+            5 => Self::Paused,
             _ => return Err(malformed()),
         })
     }
@@ -304,7 +315,7 @@ mod tests {
             id: "yb-1".into(),
             stdin: true,
         }));
-        for order in [launch, Order::Terminate, Order::Kill] {
+        for order in [launch, Order::Terminate, Order::Kill, Order::Pause, Order::Resume] {
             let frame = order.encode();
             let length = frame_length(*frame.first_chunk().unwrap()).unwrap();
             assert_eq!(length, frame.len() - 4);
@@ -319,6 +330,7 @@ mod tests {
             News::Started { pid: 7, start: 9, means: Means::Cgroup, cgroup: Some("/x/y".into()) },
             News::Failed { stage: Stage::Exec, errno: 13 },
             News::LeaderEnded(ExitStatus::Code(-1)),
+            News::Paused,
             News::Done { status: Some(ExitStatus::Signal(9)), leaked: true, usage, unkillable: vec![3, 4] },
             News::Done { status: None, leaked: false, usage, unkillable: vec![] },
         ] {

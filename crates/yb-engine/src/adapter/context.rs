@@ -9,7 +9,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use yb_supervise::CancellationToken;
+use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::AdapterError;
 
@@ -90,6 +90,8 @@ pub struct ExecutionContext {
     pub isolation: Isolation,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
+    /// Holds the agent, and its timeout, while it is on.
+    pub pause: PauseSwitch,
 }
 
 impl ExecutionContext {
@@ -111,6 +113,7 @@ impl ExecutionContext {
             host,
             isolation: Isolation::default(),
             cancellation: CancellationToken::new(),
+            pause: PauseSwitch::new(),
         }
     }
 }

@@ -51,7 +51,8 @@ pub(super) async fn drive(
         .current_dir(&context.workspace)
         .deadline(context.timeout)
         .log_file(&artifacts.terminal_log)
-        .cancel_on(context.cancellation.clone());
+        .cancel_on(context.cancellation.clone())
+        .pause_on(context.pause.clone());
     if let Some(shim) = &context.host.shim {
         command = command.shim(shim);
     }

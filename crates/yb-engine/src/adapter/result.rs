@@ -31,7 +31,7 @@ pub struct ExecutionResult {
     pub started_at: String,
     /// When nothing of it was left, ISO 8601.
     pub completed_at: String,
-    /// Between the two.
+    /// Between the two, without what it was paused.
     pub duration_ms: u64,
     /// What went wrong.
     pub errors: Vec<ErrorRecord>,
@@ -63,7 +63,7 @@ impl ExecutionResult {
             truncated,
             started_at: iso(report.started_at),
             completed_at: iso(report.ended_at.max(report.started_at)),
-            duration_ms: millis(report.duration),
+            duration_ms: millis(report.duration.saturating_sub(report.paused)),
             errors,
             warnings,
             outcome,

@@ -63,7 +63,7 @@ pub struct Execution {
     pub started_at: String,
     /// When nothing of it was left, ISO 8601.
     pub completed_at: String,
-    /// Between the two.
+    /// Between the two, without what it was paused.
     pub duration_ms: u64,
     /// The exit code; -1 after a timeout, 128 + n after signal n.
     pub exit_code: i32,

@@ -220,6 +220,7 @@ impl<'a> Call<'a> {
             .launch(git.launch)
             .deadline(git.deadline)
             .cancel_on(git.cancel.clone())
+            .pause_on(git.pause.clone())
             .output(OutputMode::Capture { limit: ANSWER_LIMIT })
             // Git's words are shown and matched in English, and its answers never depend on a locale.
             .env("LC_ALL", "C")

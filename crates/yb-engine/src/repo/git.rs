@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{CancellationToken, Launch};
+use yb_supervise::{CancellationToken, Launch, PauseSwitch};
 
 use super::call::Call;
 use super::error::{GitError, RepoError};
@@ -89,6 +89,7 @@ pub struct Git {
     pub(crate) home: PathBuf,
     pub(crate) deadline: Duration,
     pub(crate) cancel: CancellationToken,
+    pub(crate) pause: PauseSwitch,
 }
 
 impl Git {
@@ -104,6 +105,7 @@ impl Git {
             home,
             deadline: Duration::from_secs(600),
             cancel: CancellationToken::new(),
+            pause: PauseSwitch::new(),
         };
         let config = git.config();
         if !fs::read(&config).is_ok_and(|found| found == CONFIG.as_bytes()) {
@@ -144,6 +146,13 @@ impl Git {
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.cancel = token;
+        self
+    }
+
+    /// Holds whatever runs while this switch is on.
+    #[must_use]
+    pub fn pause_on(mut self, switch: PauseSwitch) -> Self {
+        self.pause = switch;
         self
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::error::{GitError, RepoError};
 use super::git::Git;
@@ -24,19 +24,23 @@ impl Lock {
             .write(true)
             .open(path)
             .map_err(RepoError::io("open the lock", path))?;
-        let since = Instant::now();
+        let mut waited = Duration::ZERO;
         loop {
             match file.try_lock() {
                 Ok(()) => return Ok(Self { _file: file }),
                 Err(TryLockError::Error(error)) => return Err(RepoError::io("lock", path)(error)),
                 Err(TryLockError::WouldBlock) => {}
             }
-            let waited = since.elapsed();
             if !git.deadline.is_zero() && waited > git.deadline {
                 return Err(RepoError::Locked { path: path.to_owned(), after: waited });
             }
             tokio::select! {
-                () = tokio::time::sleep(PAUSE) => {}
+                // Counted in steps: the time in which everything is paused does not count.
+                () = tokio::time::sleep(PAUSE) => {
+                    if !git.pause.is_paused() {
+                        waited += PAUSE;
+                    }
+                }
                 () = git.cancel.cancelled() => {
                     return Err(GitError::Cancelled { command: "fetch".to_owned() }.into());
                 }

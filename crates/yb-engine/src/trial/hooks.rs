@@ -134,6 +134,7 @@ async fn script(
         .output(OutputMode::Capture { limit: READ })
         .deadline(hook.timeout)
         .cancel_on(runner.cancellation.clone())
+        .pause_on(runner.pause.clone())
         .envs(variables.iter().map(|(name, value)| (name, value)));
     for name in ["HOME", "USER"] {
         if let Some(value) = runner.env.get(name) {
@@ -160,7 +161,8 @@ async fn script(
         succeeded: report.success(),
         message: report.end.to_string(),
         output: said[from..].to_owned(),
-        duration_ms: u64::try_from(report.duration.as_millis()).unwrap_or(u64::MAX),
+        duration_ms: u64::try_from(report.duration.saturating_sub(report.paused).as_millis())
+            .unwrap_or(u64::MAX),
         timestamp: report.ended_at.to_string(),
     })
 }

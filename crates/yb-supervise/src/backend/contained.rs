@@ -77,7 +77,9 @@ impl Contained {
                     (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
-            Ok(News::LeaderEnded(_) | News::Done { .. }) => Err(failed(io::ErrorKind::InvalidData.into())),
+            Ok(News::LeaderEnded(_) | News::Paused | News::Done { .. }) => {
+                Err(failed(io::ErrorKind::InvalidData.into()))
+            }
             Err(error) => {
                 tree.sweep().await;
                 Err(failed(error))
@@ -153,6 +155,7 @@ impl Contained {
     pub(crate) async fn next(&mut self) -> Event {
         match next_news(&mut self.control, &mut self.received).await {
             Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
+            Ok(News::Paused) => Event::Paused,
             Ok(News::Done { status, leaked, usage, unkillable }) => {
                 Event::Done(Done { status, leaked, usage, unkillable })
             }
@@ -170,6 +173,14 @@ impl Contained {
 
     pub(crate) fn terminate(&mut self) {
         self.order(&Order::Terminate);
+    }
+
+    pub(crate) fn pause(&mut self) {
+        self.order(&Order::Pause);
+    }
+
+    pub(crate) fn resume(&mut self) {
+        self.order(&Order::Resume);
     }
 
     pub(crate) fn kill(&mut self) {

@@ -17,7 +17,7 @@ use crate::plan::Start;
 use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
 use crate::table::{self, Tree};
-use crate::{KILL_LIMIT, SETTLE, env, program, sys};
+use crate::{KILL_LIMIT, SETTLE, env, program, stop, sys};
 
 const TICK: Duration = Duration::from_millis(5);
 
@@ -35,6 +35,9 @@ pub(crate) struct Direct {
     killing_since: Option<Instant>,
     leaked: bool,
     finished: bool,
+    /// What was stopped, and has to be continued.
+    paused: Option<Vec<Identity>>,
+    paused_unsaid: bool,
 }
 
 impl Direct {
@@ -61,6 +64,8 @@ impl Direct {
             killing_since: None,
             leaked: false,
             finished: false,
+            paused: None,
+            paused_unsaid: false,
         })
     }
 
@@ -78,6 +83,9 @@ impl Direct {
 
     pub(crate) async fn next(&mut self) -> Event {
         loop {
+            if std::mem::take(&mut self.paused_unsaid) {
+                return Event::Paused;
+            }
             if self.leader_ended.is_none() {
                 let tick = async {
                     match self.killing_since {
@@ -99,7 +107,11 @@ impl Direct {
                     self.announced = true;
                     return Event::LeaderEnded;
                 }
-                if self.killing_since.is_none() && !self.terminating && at.elapsed() >= SETTLE {
+                if self.killing_since.is_none()
+                    && !self.terminating
+                    && self.paused.is_none()
+                    && at.elapsed() >= SETTLE
+                {
                     self.leaked = true;
                     self.kill();
                 }
@@ -133,6 +145,21 @@ impl Direct {
         // The leader is not reaped before the end, so its group can't be another's.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let _ = kill_process_group(self.pid, Signal::CONT);
+        self.resume();
+    }
+
+    /// Looking at the table takes a while, so another thread does it.
+    pub(crate) async fn pause(&mut self) {
+        if self.paused.is_none() {
+            let tree = self.tree.clone();
+            let stopped = tokio::task::spawn_blocking(move || stop::stop(&tree)).await;
+            self.paused = Some(stopped.unwrap_or_default());
+        }
+        self.paused_unsaid = true;
+    }
+
+    pub(crate) fn resume(&mut self) {
+        stop::go_on(self.paused.take().unwrap_or_default());
     }
 
     pub(crate) fn kill(&mut self) {

@@ -17,6 +17,7 @@ pub(crate) struct Job {
     child: Box<dyn ChildWrapper>,
     pid: u32,
     id: String,
+    paused_unsaid: bool,
 }
 
 impl Job {
@@ -30,7 +31,7 @@ impl Job {
         });
         let child = command.wrap(JobObject).spawn().map_err(|source| exec_error(source, program, cwd, 0))?;
         let pid = child.id().unwrap_or(0);
-        Ok(Self { child, pid, id })
+        Ok(Self { child, pid, id, paused_unsaid: false })
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -46,7 +47,15 @@ impl Job {
         Containment::new(Mode::Contained, Means::JobObject)
     }
 
+    /// The processes go on: a job object can't hold them. The host's clocks do stand still.
+    pub(crate) fn pause(&mut self) {
+        self.paused_unsaid = true;
+    }
+
     pub(crate) async fn next(&mut self) -> Event {
+        if std::mem::take(&mut self.paused_unsaid) {
+            return Event::Paused;
+        }
         let status: io::Result<_> = self.child.wait().await;
         let status = status.ok().and_then(|status| status.code()).map(ExitStatus::Code);
         self.kill();

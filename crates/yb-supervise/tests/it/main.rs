@@ -12,6 +12,7 @@ mod host_killed;
 mod lost;
 mod nasty;
 mod output;
+mod pause;
 mod quota;
 mod reap;
 mod redaction;
