@@ -10,6 +10,7 @@ mod command;
 mod context;
 mod drive;
 mod error;
+mod meter;
 mod normalize;
 mod prompt;
 mod result;
@@ -28,6 +29,7 @@ pub use context::{
 };
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
+pub use meter::{ApiRetry, Live, Observer};
 pub use result::{Availability, AvailabilityStatus, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
 

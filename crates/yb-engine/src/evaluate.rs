@@ -2,13 +2,13 @@
 
 mod git_diff;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use git_diff::{Trees, git_diff};
 
 /// How an evaluator answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluatorStatus {
     /// Everything that it asserts holds.

@@ -10,6 +10,7 @@ pub mod log;
 pub mod outcome;
 pub mod repo;
 pub mod results;
+pub mod run;
 pub mod suite;
 pub mod trial;
 mod yaml;

@@ -26,6 +26,7 @@ mod workspace;
 pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree};
 pub use cut::{Cut, History};
 pub use error::{GitError, RepoError, RepoErrorKind};
+pub(crate) use files::temporary as temporary_name;
 pub use git::{Git, GitVersion, MIN_GIT};
 pub use hosts::HostPolicy;
 pub(crate) use hosts::is_private as is_private_address;

@@ -69,7 +69,7 @@ pub struct Suite {
 }
 
 /// A file that was read.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[non_exhaustive]
 pub struct SourceFile {
     /// Where it is, absolute and with all links followed.

@@ -3,10 +3,11 @@
 mod agent;
 mod error;
 mod hooks;
-pub(crate) mod place;
+mod place;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ pub use error::TrialError;
 pub use hooks::HookResult;
 
 use crate::adapter::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, adapter,
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Observer, adapter,
 };
 use crate::case::{Case, Check, PostHook, Start};
 use crate::config::Settings;
@@ -24,10 +25,11 @@ use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
 use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use crate::outcome::Outcome;
 use crate::repo::{
-    Cache, CaptureWarning, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Revision, Source, StartTree, Workspace, WorkspaceOptions,
+    Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
+    Revision, Source, StartTree, WorkspaceOptions,
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
+use crate::run::RunDir;
 use place::Place;
 
 const PATCH_FILE: &str = "git-diff.patch";
@@ -45,10 +47,39 @@ pub struct Runner {
     pub hosts: HostPolicy,
     /// The program that contains every child; by default the running one.
     pub shim: Option<PathBuf>,
-    /// Ends the trial when cancelled.
-    pub cancellation: CancellationToken,
-    /// Holds every process of the trial, and its timeouts, while it is on.
+    /// Ends the trial.
+    pub stop: Stop,
+    /// Holds everything still.
     pub pause: PauseSwitch,
+    /// Looks on while the agent works.
+    pub observer: Option<Arc<dyn Observer>>,
+}
+
+/// Ends trials, and knows what that makes of them.
+#[derive(Debug, Clone, Default)]
+pub struct Stop {
+    token: CancellationToken,
+    outcome: Arc<OnceLock<Outcome>>,
+}
+
+impl Stop {
+    /// Ends the trial, which came to this unless it ended by itself before.
+    pub fn with(&self, outcome: Outcome) {
+        let _ = self.outcome.set(outcome);
+        self.token.cancel();
+    }
+
+    /// What it came to, if it was stopped.
+    #[must_use]
+    pub fn outcome(&self) -> Option<Outcome> {
+        self.outcome.get().copied()
+    }
+
+    /// Cancelled when the trial is to end.
+    #[must_use]
+    pub fn token(&self) -> &CancellationToken {
+        &self.token
+    }
 }
 
 impl Runner {
@@ -60,8 +91,9 @@ impl Runner {
             env,
             hosts: HostPolicy::default(),
             shim: None,
-            cancellation: CancellationToken::new(),
-            pause: PauseSwitch::new(),
+            stop: Stop::default(),
+            pause: PauseSwitch::default(),
+            observer: None,
         }
     }
 }
@@ -70,11 +102,6 @@ impl Runner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Step {
-    /// The commit is known.
-    Resolved {
-        /// Its id.
-        commit: String,
-    },
     /// The workspace is there.
     Prepared {
         /// Its directory.
@@ -94,89 +121,210 @@ pub enum Step {
     Captured,
 }
 
+/// Where a case starts: found once, for all its trials.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct StartPoint {
+    cut: Cut,
+    source: String,
+    branch: String,
+}
+
+impl StartPoint {
+    /// The commit.
+    #[must_use]
+    pub fn commit(&self) -> &str {
+        self.cut.commit()
+    }
+
+    /// Where it came from, without credentials.
+    #[must_use]
+    pub fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+/// Which attempt of which trial, and where it belongs.
+#[derive(Debug, Clone, Copy)]
+pub struct Attempt<'a> {
+    /// The run.
+    pub run: &'a RunDir,
+    /// The run's store of trees.
+    pub store: &'a ObjectStore,
+    /// Where the case starts.
+    pub start: &'a StartPoint,
+    /// The trial's folder.
+    pub trial: &'a str,
+    /// Counts from 1.
+    pub number: u32,
+}
+
 /// A finished trial.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Finished {
     /// What it came to.
     pub outcome: Outcome,
-    /// The run's directory.
-    pub run_dir: PathBuf,
-    /// The artifacts.
-    pub artifacts: PathBuf,
     /// The agent's log.
     pub log: YouBenchaLog,
     /// What `results.json` says.
     pub results: Results,
+    /// The trees before and after.
+    pub trees: (String, String),
+    /// The artifacts by name, with their digests; all of them are on disk.
+    pub artifacts: BTreeMap<String, String>,
     /// What went otherwise than asked.
     pub warnings: Vec<String>,
 }
 
 impl Runner {
-    /// Runs a case once.
+    /// Finds out whether a case can be run at all, without starting or writing anything.
+    ///
+    /// # Errors
+    /// When it can't.
+    pub fn check(&self, case: &Case) -> Result<(), TrialError> {
+        let _ = adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        refuse_unsupported(case)?;
+        Include::new(&case.capture_include)?;
+        agent::config(case, self.settings.model(), &self.env)?;
+        agent::host(case, &self.env, self.shim.as_deref())?;
+        Ok(())
+    }
+
+    /// Finds out whether the case's agent is installed and may ask its model. Returns its version, if it said.
+    ///
+    /// # Errors
+    /// When it is not, or the case can't be run at all.
+    pub async fn check_agent(&self, case: &Case) -> Result<Option<String>, TrialError> {
+        let adapter =
+            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let availability = adapter.check_availability(&config, &host).await;
+        if availability.status == AvailabilityStatus::Ready {
+            Ok(availability.version)
+        } else {
+            Err(TrialError::Unavailable { message: availability.message, hints: availability.hints })
+        }
+    }
+
+    /// What tells accounts apart, without telling anything about them.
+    ///
+    /// # Errors
+    /// When a variable that the case names is not set.
+    pub fn account(&self, case: &Case) -> Result<String, TrialError> {
+        let mut hasher = blake3::Hasher::new();
+        for (name, value) in agent::secrets(case, &self.env)? {
+            hasher.update(name.as_bytes()).update(b"=").update(&value).update(b"\0");
+        }
+        Ok(format!("{}:{}", case.agent.kind, hasher.finalize().to_hex()))
+    }
+
+    /// Finds the commit that a case starts with, or takes the one that is given, and readies it for workspaces.
+    ///
+    /// # Errors
+    /// When there is no such commit, or it can't be fetched.
+    pub async fn start_point(
+        &self,
+        case: &Case,
+        cache: &Path,
+        commit: Option<&str>,
+    ) -> Result<StartPoint, TrialError> {
+        let git = self.git(cache)?;
+        git.check().await.map_err(RepoError::from)?;
+        let (source, revision, branch) = match &case.start {
+            Start::Repo { repo, branch, commit: wanted } => {
+                let revision = match (commit.or(wanted.as_deref()), branch) {
+                    (Some(commit), _) => Revision::Commit(commit.to_owned()),
+                    (None, Some(branch)) => Revision::Branch(branch.clone()),
+                    (None, None) => Revision::Default,
+                };
+                (Source::parse(repo, &case.dir).map_err(RepoError::from)?, revision, branch.clone())
+            }
+            Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
+        };
+        let cache = Cache::new(cache, &git)?.hosts(self.hosts);
+        let resolved = cache.resolve(&source, &revision, Refresh::Moving).await?;
+        let cut = cache.cut(&resolved, History::Full).await?;
+        let branch = branch.unwrap_or_else(|| "main".to_owned());
+        Ok(StartPoint { cut, source: source.to_string(), branch })
+    }
+
+    /// Opens the store of a run. What an agent did until it was stopped is recorded too, so the recording itself is
+    /// not cancelled.
+    ///
+    /// # Errors
+    /// When it can't be made.
+    pub async fn store(&self, run: &RunDir, cache: &Path) -> Result<ObjectStore, TrialError> {
+        let recorder = self.git(cache)?.cancel_on(CancellationToken::new());
+        Ok(ObjectStore::open(run.objects(), &recorder).await?)
+    }
+
+    /// Runs a case once: prepare, act, capture, grade, record.
     ///
     /// # Errors
     /// When there is nothing to report: the case can't be run here, or the machine failed before the agent began.
-    pub async fn run(
+    pub async fn attempt(
         &self,
         case: &Case,
+        cache: &Path,
+        attempt: &Attempt<'_>,
         tell: &mut (dyn FnMut(Step) + Send),
     ) -> Result<Finished, TrialError> {
         let (began, started_at) = (Instant::now(), Timestamp::now());
         let adapter =
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
-        refuse_unsupported(case)?;
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
-        let availability = adapter.check_availability(&config, &host).await;
-        if availability.status != AvailabilityStatus::Ready {
-            return Err(TrialError::Unavailable { message: availability.message, hints: availability.hints });
-        }
-        let place = Place::create(&self.settings.workspace_dir(), case, started_at)?;
-        let git = self.git(&place)?;
-        let (workspace, source) = self.prepare(case, &place, &git, tell).await?;
+        let (start_point, store) = (attempt.start, attempt.store);
+        let place = Place::create(attempt.run, attempt.trial, attempt.number)?;
+
+        let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
+        let options = WorkspaceOptions { branch: start_point.branch.clone(), identity: Some(identity) };
+        let workspace = start_point.cut.workspace(&self.git(cache)?, &place.workspace, &options).await?;
+        tell(Step::Prepared { workspace: place.workspace.clone() });
         let mut warnings: Vec<String> = workspace.unsupported().iter().map(ToString::to_string).collect();
 
         let mut told = Vec::new();
         for hook in &case.pre_execution {
             tell(Step::Hook { command: hook.command.clone() });
-            told.push(hooks::before(hook, case, &place, self, &source.branch).await?);
+            told.push(hooks::before(hook, case, &place, self, &start_point.branch).await?);
             place.write(hooks::HOOKS_FILE, &told)?;
             if let Some(failed) = told.iter().find(|hook| !hook.succeeded) {
                 return Err(failed.error());
             }
         }
-        // What an agent did until it was stopped is recorded too, so the recording itself is not cancelled.
-        let recorder = git.clone().cancel_on(CancellationToken::new());
-        let store = ObjectStore::open(place.run.join("objects.git"), &recorder).await?;
         let start = store.start(&place.trial, &workspace, &include).await?;
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
         tell(Step::Acting { agent: adapter.name() });
         let context = self.context(case, &place, config, host);
-        let executed = match adapter.execute(&context).await {
+        let mut executed = match adapter.execute(&context).await {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
             Err(error) => ExecutionResult::not_started(adapter, &error),
         };
+        if executed.outcome == Some(Outcome::Cancelled) {
+            executed.outcome = self.stop.outcome().or(executed.outcome);
+        }
         let end = store.end(&place.trial, workspace.path(), &start).await?;
         warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
         tell(Step::Captured);
 
         let log = adapter.normalize_log(&executed, &context);
         log.write(&place.artifacts)?;
-        let evaluators = self.grade(case, &store, &start, &end.tree, &place).await?;
+        let evaluators = self.grade(case, store, &start, &end.tree, &place).await?;
         let outcome = executed.outcome.unwrap_or_else(|| grade_outcome(&evaluators));
         let results = Results {
             version: results::VERSION,
-            test_case: source.test_case(case, workspace.commit()),
+            test_case: start_point.test_case(case),
             execution: RunInfo {
                 started_at: started_at.to_string(),
                 completed_at: Timestamp::now().to_string(),
                 duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                 youbencha_version: env!("CARGO_PKG_VERSION"),
-                environment: environment(&place),
+                environment: environment(attempt.run),
             },
             agent: AgentInfo {
                 kind: adapter.name().to_owned(),
@@ -207,50 +355,19 @@ impl Runner {
             place.write(hooks::HOOKS_FILE, &told)?;
         }
         place.finish(self.settings.keep_workspace())?;
-        Ok(Finished { outcome, run_dir: place.run, artifacts: place.artifacts, log, results, warnings })
+        let artifacts = place.seal()?;
+        Ok(Finished { outcome, log, results, trees: (start.tree, end.tree), artifacts, warnings })
     }
 
-    fn git(&self, place: &Place) -> Result<Git, TrialError> {
-        let git = Git::new(place.cache.join("git-home"))?
+    fn git(&self, cache: &Path) -> Result<Git, TrialError> {
+        let git = Git::new(cache.join("git-home"))?
             .deadline(self.settings.timeouts().clone)
-            .cancel_on(self.cancellation.clone())
+            .cancel_on(self.stop.token.clone())
             .pause_on(self.pause.clone());
         Ok(match &self.shim {
             Some(shim) => git.shim(shim),
             None => git,
         })
-    }
-
-    async fn prepare(
-        &self,
-        case: &Case,
-        place: &Place,
-        git: &Git,
-        tell: &mut (dyn FnMut(Step) + Send),
-    ) -> Result<(Workspace, Origin), TrialError> {
-        git.check().await.map_err(RepoError::from)?;
-        let (source, revision, branch) = match &case.start {
-            Start::Repo { repo, branch, commit } => {
-                let revision = match (commit, branch) {
-                    (Some(commit), _) => Revision::Commit(commit.clone()),
-                    (None, Some(branch)) => Revision::Branch(branch.clone()),
-                    (None, None) => Revision::Default,
-                };
-                (Source::parse(repo, &case.dir).map_err(RepoError::from)?, revision, branch.clone())
-            }
-            Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
-        };
-        let branch = branch.unwrap_or_else(|| "main".to_owned());
-        let origin = Origin { repo: source.to_string(), branch };
-        let cache = Cache::new(&place.cache, git)?.hosts(self.hosts);
-        let resolved = cache.resolve(&source, &revision, Refresh::Moving).await?;
-        tell(Step::Resolved { commit: resolved.commit.clone() });
-        let cut = cache.cut(&resolved, History::Full).await?;
-        let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
-        let options = WorkspaceOptions { branch: origin.branch.clone(), identity: Some(identity) };
-        let workspace = cut.workspace(git, &place.workspace, &options).await?;
-        tell(Step::Prepared { workspace: place.workspace.clone() });
-        Ok((workspace, origin))
     }
 
     fn context(&self, case: &Case, place: &Place, config: AgentConfig, host: Host) -> ExecutionContext {
@@ -259,8 +376,9 @@ impl Runner {
         context.search_roots = vec![case.dir.clone()];
         context.timeout = self.settings.timeouts().agent;
         context.isolation = agent::isolation(case);
-        context.cancellation = self.cancellation.clone();
+        context.cancellation = self.stop.token.clone();
         context.pause = self.pause.clone();
+        context.observer.clone_from(&self.observer);
         context
     }
 
@@ -296,30 +414,24 @@ impl Runner {
     }
 }
 
-/// Where a starting tree came from, as results name it.
-struct Origin {
-    repo: String,
-    branch: String,
-}
-
-impl Origin {
-    fn test_case(&self, case: &Case, commit: &str) -> TestCase {
+impl StartPoint {
+    fn test_case(&self, case: &Case) -> TestCase {
         let bytes = std::fs::read(&case.file).unwrap_or_default();
         TestCase {
             name: case.name.clone(),
             description: case.description.clone(),
             config_file: case.file.display().to_string(),
             config_hash: blake3::hash(&bytes).to_hex().chars().take(16).collect(),
-            repo: self.repo.clone(),
+            repo: self.source.clone(),
             branch: self.branch.clone(),
-            commit: commit.to_owned(),
+            commit: self.commit().to_owned(),
         }
     }
 }
 
-fn environment(place: &Place) -> BTreeMap<&'static str, String> {
+fn environment(run: &RunDir) -> BTreeMap<&'static str, String> {
     let os = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    [("os", os), ("node_version", "none".to_owned()), ("workspace_dir", place.run.display().to_string())]
+    [("os", os), ("node_version", "none".to_owned()), ("workspace_dir", run.path().display().to_string())]
         .into()
 }
 

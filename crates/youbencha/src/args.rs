@@ -27,9 +27,10 @@ pub(crate) enum Command {
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),
 
-    /// Run a case once: the agent, what it changed, and whether that holds
+    /// Run cases: the agents, what they changed, and whether that holds
     ///
-    /// Everything is kept below `.youbencha-workspace/runs`: the agent's log, its changes as a patch, the results.
+    /// Everything is kept below `.youbencha-workspace/runs`: each agent's log, its changes as a patch, the results, and
+    /// a journal from which a run that was stopped goes on. Ctrl-C lets running trials end; a second one ends them.
     Run(RunArgs),
 
     /// Print the JSON Schema of case files or suite files, for editors
@@ -120,18 +121,74 @@ pub(crate) struct ValidateArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct RunArgs {
-    /// The case file
-    #[arg(short, long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    /// The case or suite file
+    #[arg(short, long, value_name = "FILE", group = "what")]
+    pub(crate) config: Option<PathBuf>,
 
-    /// Remove the agent's workspace afterwards
+    /// Go on with a run that was stopped or died [default: the newest unfinished one]
+    ///
+    /// Finished trials are never repeated. What a dead run left behind is ended first. Case files must be as they
+    /// were.
+    #[arg(long, value_name = "RUN", num_args = 0..=1, group = "what", conflicts_with_all = ["filter", "repeat"])]
+    pub(crate) resume: Option<Option<String>>,
+
+    /// Do trials of an earlier run again: those that `failed`, in a run of their own, or those lost to `infra`, in
+    /// the same
+    #[arg(long, num_args = 2, value_names = ["WHICH", "RUN"], group = "what", conflicts_with_all = ["filter", "repeat"])]
+    pub(crate) rerun: Option<Vec<String>>,
+
+    /// Run every combination of case and variant so many times
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) repeat: Option<u32>,
+
+    /// How many trials at once [default: as many as memory and cores allow]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+
+    /// Only some trials: `GLOB` or `case=GLOB`, `variant=GLOB`, `tag=GLOB`; may be repeated
+    #[arg(short, long, value_name = "FILTER", value_parser = yb_engine::run::Filter::parse)]
+    pub(crate) filter: Vec<yb_engine::run::Filter>,
+
+    /// Show what would be run and what it may cost; start nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+
+    /// Stop the whole run when it has cost this much
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    pub(crate) max_cost: Option<f64>,
+
+    /// Try a trial that the machine or the API failed so many times more [default: 2]
+    #[arg(long, value_name = "N")]
+    pub(crate) retries: Option<u32>,
+
+    /// Print every event as a line of JSON on stdout
+    #[arg(long, conflicts_with = "quiet")]
+    pub(crate) json: bool,
+
+    /// Print nothing but the results
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+
+    /// Make warnings about the files errors
+    #[arg(long)]
+    pub(crate) strict: bool,
+
+    /// Remove the agents' workspaces afterwards
     #[arg(long)]
     pub(crate) delete_workspace: bool,
 
     /// Fetch from hosts inside a private network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+}
+
+fn dollars(text: &str) -> Result<f64, String> {
+    match text.trim_start_matches('$').parse::<f64>() {
+        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
+        _ => Err("expected an amount above zero, such as `2.50`".to_owned()),
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -56,6 +56,10 @@ impl CliError {
         }
     }
 
+    pub(crate) fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
     pub(crate) fn message(&self) -> &str {
         &self.message
     }

@@ -6,7 +6,9 @@ mod diagnostics;
 mod error;
 mod exit_code;
 mod printer;
+mod report;
 mod signals;
+mod table;
 
 use clap::Parser as _;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use yb_supervise::{CancellationToken, PauseSwitch};
 
-use super::AdapterError;
+use super::{AdapterError, Observer};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -90,6 +91,8 @@ pub struct ExecutionContext {
     pub isolation: Isolation,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
+    /// Looks on while the agent works.
+    pub observer: Option<Arc<dyn Observer>>,
     /// Holds the agent, and its timeout, while it is on.
     pub pause: PauseSwitch,
 }
@@ -113,6 +116,7 @@ impl ExecutionContext {
             host,
             isolation: Isolation::default(),
             cancellation: CancellationToken::new(),
+            observer: None,
             pause: PauseSwitch::new(),
         }
     }

@@ -61,6 +61,9 @@ pub(super) async fn drive(
         Stdout::Text => OutputMode::Capture { limit: MAX_OUTPUT_SIZE },
     };
     let mut running = command.output(output).spawn().await?;
+    if let Some(observer) = &context.observer {
+        observer.started(running.record());
+    }
     let (mut transcript, mut auth_refused, mut warnings) = (None, false, Vec::new());
     if let Some(mut lines) = running.lines() {
         let folded = transcript.insert(Transcript::default());

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::cases::Source;
 use super::variant::Variant;
 use crate::diagnostic::{Diagnostic, Findings, quoted};
-use crate::trial::place::name as safe;
+use crate::run::folder_name as safe;
 use crate::yaml::{Node, Span};
 
 /// Where a case says its name; a file without one is named by the suite.

@@ -63,6 +63,15 @@ impl TrialError {
         Self::Unsupported { what: vec![format!("the agent `{kind}`")] }
     }
 
+    pub(crate) fn wrong_version(agent: &str, found: Option<&str>, wanted: &str) -> Self {
+        let found =
+            found.map_or_else(|| "it did not say its version".to_owned(), |found| format!("found {found}"));
+        Self::Unavailable {
+            message: format!("`{agent}` has another version than the variant asks for: {wanted} ({found})"),
+            hints: vec![format!("install version {wanted}, or change `version` in the suite")],
+        }
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }

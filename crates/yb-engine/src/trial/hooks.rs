@@ -133,7 +133,7 @@ async fn script(
         .launch(Launch::Contained)
         .output(OutputMode::Capture { limit: READ })
         .deadline(hook.timeout)
-        .cancel_on(runner.cancellation.clone())
+        .cancel_on(runner.stop.token().clone())
         .pause_on(runner.pause.clone())
         .envs(variables.iter().map(|(name, value)| (name, value)));
     for name in ["HOME", "USER"] {

@@ -1,19 +1,17 @@
-//! Where a run keeps its things, as every later command finds them.
+//! Where an attempt keeps its things, as every later command finds them.
 
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use jiff::Timestamp;
 use serde::Serialize;
 
 use super::TrialError;
-use crate::case::Case;
+use crate::run::{RunDir, sync_folder};
 
-/// The directories of one trial.
+/// The directories of one attempt.
 #[derive(Debug)]
 pub(super) struct Place {
-    pub(super) cache: PathBuf,
-    pub(super) run: PathBuf,
     pub(super) trial: String,
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
@@ -21,31 +19,19 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// `<root>/runs/<run-id>/trials/<case>--default--1/attempt-1`, and links to its artifacts.
-    pub(super) fn create(root: &Path, case: &Case, now: Timestamp) -> Result<Self, TrialError> {
-        let root = std::path::absolute(root).map_err(TrialError::io(root))?;
-        let prefix = case.workspace_name.as_deref().map_or_else(|| "run".to_owned(), name);
-        let day = now.strftime("%Y-%m-%d");
-        let run = root.join("runs").join(format!("{prefix}-{day}-{}", now.as_millisecond()));
-        let trial = format!("{}--default--1", name(&case.name));
-        let attempt = run.join("trials").join(&trial).join("attempt-1");
+    /// `<run>/trials/<trial>/attempt-<n>`, and the link to its artifacts.
+    pub(super) fn create(run: &RunDir, trial: &str, attempt: u32) -> Result<Self, TrialError> {
+        let folder = run.attempt(trial, attempt);
         let place = Self {
-            cache: root.join("cache"),
-            workspace: attempt.join("src-modified"),
-            artifacts: attempt.join("artifacts"),
-            private: attempt.join("private"),
-            trial,
-            run,
+            workspace: folder.join("src-modified"),
+            artifacts: run.artifacts(trial, attempt),
+            private: folder.join("private"),
+            trial: trial.to_owned(),
         };
-        for directory in [&place.cache, &place.artifacts, &place.private] {
+        for directory in [&place.artifacts, &place.private] {
             fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
         }
-        #[cfg(unix)]
-        {
-            let link = place.run.join("artifacts");
-            let target = Path::new("trials").join(&place.trial).join("attempt-1").join("artifacts");
-            std::os::unix::fs::symlink(target, &link).map_err(TrialError::io(&link))?;
-        }
+        run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
         Ok(place)
     }
 
@@ -68,30 +54,27 @@ impl Place {
         }
         Ok(())
     }
-}
 
-/// A name that is safe in a path and in a ref: letters, digits, `-` and `_`.
-pub(crate) fn name(text: &str) -> String {
-    let safe: String = text
-        .chars()
-        .map(|c| if c.is_whitespace() { '-' } else { c })
-        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-        .collect();
-    let safe: String = safe.trim_start_matches(['-', '_']).chars().take(100).collect();
-    if safe.is_empty() { "workspace".to_owned() } else { safe }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::name;
-
-    #[test]
-    fn a_name_is_made_safe() {
-        for (text, expected) in
-            [("My case: v1.2", "My-case-v12"), ("--x", "x"), ("ü/..", "workspace"), ("a b", "a-b")]
-        {
-            assert_eq!(name(text), expected);
+    /// Makes sure that every file of the artifacts is on disk, and gives their digests: what a journal may name.
+    pub(super) fn seal(&self) -> Result<BTreeMap<String, String>, TrialError> {
+        let entries = fs::read_dir(&self.artifacts).map_err(TrialError::io(&self.artifacts))?;
+        let mut digests = BTreeMap::new();
+        for entry in entries {
+            let entry = entry.map_err(TrialError::io(&self.artifacts))?;
+            let path = entry.path();
+            if !entry.file_type().map_err(TrialError::io(&path))?.is_file() {
+                continue;
+            }
+            let mut file = fs::File::open(&path).map_err(TrialError::io(&path))?;
+            let mut hasher = blake3::Hasher::new();
+            std::io::copy(&mut file, &mut hasher).map_err(TrialError::io(&path))?;
+            file.sync_all().map_err(TrialError::io(&path))?;
+            digests.insert(
+                entry.file_name().to_string_lossy().into_owned(),
+                hasher.finalize().to_hex().to_string(),
+            );
         }
-        assert_eq!(name(&"x".repeat(200)).len(), 100);
+        sync_folder(&self.artifacts).map_err(TrialError::io(&self.artifacts))?;
+        Ok(digests)
     }
 }

@@ -1,76 +1,231 @@
-//! `yb run`: one case, once: from the file to a log, results and an exit code.
+//! `yb run`: from case files, or a run that was left undone, to results and an exit code.
+
+mod jobs;
+mod load;
+mod summary;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
+use std::time::Duration;
 
-use yb_engine::case::{self, Case, LoadOptions, PrivateHosts};
+use tokio::sync::mpsc;
 use yb_engine::config::Settings;
-use yb_engine::evaluate::EvaluatorStatus;
-use yb_engine::log::{ExecutionStatus, UsageSource};
-use yb_engine::outcome::Outcome;
-use yb_engine::repo::HostPolicy;
-use yb_engine::trial::{Finished, Runner, Step, TrialError};
+use yb_engine::run::{
+    self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
+    Setup, Told,
+};
+use yb_engine::trial::TrialError;
 
 use crate::args::RunArgs;
-use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::signals::Signals;
+use crate::report::{Json, Plain, Quiet, Reporter};
+use crate::signals::{Signals, Wish, stand_still};
+
+/// How long trees may take to stand still before this process does.
+const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let Some((case, settings)) = load(args, printer)? else { return Ok(ExitCode::Usage) };
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
-        let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let mut runner = Runner::new(settings, environment());
-        if args.allow_private_hosts {
-            runner.hosts = HostPolicy::AllowPrivate;
-        }
-        let cancel = runner.cancellation.clone();
-        let finished = {
-            let mut tell = |step: Step| printer.note(describe(&step));
-            let trial = runner.run(&case, &mut tell);
-            tokio::pin!(trial);
-            tokio::select! {
-                finished = &mut trial => finished,
-                () = signals.stop() => {
-                    cancel.cancel();
-                    trial.await
+        let mut signals =
+            Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
+        let opened = {
+            let opening = open(args, printer);
+            tokio::pin!(opening);
+            loop {
+                tokio::select! {
+                    opened = &mut opening => break opened?,
+                    wish = signals.next() => match wish {
+                        Wish::Suspend => stand_still(),
+                        // Nothing has begun that could be lost.
+                        _ => return Ok(ExitCode::Interrupted),
+                    },
                 }
             }
         };
-        match finished {
-            Ok(finished) => Ok(report(&finished, printer)),
-            Err(error) if cancel.is_cancelled() || error.is_cancelled() => Ok(ExitCode::Interrupted),
-            Err(error) => Err(error.into()),
+        match opened {
+            Opened::Done(code) => Ok(code),
+            Opened::Run(open, setup, limits) => {
+                let (run, plan) = (open.run.clone(), open.plan.clone());
+                let over = work(args, *open, &setup, &limits, &mut signals, printer).await?;
+                finish(args, &run, &plan, &over, printer)
+            }
         }
     })
 }
 
-/// The case and the settings that hold for it; `None` if something is wrong with the file, which was then shown.
-fn load(args: &RunArgs, printer: &mut Printer) -> Result<Option<(std::sync::Arc<Case>, Settings)>, CliError> {
-    let project = std::env::current_dir().map_err(|error| {
-        CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
-    })?;
-    let (settings, mut found) = Settings::load(std::env::home_dir().as_deref(), &project);
-    let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::default().with_variables(settings.variables()).with_private_hosts(hosts);
-    let loaded = case::load(&args.config, &options);
-    found.extend(loaded.diagnostics);
-    for finding in &found {
-        printer.note(render(finding, finding.severity));
-        printer.note("");
+enum Opened {
+    /// There is nothing to run.
+    Done(ExitCode),
+    Run(Box<OpenRun>, Setup, Limits),
+}
+
+/// Everything up to the first trial.
+async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError> {
+    let (settings, found) = load::settings(args)?;
+    if !load::show(found, args.strict, printer) {
+        return Ok(Opened::Done(ExitCode::Usage));
     }
-    let Some(case) = loaded.case.filter(|_| !found.iter().any(yb_engine::diagnostic::Diagnostic::is_error))
-    else {
-        return Ok(None);
+    let setup = Setup::new(settings, environment());
+    let jobs = args.jobs.map_or_else(jobs::default, usize::from);
+    if let Some(config) = &args.config {
+        let Some(suite) = load::suite(config, args.allow_private_hosts, &setup, args.strict, printer) else {
+            return Ok(Opened::Done(ExitCode::Usage));
+        };
+        let mut options = PlanOptions::of(&suite);
+        options.allow_private_hosts = args.allow_private_hosts;
+        options.delete_workspace = args.delete_workspace;
+        apply(args, &mut options);
+        let selection = Selection::new(args.repeat, args.filter.clone());
+        let ready = setup.prepare(&suite, &selection, &options).await.map_err(|e| refused(e, printer))?;
+        return begin(args, setup, ready, options, jobs, None, printer).await;
+    }
+    let (run, rerun) = which(args, &setup.settings)?;
+    let plan = Plan::read(&run.plan())?;
+    let changed = plan.changed_files();
+    if !changed.is_empty() {
+        return Err(RunError::Changed { run: run.id(), files: changed }.into());
+    }
+    let private = plan.options.allow_private_hosts || args.allow_private_hosts;
+    let Some(suite) = load::suite(&plan.config, private, &setup, args.strict, printer) else {
+        return Ok(Opened::Done(ExitCode::Usage));
     };
-    let mut settings = settings.with_case(&case);
-    if args.delete_workspace {
-        settings = settings.with_argument("keep_workspace", false);
+    let mut options = plan.options.clone();
+    apply(args, &mut options);
+    if rerun == Some(Which::Failed) {
+        let ready = setup.rerun_failed(&run, &plan, &suite).await.map_err(|e| refused(e, printer))?;
+        return begin(args, setup, ready, options, jobs, Some(run.id()), printer).await;
     }
-    Ok(Some((case, settings)))
+    if args.dry_run {
+        let info = run::RunInfo::read(run)?;
+        summary::pending(&info, printer);
+        return Ok(Opened::Done(ExitCode::Passed));
+    }
+    let lost = rerun == Some(Which::Infra);
+    let open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
+    Ok(Opened::Run(Box::new(open), setup, Limits::of(&options)))
+}
+
+async fn begin(
+    args: &RunArgs,
+    setup: Setup,
+    ready: Ready,
+    options: PlanOptions,
+    jobs: usize,
+    rerun_of: Option<String>,
+    printer: &mut Printer,
+) -> Result<Opened, CliError> {
+    if args.dry_run {
+        summary::dry_run(&ready, &options, jobs, printer);
+        return Ok(Opened::Done(ExitCode::Passed));
+    }
+    let jobs = jobs.min(ready.trials().count());
+    let limits = Limits::of(&options);
+    let open = ready.begin(options, jobs, rerun_of).await?;
+    Ok(Opened::Run(Box::new(open), setup, limits))
+}
+
+/// What the command line says wins over the file.
+fn apply(args: &RunArgs, options: &mut PlanOptions) {
+    options.retries = args.retries.unwrap_or(options.retries);
+    options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    Failed,
+    Infra,
+}
+
+/// The run that is to go on, or of which trials are to be done again.
+fn which(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<Which>), CliError> {
+    let root = absolute(settings.workspace_dir())?;
+    match (&args.resume, args.rerun.as_deref()) {
+        (Some(Some(name)), _) => Ok((run::find_run(&root, name)?, None)),
+        (_, Some([which, name])) => {
+            let which = match which.as_str() {
+                "failed" => Which::Failed,
+                "infra" => Which::Infra,
+                other => {
+                    return Err(CliError::new(
+                        ErrorKind::Usage,
+                        format!("expected `failed` or `infra` after `--rerun`: `{other}`"),
+                    )
+                    .hint("for example `yb run --rerun failed latest`"));
+                }
+            };
+            Ok((run::find_run(&root, name)?, Some(which)))
+        }
+        _ => Ok((run::newest_unfinished(&root)?, None)),
+    }
+}
+
+fn absolute(path: PathBuf) -> Result<PathBuf, CliError> {
+    std::path::absolute(&path).map_err(CliError::failed_to("find the workspace directory"))
+}
+
+/// Runs the trials, and does what signals ask for meanwhile.
+async fn work(
+    args: &RunArgs,
+    open: OpenRun,
+    setup: &Setup,
+    limits: &Limits,
+    signals: &mut Signals,
+    printer: &mut Printer,
+) -> Result<Over, CliError> {
+    let mut reporter: Box<dyn Reporter> = if args.quiet {
+        Box::new(Quiet)
+    } else if args.json {
+        Box::new(Json)
+    } else {
+        Box::new(Plain::new(&open.plan, open.state.tally().done))
+    };
+    let (wishes, mut control) = mpsc::channel(8);
+    let mut tell = |told: Told<'_>| reporter.told(&told, printer);
+    let working = open.execute(limits, &mut control, &mut tell);
+    tokio::pin!(working);
+    let mut interrupted = false;
+    loop {
+        tokio::select! {
+            over = &mut working => return over.map_err(CliError::from),
+            wish = signals.next() => match wish {
+                Wish::Interrupt if !interrupted => {
+                    interrupted = true;
+                    let _ = wishes.send(Control::Drain).await;
+                }
+                Wish::Interrupt | Wish::Terminate => {
+                    let _ = wishes.send(Control::Kill).await;
+                }
+                Wish::Suspend => {
+                    setup.pause.pause();
+                    let _ = tokio::time::timeout(SETTLE, setup.pause.quiet()).await;
+                    stand_still();
+                    setup.pause.resume();
+                }
+            },
+        }
+    }
+}
+
+fn finish(
+    args: &RunArgs,
+    run: &RunDir,
+    plan: &Plan,
+    over: &Over,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let code = summary::exit_code(&over.state, over.mistake.is_some());
+    if args.json {
+        summary::json(run, &over.state, code, printer);
+    } else {
+        summary::show(run, plan, &over.state, printer)?;
+    }
+    if let Some(mistake) = &over.mistake {
+        printer.error(&CliError::from(mistake));
+    }
+    Ok(code)
 }
 
 /// What this process was given; only names that a case or an adapter asks for are passed on.
@@ -80,74 +235,49 @@ fn environment() -> BTreeMap<String, String> {
         .collect()
 }
 
-fn describe(step: &Step) -> String {
-    match step {
-        Step::Resolved { commit } => format!("commit {commit}"),
-        Step::Prepared { workspace } => format!("workspace {}", workspace.display()),
-        Step::Hook { command } => format!("pre-execution: {command}"),
-        Step::Acting { agent } => format!("{agent} is working"),
-        Step::Captured => "captured what it left".to_owned(),
-        _ => String::new(),
-    }
-}
-
-fn report(finished: &Finished, printer: &mut Printer) -> ExitCode {
-    for warning in &finished.warnings {
-        printer.note(format_args!("warning: {warning}"));
-    }
-    let results = &finished.results;
-    let log = &finished.log;
-    printer.line(format_args!("{}: {}", results.test_case.name, finished.outcome.as_str()));
-    let status = match results.agent.status {
-        ExecutionStatus::Success => "succeeded",
-        ExecutionStatus::Failed => "failed",
-        ExecutionStatus::Timeout => "timed out",
-        _ => "ended",
-    };
-    // What nobody reported is left out: the zeros in the log are there for its shape.
-    let used = match log.usage.source {
-        UsageSource::Unreported => String::new(),
-        _ => {
-            let cost = log.usage.estimated_cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
-            format!(", model {}, {} tokens{cost}", log.model_info.name, log.usage.total_tokens)
+/// Several problems are shown one by one; the error that is left says how many there were.
+fn refused(error: RunError, printer: &mut Printer) -> CliError {
+    if let RunError::Refused { problems } = &error
+        && problems.len() > 1
+    {
+        for Problem { of, error, .. } in problems {
+            let edge = CliError::from(error);
+            let of = of.join(", ");
+            let text = format!("{of}: {}", edge.message());
+            printer
+                .error(&edge.hints().iter().fold(CliError::new(edge.kind(), text), |e, hint| e.hint(hint)));
         }
-    };
-    let seconds = log.execution.duration_ms as f64 / 1000.0;
-    printer.line(format_args!("  agent: {} {status} after {seconds:.1} s{used}", results.agent.kind));
-    for error in &log.errors {
-        printer.line(format_args!("  error: {}", error.message));
     }
-    for result in &results.evaluators {
-        let status = match result.status {
-            EvaluatorStatus::Passed => "passed",
-            EvaluatorStatus::Failed => "failed",
-            EvaluatorStatus::Skipped => "skipped",
-        };
-        printer.line(format_args!("  {}: {status}: {}", result.evaluator, result.message));
-    }
-    printer.line(format_args!("  artifacts: {}", shown(&finished.artifacts)));
-    exit_code(finished.outcome)
+    error.into()
 }
 
-/// Relative to the working directory, if it is below it.
-fn shown(path: &Path) -> String {
-    let here = std::env::current_dir().unwrap_or_default();
-    path.strip_prefix(&here).unwrap_or(path).display().to_string()
-}
-
-fn exit_code(outcome: Outcome) -> ExitCode {
-    let code = outcome.exit_code();
-    ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed)
-}
-
-impl From<TrialError> for CliError {
-    fn from(error: TrialError) -> Self {
-        let kind = match &error {
+impl From<&TrialError> for CliError {
+    fn from(error: &TrialError) -> Self {
+        let kind = match error {
             TrialError::Unavailable { .. } => ErrorKind::Agent,
             error if error.is_configuration() => ErrorKind::Usage,
             _ => ErrorKind::Infrastructure,
         };
-        let hints = error.hints();
-        hints.into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
+        error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        let kind = match &error {
+            RunError::Refused { problems } => {
+                let codes = problems.iter().map(|problem| Self::from(&problem.error).exit_code());
+                match ExitCode::strongest(codes) {
+                    ExitCode::Usage => ErrorKind::Usage,
+                    ExitCode::Agent => ErrorKind::Agent,
+                    _ => ErrorKind::Infrastructure,
+                }
+            }
+            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } => {
+                ErrorKind::Infrastructure
+            }
+            _ => ErrorKind::Usage,
+        };
+        error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
     }
 }

@@ -33,7 +33,7 @@ fn help() {
     Commands:
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
-      run       Run a case once: the agent, what it changed, and whether that holds
+      run       Run cases: the agents, what they changed, and whether that holds
       schema    Print the JSON Schema of case files or suite files, for editors
       tape      Stand in for an agent's model API
       validate  Check case and suite files and show everything that is wrong; nothing is started
@@ -71,7 +71,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Commands:
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
-      run       Run a case once: the agent, what it changed, and whether that holds
+      run       Run cases: the agents, what they changed, and whether that holds
       schema    Print the JSON Schema of case files or suite files, for editors
       tape      Stand in for an agent's model API
       validate  Check case and suite files and show everything that is wrong; nothing is started

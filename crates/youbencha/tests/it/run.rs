@@ -67,10 +67,10 @@ fn a_case_becomes_a_log_a_patch_and_results() {
       git-diff: passed: ✓ 1 changed files (+1/-1 lines)
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
-    commit [HEX]
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/src-modified
     command is working
     captured what it left
+    look at it: `yb show latest`
     ");
     let results = json(&context, "results.json");
     assert_eq!(results["summary"]["overall_status"], "passed");
@@ -82,7 +82,7 @@ fn a_case_becomes_a_log_a_patch_and_results() {
 }
 
 #[test]
-fn ctrl_c_ends_the_agent_and_keeps_what_it_did() {
+fn ctrl_c_twice_ends_the_agent_and_keeps_what_it_did() {
     let context = world();
     context.write("case.yaml", case("echo half > half-done; touch ../../../../../../../up; sleep 321", ""));
     let mut yb = std::process::Command::new(YB);
@@ -96,7 +96,11 @@ fn ctrl_c_ends_the_agent_and_keeps_what_it_did() {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
     }
     let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    // Signals that come together are one: each further one is sent until it is heard.
+    while child.try_wait().unwrap().is_none() {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
     assert_eq!(child.wait().unwrap().code(), Some(130));
     let results = json(&context, "results.json");
     assert_eq!(results["outcome"], "cancelled");
@@ -140,9 +144,9 @@ fn a_hook_that_fails_stops_the_trial_with_its_words() {
     let outcome = run(&context, &case("echo never > started", hook));
     assert_eq!(outcome.code, Some(4));
     assert!(
-        outcome.stderr.contains("exited with code 5") && outcome.stderr.contains("no tools here"),
+        outcome.stdout.contains("exited with code 5") && outcome.stdout.contains("no tools here"),
         "{}",
-        outcome.stderr
+        outcome.stdout
     );
 }
 

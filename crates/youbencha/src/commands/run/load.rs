@@ -1,0 +1,53 @@
+//! The files of a run, with everything that is wrong in them shown at once.
+
+use std::path::Path;
+
+use yb_engine::case::{LoadOptions, PrivateHosts};
+use yb_engine::config::Settings;
+use yb_engine::diagnostic::{Diagnostic, Severity};
+use yb_engine::run::Setup;
+use yb_engine::suite::{self, Suite};
+
+use crate::args::RunArgs;
+use crate::diagnostics::render;
+use crate::error::{CliError, ErrorKind};
+use crate::printer::Printer;
+
+/// The settings, without those of any case.
+pub(super) fn settings(args: &RunArgs) -> Result<(Settings, Vec<Diagnostic>), CliError> {
+    let project = std::env::current_dir().map_err(|error| {
+        CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
+    })?;
+    let (mut settings, found) = Settings::load(std::env::home_dir().as_deref(), &project);
+    if args.delete_workspace {
+        settings = settings.with_argument("keep_workspace", false);
+    }
+    Ok((settings, found))
+}
+
+/// Shows what was found; whether it may go on.
+pub(super) fn show(found: Vec<Diagnostic>, strict: bool, printer: &mut Printer) -> bool {
+    let mut good = true;
+    for finding in found {
+        let severity = if strict { Severity::Error } else { finding.severity };
+        good &= severity != Severity::Error;
+        printer.note(render(&finding, severity));
+        printer.note("");
+    }
+    good
+}
+
+/// The suite or case in a file; none if something is wrong with it, which was then shown.
+pub(super) fn suite(
+    file: &Path,
+    private_hosts: bool,
+    setup: &Setup,
+    strict: bool,
+    printer: &mut Printer,
+) -> Option<Suite> {
+    let hosts = if private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
+    let options = LoadOptions::default().with_variables(setup.settings.variables()).with_private_hosts(hosts);
+    let loaded = suite::load(file, &options);
+    let good = show(loaded.diagnostics, strict, printer);
+    loaded.suite.filter(|_| good)
+}

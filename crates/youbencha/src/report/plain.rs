@@ -1,0 +1,116 @@
+//! A line for everything that counts: for logs, pipes and CI jobs.
+
+use yb_engine::outcome::Outcome;
+use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
+use yb_engine::trial::Step;
+
+use super::{Names, Reporter, dollars, duration};
+use crate::printer::{Printer, plural};
+
+/// A line for everything that counts.
+pub(crate) struct Plain {
+    names: Names,
+    planned: usize,
+    done: usize,
+    single: bool,
+}
+
+impl Plain {
+    /// `done` trials of the plan have a result already.
+    pub(crate) fn new(plan: &Plan, done: usize) -> Self {
+        Self { names: Names::of(plan), planned: plan.trials.len(), done, single: plan.trials.len() == 1 }
+    }
+
+    fn finished(&mut self, record: &AttemptRecord, printer: &mut Printer) {
+        let name = self.names.get(&record.trial);
+        if record.then == Then::Again {
+            let why = record.error.as_deref().unwrap_or_default();
+            printer.note(format_args!("{name}: {}, will be tried again: {why}", record.outcome));
+            return;
+        }
+        if record.outcome != Outcome::Cancelled {
+            self.done += 1;
+        }
+        // Of a single trial, the results follow at once.
+        if !self.single {
+            printer.note(format_args!("[{}/{}] {name}: {}", self.done, self.planned, one_line(record)));
+        }
+    }
+}
+
+/// An attempt in a few words.
+pub(crate) fn one_line(record: &AttemptRecord) -> String {
+    let mut line = format!("{} in {}", record.outcome, duration(record.duration_ms));
+    if let Some(usd) = record.spend.total() {
+        line.push_str(&format!(", {}", dollars(usd)));
+    }
+    if let Some(error) = record.error.as_deref().filter(|_| record.outcome != Outcome::Passed) {
+        line.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
+    }
+    line
+}
+
+impl Reporter for Plain {
+    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
+        match told {
+            Told::Event(entry) => match &entry.event {
+                RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
+                    printer
+                        .note(format_args!("run {run}: {}, {jobs} at once", plural(*trials as u64, "trial")));
+                }
+                RunEvent::RunResumed { pending, jobs, .. } => {
+                    printer.note(format_args!(
+                        "goes on: {} to do, {jobs} at once",
+                        plural(*pending as u64, "trial")
+                    ));
+                }
+                RunEvent::AttemptFinished(record) => self.finished(record, printer),
+                _ => {}
+            },
+            Told::Progress(Progress::Step { trial, step }) => {
+                let text = match step {
+                    Step::Prepared { workspace } if self.single => {
+                        format!("workspace {}", workspace.display())
+                    }
+                    Step::Hook { command } => format!("pre-execution: {command}"),
+                    Step::Acting { agent } => format!("{agent} is working"),
+                    Step::Captured if self.single => "captured what it left".to_owned(),
+                    _ => return,
+                };
+                if self.single {
+                    printer.note(text);
+                } else {
+                    printer.note(format_args!("{}: {text}", self.names.get(trial)));
+                }
+            }
+            Told::Progress(progress) => {
+                if let Some(text) = remark(progress) {
+                    printer.note(text);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What concerns the whole run, in words.
+pub(crate) fn remark(progress: &Progress) -> Option<String> {
+    Some(match progress {
+        Progress::Holding { agent, for_ } => format!(
+            "{agent}: the API is at its limit; nothing new starts for {}",
+            duration(u64::try_from(for_.as_millis()).unwrap_or(u64::MAX))
+        ),
+        Progress::Draining { reason, running } => match reason {
+            StopReason::Interrupted => format!(
+                "stopping: {} may end; Ctrl-C again ends them now",
+                plural(*running as u64, "running trial")
+            ),
+            StopReason::Budget => {
+                format!("the budget is spent: stopping {}", plural(*running as u64, "running trial"))
+            }
+            _ => "stopping: nothing more can be written".to_owned(),
+        },
+        Progress::Killing { running } => format!("ending {}", plural(*running as u64, "running trial")),
+        _ => return None,
+    })
+}
