@@ -7,6 +7,8 @@ mod cli;
 mod demo;
 mod real_claude;
 mod run;
+mod suite_run;
+mod suites;
 mod tape_serve;
 mod validate;
 
