@@ -47,10 +47,10 @@ impl RunInfo {
         Ok(Self { run, plan, state, active })
     }
 
-    /// Whether something is left to be done and nobody does it.
+    /// Whether something is left to be done, if only writing the results, and nobody does it.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
-        !self.state.finished && !self.active
+        !self.active && (!self.state.finished || !self.run.results().is_file())
     }
 }
 

@@ -13,7 +13,7 @@ use super::lock::{Locked, RunLock};
 use super::plan::{Plan, PlanOptions, PlannedTrial};
 use super::prepare::{Part, Ready, Setup};
 use super::state::RunState;
-use super::unit::{Unit, remove_half_made};
+use super::unit::{Unit, on_disk, remove_half_made};
 use crate::outcome::{Counts, Outcome};
 use crate::repo::ObjectStore;
 use crate::suite::{Combination, Suite};
@@ -124,15 +124,23 @@ impl Setup {
                 !done || again.contains(&trial.folder)
             })
             .collect();
+        // A run that died between its last trial and its end still has its results to write.
+        if pending.is_empty() && state.finished && run.results().is_file() {
+            return Err(RunError::NothingToRerun { run: run.id(), which: "is left to be done" });
+        }
         let units = self.units(&run, suite, &plan.options, &pending).await?;
         let cache = match run.path().parent().and_then(Path::parent) {
             Some(root) => root.join(CACHE),
             None => self.root(suite)?.join(CACHE),
         };
-        let store = match units.first() {
-            Some(unit) => unit.runner.store(&run, &cache).await.map_err(RunError::one)?,
-            None => return Err(RunError::NothingToRerun { run: run.id(), which: "is left to be done" }),
+        let runner = match (units.first(), suite.combinations.first()) {
+            (Some(unit), _) => unit.runner.clone(),
+            (None, Some(any)) => self.runner(any, &plan.options),
+            (None, None) => {
+                return Err(RunError::NothingSelected { filters: Vec::new(), known: Vec::new() });
+            }
         };
+        let store = runner.store(&run, &cache).await.map_err(RunError::one)?;
         let mut events = Vec::new();
         if found.entries.is_empty() {
             events.push(RunEvent::RunStarted {
@@ -143,6 +151,7 @@ impl Setup {
                 jobs,
             });
         }
+        forget(&run, &state, &pending);
         events.extend(bury(&run, &state).into_iter().map(RunEvent::AttemptFinished));
         events.push(RunEvent::RunResumed {
             youbencha: env!("CARGO_PKG_VERSION").to_owned(),
@@ -154,6 +163,8 @@ impl Setup {
         for entry in &begun {
             state.apply(entry);
         }
+        // They are another run's from here on: better none than those of before.
+        let _ = fs::remove_file(run.results());
         Ok(OpenRun { run, cache, plan, units, store, journal, state, begun, jobs, _lock: lock })
     }
 
@@ -259,6 +270,19 @@ fn bury(run: &RunDir, state: &RunState) -> Vec<AttemptRecord> {
         records.push(record);
     }
     records
+}
+
+/// Attempts that the journal lost leave keys behind that nobody else would remove.
+fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
+    for trial in pending {
+        let known = |attempt: u32| {
+            let ended = state.get(&trial.folder).into_iter().flat_map(|state| &state.attempts);
+            ended.into_iter().any(|record| record.attempt == attempt)
+        };
+        for attempt in on_disk(run, &trial.folder).filter(|attempt| !known(*attempt)) {
+            remove_half_made(run, &trial.folder, attempt);
+        }
+    }
 }
 
 /// Replaces a file as a whole, and returns when it is on disk.

@@ -120,7 +120,7 @@ impl Setup {
         std::path::absolute(&root).map_err(RunError::io("find", &root))
     }
 
-    fn runner(&self, combination: &Combination, options: &PlanOptions) -> Runner {
+    pub(super) fn runner(&self, combination: &Combination, options: &PlanOptions) -> Runner {
         let mut settings = self.settings.clone().with_case(&combination.case);
         if options.delete_workspace {
             settings = settings.with_argument("keep_workspace", false);

@@ -135,9 +135,14 @@ pub(super) fn remove_half_made(run: &RunDir, trial: &str, attempt: u32) {
 
 /// A number that no attempt has had, not even one that the journal forgot.
 pub(super) fn next_attempt(run: &RunDir, trial: &str, known: u32) -> u32 {
+    on_disk(run, trial).max().map_or(known, |last| known.max(last + 1))
+}
+
+/// The attempts of a trial that have a folder.
+pub(super) fn on_disk(run: &RunDir, trial: &str) -> impl Iterator<Item = u32> {
     let taken = |path: &Path| path.file_name()?.to_str()?.strip_prefix("attempt-")?.parse::<u32>().ok();
     let entries = std::fs::read_dir(run.trial(trial)).into_iter().flatten().flatten();
-    entries.filter_map(|entry| taken(&entry.path())).max().map_or(known, |last| known.max(last + 1))
+    entries.filter_map(move |entry| taken(&entry.path()))
 }
 
 impl AttemptRecord {

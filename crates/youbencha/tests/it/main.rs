@@ -6,6 +6,7 @@ mod ask;
 mod cli;
 mod demo;
 mod real_claude;
+mod resume;
 mod run;
 mod suite_run;
 mod suites;
