@@ -8,6 +8,7 @@ mod demo;
 mod real_claude;
 mod resume;
 mod run;
+mod signals;
 mod suite_run;
 mod suites;
 mod tape_serve;

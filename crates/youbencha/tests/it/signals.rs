@@ -1,0 +1,99 @@
+//! What Ctrl-C, SIGTERM, SIGHUP and Ctrl-Z make of a run.
+
+use rustix::process::Signal;
+
+use crate::suites::{GOOD, Journal, World, assert_complete, assert_same, suite};
+
+/// Agents that say that they are there and wait for a file; some don't listen to SIGTERM.
+fn waiting(trials: usize, deaf: bool) -> World {
+    let world = World::new();
+    let (here, go) = (world.path("here").display().to_string(), world.path("go").display().to_string());
+    let trap = if deaf { "trap '' TERM; (setsid sleep 300 > /dev/null 2>&1 &); " } else { "" };
+    let agent = format!("{trap}echo x >> {here}; while [ ! -e {go} ]; do sleep 0.02; done; {GOOD}");
+    world.context.write("suite.yaml", suite(&["one"], &[("v", &agent)], &format!("repeats: {trials}")));
+    world
+}
+
+impl World {
+    fn let_go(&self) {
+        std::fs::write(self.path("go"), "").unwrap();
+    }
+
+    /// What is left is done, and nothing twice.
+    #[track_caller]
+    fn resumed(&self, trials: usize) {
+        self.let_go();
+        let outcome = self.run(&["--resume", "--jobs", "4", "--quiet"]).run();
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        assert_complete(&self.only_run(), trials);
+        self.assert_nothing_runs();
+    }
+}
+
+#[test]
+fn ctrl_c_lets_what_runs_come_to_its_end() {
+    let world = waiting(4, false);
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::INT);
+    crate::suites::wait_until("its answer", || yb.stderr().contains("stopping: 2 running trials may end"));
+    world.let_go();
+    let end = yb.wait();
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    assert!(end.stderr.contains("2 trials still to do: `yb run --resume latest`"), "{}", end.stderr);
+    let run = world.only_run();
+    let journal = Journal::of(&run);
+    assert_eq!(journal.started().len(), 2, "nothing more is begun");
+    assert_eq!(journal.results().len(), 2);
+    assert_eq!(journal.entries.last().unwrap()["reason"], "interrupted");
+    let told = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &told);
+    world.resumed(4);
+}
+
+#[test]
+fn ctrl_c_twice_ends_what_runs() {
+    let world = waiting(3, false);
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::INT);
+    crate::suites::wait_until("its answer", || yb.stderr().contains("may end"));
+    yb.signal(Signal::INT);
+    let end = yb.wait();
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    assert!(end.stderr.contains("ending 2 running trials"), "{}", end.stderr);
+    world.assert_nothing_runs();
+    let journal = Journal::of(&world.only_run());
+    let outcomes: Vec<_> = journal.events("attempt_finished").map(|entry| entry["outcome"].clone()).collect();
+    assert_eq!(outcomes, ["cancelled", "cancelled"]);
+    assert_eq!(journal.entries.last().unwrap()["event"], "run_stopped");
+    world.resumed(3);
+}
+
+/// Whether it is over within three seconds is measured by `bench sigterm`.
+#[track_caller]
+fn killed_at_once(signal: Signal) {
+    let world = waiting(10, true);
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "8"]);
+    world.wait_for_lines("here", 8);
+    yb.signal(signal);
+    let end = yb.wait();
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    world.assert_nothing_runs();
+    let journal = Journal::of(&world.only_run());
+    assert_eq!((journal.count("attempt_started"), journal.results().len()), (8, 0));
+    assert_eq!(journal.outcomes("one--v--1"), ["cancelled"]);
+    assert_eq!(journal.count("attempt_finished"), 8);
+    assert_eq!(journal.entries.last().unwrap()["event"], "run_stopped");
+    world.resumed(10);
+}
+
+#[test]
+fn sigterm_ends_everything_also_agents_that_do_not_listen() {
+    killed_at_once(Signal::TERM);
+}
+
+#[test]
+fn sighup_ends_everything_also_agents_that_do_not_listen() {
+    killed_at_once(Signal::HUP);
+}
