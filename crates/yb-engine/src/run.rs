@@ -24,6 +24,7 @@ mod unit;
 
 pub use dir::{CACHE, RUNS, RunDir, folder_name};
 pub use dispatch::{Control, Limits, Over};
+pub(crate) use error::is_full;
 pub use error::{Problem, RunError};
 pub use event::{
     AttemptRecord, Entry, Graded, JOURNAL_VERSION, Progress, RunEvent, Spend, StopReason, Then, Told, Trees,

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::task::{Id, JoinError, JoinSet};
 
 use super::budget::Budget;
-use super::error::{RunError, is_full};
+use super::error::RunError;
 use super::event::{AttemptRecord, Progress, RunEvent, StopReason, Then, Told};
 use super::governor::{Governor, Wait};
 use super::open::OpenRun;
@@ -319,7 +319,13 @@ impl Dispatcher<'_> {
             _ => self.governor.went_well(&account),
         }
         let lost = self.open.state.get(&folder).map_or(0, super::state::TrialState::lost_in_a_row);
-        if may_help(&record, error.as_ref()) && lost < self.limits.retries {
+        let full = error.as_ref().filter(|error| record.outcome == Outcome::Infra && error.is_full());
+        if let Some(error) = full {
+            // Still to be done, when there is room again.
+            record.then = Then::Again;
+            self.failure.get_or_insert_with(|| RunError::full(error));
+            self.drain(StopReason::Disk);
+        } else if may_help(&record, error.as_ref()) && lost < self.limits.retries {
             record.then = Then::Again;
             let backoff = self.limits.backoff.saturating_mul(2_u32.saturating_pow(lost)).min(LONGEST_BACKOFF);
             self.queue.push_back(Queued { unit: index, not_before: Some(Instant::now() + backoff) });
@@ -328,12 +334,7 @@ impl Dispatcher<'_> {
             self.queue.push_back(Queued { unit: index, not_before: None });
         }
         self.record(vec![RunEvent::AttemptFinished(record)]);
-        if let Some(TrialError::Io { path, source }) = error {
-            if is_full(&source) {
-                self.failure.get_or_insert(RunError::io("write", path)(source));
-                self.drain(StopReason::Disk);
-            }
-        } else if let Some(error) = error.filter(TrialError::is_configuration) {
+        if let Some(error) = error.filter(TrialError::is_configuration) {
             self.mistake.get_or_insert(error);
         }
         self.watch_budget();

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use super::journal::JournalError;
 use crate::trial::TrialError;
 
+const FREE: &str = "free some space, then go on with `yb run --resume`; nothing recorded is lost";
+
 /// One thing that stands in the way of a run.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -47,6 +49,12 @@ pub enum RunError {
     /// The journal.
     #[error(transparent)]
     Journal(#[from] JournalError),
+    /// A trial could not be written down, and no other could.
+    #[error("nothing more can be written: {reason}")]
+    Full {
+        /// What could not, and why.
+        reason: String,
+    },
     /// Somebody else works on the run.
     #[error("run `{run}` is being worked on{}", pid.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Locked {
@@ -138,6 +146,12 @@ impl RunError {
         move |source| Self::Io { what, path, source }
     }
 
+    pub(crate) fn full(error: &TrialError) -> Self {
+        let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
+        let known = |cause: &String| !error.to_string().contains(cause.as_str());
+        Self::Full { reason: format!("{error}{}", cause.filter(known).unwrap_or_default()) }
+    }
+
     /// The ways out, where there are any to name.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
@@ -157,10 +171,9 @@ impl RunError {
             Self::NothingToResume { .. } => {
                 vec!["name a run to look at it: `yb show RUN`".to_owned()]
             }
+            Self::Full { .. } => vec![FREE.to_owned()],
             Self::Io { source, .. } | Self::Journal(JournalError::Io { source, .. }) if is_full(source) => {
-                vec![
-                    "free some space, then go on with `yb run --resume`; nothing recorded is lost".to_owned(),
-                ]
+                vec![FREE.to_owned()]
             }
             _ => Vec::new(),
         }

@@ -5,7 +5,11 @@ use std::path::PathBuf;
 
 use crate::adapter::AdapterError;
 use crate::log::LogFileError;
-use crate::repo::{RepoError, RepoErrorKind};
+use crate::repo::{GitError, RepoError, RepoErrorKind};
+use crate::run::is_full;
+
+/// What git says when it can't write, in the words of the system.
+const FULL: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Read-only file system"];
 
 /// Why there is no finished trial.
 #[derive(Debug, thiserror::Error)]
@@ -91,6 +95,23 @@ impl TrialError {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Repo(error) if error.kind() == RepoErrorKind::Cancelled)
+    }
+
+    /// Whether there is no space to go on, or none for us: the next attempt would meet the same.
+    pub(crate) fn is_full(&self) -> bool {
+        match self {
+            Self::Repo(RepoError::Git(GitError::Failed { stderr, .. })) => {
+                FULL.iter().any(|words| stderr.contains(words))
+            }
+            Self::Io { source, .. }
+            | Self::Repo(RepoError::Io { source, .. })
+            | Self::Log(LogFileError::Write { source, .. })
+            | Self::Agent(
+                AdapterError::ArtifactsNotWritable { source, .. }
+                | AdapterError::PrivateNotWritable { source, .. },
+            ) => is_full(source),
+            _ => false,
+        }
     }
 
     /// The ways out, where there are any to name.

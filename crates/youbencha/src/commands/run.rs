@@ -273,7 +273,7 @@ impl From<RunError> for CliError {
                     _ => ErrorKind::Infrastructure,
                 }
             }
-            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } => {
+            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } | RunError::Full { .. } => {
                 ErrorKind::Infrastructure
             }
             _ => ErrorKind::Usage,

@@ -5,6 +5,7 @@
 mod ask;
 mod cli;
 mod demo;
+mod disk;
 mod real_claude;
 mod resume;
 mod run;
