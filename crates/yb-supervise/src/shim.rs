@@ -27,7 +27,7 @@ use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage};
 use crate::{KILL_LIMIT, SETTLE, env};
 use control::{Frames, Heard, receive_launch};
-use start::{release_output, start};
+use start::{Held, fork, release_output};
 
 /// The first argument that makes a program a shim.
 pub(crate) const SHIM_ARGUMENT: &str = "__shim";
@@ -88,20 +88,25 @@ impl Shim {
         let (order, stdin) = receive_launch(&mut control)?;
         let Order::Launch(launch) = order else { return Err(io::ErrorKind::InvalidData.into()) };
         match Self::launch(&control, child_ended, &launch, stdin) {
-            Ok(mut shim) => {
-                shim.send(&News::Started {
+            Ok((mut shim, held)) => {
+                // Before the child may do anything, the host knows it: one that kills us at once can't deny it.
+                shim.send(&News::Forked {
                     pid: shim.leader.as_raw_pid() as u32,
                     start: shim.tree.leader.map_or(0, |leader| leader.start),
                     means: shim.means,
                     cgroup: shim.cgroup_path(),
                 });
+                if let Err((stage, error)) = held.release() {
+                    shim.remove_cgroup();
+                    return control.write_all(&News::failed(stage, &error).encode());
+                }
+                release_output();
+                shim.send(&News::Started);
                 drop(launch);
                 shim.watch();
                 Ok(())
             }
-            Err((stage, error)) => {
-                control.write_all(&News::Failed { stage, errno: error.raw_os_error().unwrap_or(0) }.encode())
-            }
+            Err((stage, error)) => control.write_all(&News::failed(stage, &error).encode()),
         }
     }
 
@@ -110,7 +115,7 @@ impl Shim {
         child_ended: UnixStream,
         launch: &Launch,
         stdin: Option<OwnedFd>,
-    ) -> Result<Self, (Stage, io::Error)> {
+    ) -> Result<(Self, Held), (Stage, io::Error)> {
         let contain = |error| (Stage::Contain, error);
         let born = Instant::now();
         #[cfg(target_os = "linux")]
@@ -130,22 +135,22 @@ impl Shim {
         }
 
         #[cfg(target_os = "linux")]
-        let (started, cgroup) = {
-            match start(launch, stdin.as_ref(), cgroup.as_ref().map(AsFd::as_fd)) {
+        let (forked, cgroup) = {
+            match fork(launch, stdin.as_ref(), cgroup.as_ref().map(AsFd::as_fd)) {
                 // A cgroup may be ours to make and yet not to enter; only a forced one makes that an error.
                 Err((Stage::Fork, _)) if cgroup.is_some() && launch.means.is_none() => {
                     if let Some(cgroup) = cgroup {
                         cgroup.remove();
                     }
-                    (start(launch, stdin.as_ref(), None), None)
+                    (fork(launch, stdin.as_ref(), None), None)
                 }
-                started => (started, cgroup),
+                forked => (forked, cgroup),
             }
         };
         #[cfg(not(target_os = "linux"))]
-        let started = start(launch, stdin.as_ref(), None);
-        let leader = match started {
-            Ok(leader) => leader,
+        let forked = fork(launch, stdin.as_ref(), None);
+        let held = match forked {
+            Ok(held) => held,
             Err(error) => {
                 #[cfg(target_os = "linux")]
                 if let Some(cgroup) = &cgroup {
@@ -155,8 +160,8 @@ impl Shim {
             }
         };
         drop(stdin);
-        release_output();
 
+        let leader = held.leader;
         let pid = leader.as_raw_pid() as u32;
         let start = table::start_time(pid).unwrap_or(0);
         #[cfg(target_os = "linux")]
@@ -175,7 +180,7 @@ impl Shim {
             leader: Some(Identity { pid, start }),
             marker: (means == Means::Sweep).then(|| env::marker(&launch.id)),
         };
-        Ok(Self {
+        let shim = Self {
             control: control.try_clone().map_err(contain)?,
             child_ended,
             leader,
@@ -186,7 +191,8 @@ impl Shim {
             cgroup,
             leaked: false,
             paused: None,
-        })
+        };
+        Ok((shim, held))
     }
 
     /// Waits for the leader's end or the host's orders, then sees to it that nothing is left.
@@ -365,6 +371,13 @@ impl Shim {
     #[cfg(not(target_os = "linux"))]
     fn cgroup_cpu(&self) -> Option<(Duration, Duration)> {
         None
+    }
+
+    fn remove_cgroup(&self) {
+        #[cfg(target_os = "linux")]
+        if let Some(cgroup) = &self.cgroup {
+            cgroup.remove();
+        }
     }
 
     #[cfg(target_os = "linux")]

@@ -45,12 +45,15 @@ pub(crate) struct Launch {
 /// Shim to host.
 #[derive(Debug, PartialEq)]
 pub(crate) enum News {
-    Started {
+    /// The child exists, and has not begun.
+    Forked {
         pid: u32,
         start: u64,
         means: Means,
         cgroup: Option<PathBuf>,
     },
+    /// The child executes its program.
+    Started,
     Failed {
         stage: Stage,
         errno: i32,
@@ -224,10 +227,14 @@ impl Order {
 }
 
 impl News {
+    pub(crate) fn failed(stage: Stage, error: &io::Error) -> Self {
+        Self::Failed { stage, errno: error.raw_os_error().unwrap_or(0) }
+    }
+
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         match self {
-            Self::Started { pid, start, means, cgroup } => {
+            Self::Forked { pid, start, means, cgroup } => {
                 out.u64(1);
                 out.u64(u64::from(*pid));
                 out.u64(*start);
@@ -254,6 +261,7 @@ impl News {
                 unkillable.iter().for_each(|pid| out.u64(u64::from(*pid)));
             }
             Self::Paused => out.u64(5),
+            Self::Started => out.u64(6),
         }
         out.frame()
     }
@@ -261,7 +269,7 @@ impl News {
     pub(crate) fn decode(body: &[u8]) -> io::Result<Self> {
         let mut body = Reader(body);
         Ok(match body.u64()? {
-            1 => Self::Started {
+            1 => Self::Forked {
                 pid: body.u64()? as u32,
                 start: body.u64()?,
                 means: means_from(body.u64()?)?.ok_or_else(malformed)?,
@@ -288,6 +296,7 @@ impl News {
                 unkillable: body.list(|body| body.u64().map(|pid| pid as u32))?,
             },
             5 => Self::Paused,
+            6 => Self::Started,
             _ => return Err(malformed()),
         })
     }
@@ -327,7 +336,8 @@ mod tests {
             peak_rss_of_largest_process: 4096,
         };
         for news in [
-            News::Started { pid: 7, start: 9, means: Means::Cgroup, cgroup: Some("/x/y".into()) },
+            News::Started,
+            News::Forked { pid: 7, start: 9, means: Means::Cgroup, cgroup: Some("/x/y".into()) },
             News::Failed { stage: Stage::Exec, errno: 13 },
             News::LeaderEnded(ExitStatus::Code(-1)),
             News::Paused,

@@ -58,13 +58,19 @@ impl Contained {
         let (program, cwd, forced) = (start.program.clone(), start.cwd.clone(), start.means);
         let failed = |source| SpawnError::Shim { path: shim.clone(), source };
         let mut tree = Self::order_launch(&shim, start).await.map_err(failed)?;
-        match tree.answer().await {
-            Ok(News::Started { pid, start, means, cgroup }) => {
-                tree.leader = Some(Identity { pid, start });
-                tree.means = means;
-                tree.cgroup = cgroup;
-                Ok(tree)
-            }
+        let mut answer = tree.answer().await;
+        if let Ok(News::Forked { pid, start, means, cgroup }) = answer {
+            tree.leader = Some(Identity { pid, start });
+            tree.means = means;
+            tree.cgroup = cgroup;
+            answer = match tree.answer().await {
+                // The child ran and its shim is gone: that is an end of the child, not a failure to start it.
+                Err(error) if error.kind() != io::ErrorKind::TimedOut => Ok(News::Started),
+                answer => answer,
+            };
+        }
+        match answer {
+            Ok(News::Started) => Ok(tree),
             Ok(News::Failed { stage, errno }) => {
                 let _ = timeout(EXIT_LIMIT, tree.shim.wait()).await;
                 let source = io::Error::from_raw_os_error(errno);
@@ -77,7 +83,7 @@ impl Contained {
                     (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
-            Ok(News::LeaderEnded(_) | News::Paused | News::Done { .. }) => {
+            Ok(News::Forked { .. } | News::LeaderEnded(_) | News::Paused | News::Done { .. }) => {
                 Err(failed(io::ErrorKind::InvalidData.into()))
             }
             Err(error) => {
@@ -119,7 +125,7 @@ impl Contained {
         Ok(Self { control, received: Vec::new(), shim, shim_id, leader, born, id, means, cgroup })
     }
 
-    /// The shim's first word. A child may run, and stop its shim, before that was said.
+    /// The shim's next word. A child may run, and stop its shim, before that was said.
     async fn answer(&mut self) -> io::Result<News> {
         let limit = Instant::now() + START_LIMIT;
         while Instant::now() < limit {
@@ -159,7 +165,7 @@ impl Contained {
             Ok(News::Done { status, leaked, usage, unkillable }) => {
                 Event::Done(Done { status, leaked, usage, unkillable })
             }
-            Ok(News::Started { .. } | News::Failed { .. }) | Err(_) => Event::Lost,
+            Ok(News::Forked { .. } | News::Started | News::Failed { .. }) | Err(_) => Event::Lost,
         }
     }
 

@@ -5,7 +5,6 @@ mod load;
 mod summary;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -141,7 +140,8 @@ enum Which {
 
 /// The run that is to go on, or of which trials are to be done again.
 fn which(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<Which>), CliError> {
-    let root = absolute(settings.workspace_dir())?;
+    let root = std::path::absolute(settings.workspace_dir())
+        .map_err(CliError::failed_to("find the workspace directory"))?;
     match (&args.resume, args.rerun.as_deref()) {
         (Some(Some(name)), _) => Ok((run::find_run(&root, name)?, None)),
         (_, Some([which, name])) => {
@@ -160,10 +160,6 @@ fn which(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<Which>),
         }
         _ => Ok((run::newest_unfinished(&root)?, None)),
     }
-}
-
-fn absolute(path: PathBuf) -> Result<PathBuf, CliError> {
-    std::path::absolute(&path).map_err(CliError::failed_to("find the workspace directory"))
 }
 
 /// Runs the trials, and does what signals ask for meanwhile.

@@ -133,9 +133,9 @@ fn overlap(lines: &[String], of: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for line in lines.iter().filter(|line| line.ends_with(of)) {
         if line.starts_with('+') {
-            now += 1
+            now += 1;
         } else {
-            now -= 1
+            now -= 1;
         }
         most = most.max(now);
     }
