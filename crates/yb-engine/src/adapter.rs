@@ -74,3 +74,10 @@ pub fn adapter_names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {
     secrets::secrets(&host.env).collect()
 }
+
+/// The secrets among the variables or headers of an object, by name.
+pub(crate) fn secrets_in_object(
+    object: &serde_json::Map<String, serde_json::Value>,
+) -> Vec<(String, Vec<u8>)> {
+    secrets::secrets_of_json(object)
+}
