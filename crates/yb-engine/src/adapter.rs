@@ -23,7 +23,7 @@ pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use command::Command;
 pub use context::{
-    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host,
+    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
     Isolation, PromptVia,
 };
 pub use drive::MAX_OUTPUT_SIZE;
@@ -41,6 +41,14 @@ pub trait Adapter: Send + Sync {
 
     /// The adapter's own version, MAJOR.MINOR.PATCH.
     fn version(&self) -> &'static str;
+
+    /// Whether a configuration can be, as far as that is known without a workspace: no process is started and nothing
+    /// is written. What the workspace decides, such as a prompt file or an agent's definition in it, is for
+    /// [`Adapter::execute`].
+    ///
+    /// # Errors
+    /// The one that [`Adapter::execute`] would give.
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError>;
 
     /// Whether the agent is there and can reach its model. No model is asked.
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability;

@@ -17,7 +17,7 @@ pub use error::TrialError;
 pub use hooks::HookResult;
 
 use crate::adapter::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, adapter,
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent, adapter,
 };
 use crate::case::{Case, Check, Start};
 use crate::config::Settings;
@@ -128,6 +128,12 @@ impl Runner {
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        adapter.validate(&Intent::new(
+            &config,
+            &host,
+            agent::isolation(case),
+            std::slice::from_ref(&case.dir),
+        ))?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status != AvailabilityStatus::Ready {
             return Err(TrialError::Unavailable { message: availability.message, hints: availability.hints });

@@ -151,7 +151,7 @@ where
     // The connection moves the bytes. When it ends, the answer is there or says why not.
     let moving = async {
         drop(connection.await);
-        std::future::pending().await
+        std::future::pending::<()>().await;
     };
     tokio::select! {
         biased;

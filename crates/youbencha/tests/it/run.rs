@@ -263,6 +263,27 @@ fn a_webhook_without_its_token_is_said_before_anything_is_started() {
 }
 
 #[test]
+fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
+    let ours = CLAUDE_CASE
+        .replace("prompt: Greet by name.", "prompt: Greet by name., extra_args: [--output-format=text]");
+    let privileged = CLAUDE_CASE.replace("isolation: external", "isolation: none");
+    let no_model = case("true", "").replace("argv: [sh, -c,", "argv: [sh, '{model}', -c,");
+    let mut cases = vec![(ours, "extra_args"), (no_model, "names no model")];
+    // Anybody else may bypass permissions.
+    if rustix::process::geteuid().is_root() {
+        cases.push((privileged, "IS_SANDBOX=1"));
+    }
+    for (text, message) in cases {
+        let context = world();
+        // Before the agent is looked for, which would be exit code 3.
+        let outcome = yb(&context, &text).env("YB_CLAUDE", "/no/such/claude").run();
+        assert_eq!(outcome.code, Some(2), "{message}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(message) && outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+        assert!(!context.dir().join(".youbencha-workspace").exists(), "{message}");
+    }
+}
+
+#[test]
 fn what_is_not_supported_yet_is_said_before_anything_is_started() {
     let context = world();
     let text = case("true", "")
