@@ -24,7 +24,7 @@ pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use command::Command;
 pub use context::{
-    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host,
+    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
     Isolation, PromptVia,
 };
 pub use drive::MAX_OUTPUT_SIZE;
@@ -43,6 +43,14 @@ pub trait Adapter: Send + Sync {
 
     /// The adapter's own version, MAJOR.MINOR.PATCH.
     fn version(&self) -> &'static str;
+
+    /// Whether a configuration can be, as far as that is known without a workspace: no process is started and nothing
+    /// is written. What the workspace decides, such as a prompt file or an agent's definition in it, is for
+    /// [`Adapter::execute`].
+    ///
+    /// # Errors
+    /// The one that [`Adapter::execute`] would give.
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError>;
 
     /// Whether the agent is there and can reach its model. No model is asked.
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability;
@@ -75,4 +83,11 @@ pub fn adapter_names() -> impl Iterator<Item = &'static str> {
 /// The secrets among the variables that an agent is given, by name.
 pub(crate) fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {
     secrets::secrets(&host.env).collect()
+}
+
+/// The secrets among the variables or headers of an object, by name.
+pub(crate) fn secrets_in_object(
+    object: &serde_json::Map<String, serde_json::Value>,
+) -> Vec<(String, Vec<u8>)> {
+    secrets::secrets_of_json(object)
 }

@@ -7,6 +7,7 @@ pub mod diagnostic;
 pub mod diff;
 pub mod evaluate;
 pub mod log;
+mod net;
 pub mod outcome;
 pub mod repo;
 pub mod results;

@@ -23,13 +23,12 @@ mod source;
 mod walk;
 mod workspace;
 
+pub use crate::net::HostPolicy;
 pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree};
 pub use cut::{Cut, History};
 pub use error::{GitError, RepoError, RepoErrorKind};
 pub(crate) use files::temporary as temporary_name;
 pub use git::{Git, GitVersion, MIN_GIT};
-pub use hosts::HostPolicy;
-pub(crate) use hosts::is_private as is_private_address;
 pub use mirror::{Cache, Refresh, Resolved, Revision};
 pub use rules::Include;
 pub use source::{RemoteUrl, Source, SourceError};

@@ -4,6 +4,7 @@ mod agent;
 mod error;
 mod hooks;
 mod place;
+mod webhook;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,10 @@ pub use error::TrialError;
 pub use hooks::HookResult;
 
 use crate::adapter::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Observer, adapter,
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent, Observer,
+    adapter,
 };
-use crate::case::{Case, Check, PostHook, Start};
+use crate::case::{Case, Check, Start};
 use crate::config::Settings;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
 use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
@@ -183,11 +185,15 @@ impl Runner {
     /// # Errors
     /// When it can't.
     pub fn check(&self, case: &Case) -> Result<(), TrialError> {
-        let _ = adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter =
+            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         refuse_unsupported(case)?;
+        webhook::check(case, &self.env)?;
         Include::new(&case.capture_include)?;
-        agent::config(case, self.settings.model(), &self.env)?;
-        agent::host(case, &self.env, self.shim.as_deref())?;
+        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let roots = std::slice::from_ref(&case.dir);
+        adapter.validate(&Intent::new(&config, &host, agent::isolation(case), roots))?;
         Ok(())
     }
 
@@ -445,14 +451,11 @@ fn grade_outcome(evaluators: &[EvaluatorResult]) -> Outcome {
 
 /// What a case asks for and this engine can't do yet is said before anything is started, never skipped in silence.
 fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
-    let mut missing: Vec<String> = case
+    let missing: Vec<String> = case
         .evaluators
         .iter()
         .filter(|evaluator| !matches!(evaluator.check, Check::GitDiff(_)))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
-    if case.post_evaluation.iter().any(|hook| matches!(hook, PostHook::Webhook(_))) {
-        missing.push("`webhook` hooks".to_owned());
-    }
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }
 }

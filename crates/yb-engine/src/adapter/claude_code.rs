@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use yb_claude::{AvailabilityCheck, Invocation, PermissionMode, Prompt, Search, Target};
+use yb_claude::{AvailabilityCheck, Invocation, Options, PermissionMode, Prompt, Search, Target};
 use yb_supervise::Command;
 
 use super::artifacts::Artifacts;
@@ -18,7 +18,7 @@ use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, ExecutionContext, ExecutionResult,
-    Host,
+    Host, Intent,
 };
 use crate::log::YouBenchaLog;
 
@@ -46,6 +46,16 @@ impl Adapter for ClaudeCode {
 
     fn version(&self) -> &'static str {
         "1.0.0"
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let context = intent.nowhere();
+        // A prompt that is yet to be found is like any other.
+        let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
+        let mut warnings = Vec::new();
+        let (options, mode) = configured(&context, &mut warnings)?;
+        options::check_agent_name(intent.config)?;
+        invocation(options, mode, &prompt, &context).map(drop)
     }
 
     async fn check_availability(&self, _config: &AgentConfig, host: &Host) -> Availability {
@@ -92,17 +102,36 @@ fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
     }
     let prompt = super::prompt::prompt(context)?;
     let mut warnings = Vec::new();
-    let mode = options::permission_mode(&context.config, &mut warnings)?;
+    let (options, mode) = configured(context, &mut warnings)?;
+    let options = options::as_agent(options, context)?;
+    let invocation = invocation(options, mode, &prompt, context)?;
+    warnings.extend(invocation.warnings.iter().map(ToString::to_string));
+    Ok(Plan { prompt, invocation, mode, warnings })
+}
+
+/// Everything but the agent's definition, which may be in the workspace, and the environment.
+fn configured(
+    context: &ExecutionContext,
+    warnings: &mut Vec<String>,
+) -> Result<(Options, PermissionMode), AdapterError> {
+    let mode = options::permission_mode(&context.config, warnings)?;
     environment::check_privileges(mode, context.isolation, environment::privileges())?;
-    let options = environment::apply(options::options(context, mode)?, mode, context);
+    Ok((options::options(context, mode)?, mode))
+}
+
+/// What would be started; nothing is written yet.
+fn invocation(
+    options: Options,
+    mode: PermissionMode,
+    prompt: &str,
+    context: &ExecutionContext,
+) -> Result<Invocation, AdapterError> {
     // Files of an earlier execution in the same place are never overwritten.
     let unique = format!("files-{}", jiff::Timestamp::now().as_nanosecond());
     let target = Target::new(context.private_dir.join(unique));
-    let invocation = options
-        .invocation(&Prompt::text(prompt.clone()), &target)
-        .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })?;
-    warnings.extend(invocation.warnings.iter().map(ToString::to_string));
-    Ok(Plan { prompt, invocation, mode, warnings })
+    environment::apply(options, mode, context)
+        .invocation(&Prompt::text(prompt), &target)
+        .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
 }
 
 fn program(host: &Host) -> Result<PathBuf, AdapterError> {

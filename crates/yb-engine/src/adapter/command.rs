@@ -17,7 +17,7 @@ use super::secrets::secrets;
 use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
-    ExecutionContext, ExecutionResult, Host, PromptVia,
+    ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
 };
 use crate::log::YouBenchaLog;
 use template::Values;
@@ -38,6 +38,19 @@ impl Adapter for Command {
 
     fn version(&self) -> &'static str {
         "1.0.0"
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let spec = spec(intent.config)?;
+        let prompt = super::prompt::early(intent)?.unwrap_or_default();
+        let via = prompt_via(spec, &prompt)?;
+        let values = Values {
+            prompt: &prompt,
+            prompt_file: (via == PromptVia::File).then_some(Path::new("prompt")),
+            workspace: Path::new("workspace"),
+            model: intent.config.model.as_deref(),
+        };
+        values.fill(&spec.argv).map(drop)
     }
 
     /// Whether the program can be found; it is not run.

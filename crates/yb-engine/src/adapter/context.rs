@@ -122,6 +122,47 @@ impl ExecutionContext {
     }
 }
 
+/// What is known of an execution before it has a place: its case, and no workspace.
+#[derive(Debug, Clone, Copy)]
+#[non_exhaustive]
+pub struct Intent<'a> {
+    /// The case's `agent.config`.
+    pub config: &'a AgentConfig,
+    /// Where it will run.
+    pub host: &'a Host,
+    /// What will stand between it and the machine.
+    pub isolation: Isolation,
+    /// Where prompt files are looked for, before the workspace.
+    pub search_roots: &'a [PathBuf],
+}
+
+impl<'a> Intent<'a> {
+    /// An execution with this configuration on this host.
+    #[must_use]
+    pub fn new(
+        config: &'a AgentConfig,
+        host: &'a Host,
+        isolation: Isolation,
+        search_roots: &'a [PathBuf],
+    ) -> Self {
+        Self { config, host, isolation, search_roots }
+    }
+
+    /// The same in a place that is not there. Nothing may be read from it or written to it.
+    pub(super) fn nowhere(&self) -> ExecutionContext {
+        let mut context = ExecutionContext::new(
+            "/workspace",
+            "/artifacts",
+            "/private",
+            self.config.clone(),
+            self.host.clone(),
+        );
+        context.isolation = self.isolation;
+        context.search_roots = self.search_roots.to_vec();
+        context
+    }
+}
+
 /// A case's `agent.config`, with `agent.model` and `agent.agent_name` merged into it.
 #[derive(Clone, Default)]
 #[non_exhaustive]

@@ -5,16 +5,34 @@ use std::path::{Component, Path, PathBuf};
 
 use yb_claude::MAX_PROMPT_CHARS;
 
-use super::{AdapterError, ExecutionContext};
+use super::{AdapterError, AgentConfig, ExecutionContext, Intent};
 
 /// The longest path of a prompt file.
 const MAX_PATH: usize = 500;
 
 /// The prompt's text.
 pub(super) fn prompt(context: &ExecutionContext) -> Result<String, AdapterError> {
-    let text = match (&context.config.prompt, &context.config.prompt_file) {
-        (Some(prompt), None) => prompt.clone(),
-        (None, Some(file)) => read(file, &roots(context))?,
+    let roots = roots(context);
+    known(&context.config, &roots)?.ok_or_else(|| {
+        let file = context.config.prompt_file.as_deref().unwrap_or(Path::new(""));
+        let searched: Vec<_> = roots.iter().map(|root| format!("`{}`", root.join(file).display())).collect();
+        let message =
+            format!("`prompt_file` not found: `{}`; searched: {}", file.display(), searched.join(", "));
+        AdapterError::config(message, "create it, or correct the path")
+    })
+}
+
+/// The prompt's text, as far as it is known before there is a workspace that may have its file.
+pub(super) fn early(intent: &Intent<'_>) -> Result<Option<String>, AdapterError> {
+    let roots: Vec<&Path> = intent.search_roots.iter().map(PathBuf::as_path).collect();
+    known(intent.config, &roots)
+}
+
+/// The prompt's text; `None` if no root has its file.
+fn known(config: &AgentConfig, roots: &[&Path]) -> Result<Option<String>, AdapterError> {
+    let text = match (&config.prompt, &config.prompt_file) {
+        (Some(prompt), None) => Some(prompt.clone()),
+        (None, Some(file)) => read(file, roots)?,
         (Some(_), Some(_)) => {
             let message = "`prompt` and `prompt_file` are mutually exclusive, both are given";
             return Err(AdapterError::config(message, "use only one of them"));
@@ -24,7 +42,7 @@ pub(super) fn prompt(context: &ExecutionContext) -> Result<String, AdapterError>
             return Err(AdapterError::config(message, "say what to do in `agent.config.prompt`"));
         }
     };
-    check(&text)?;
+    text.as_deref().map(check).transpose()?;
     Ok(text)
 }
 
@@ -48,7 +66,7 @@ fn roots(context: &ExecutionContext) -> Vec<&Path> {
     context.search_roots.iter().chain([&context.workspace]).map(PathBuf::as_path).collect()
 }
 
-fn read(file: &Path, roots: &[&Path]) -> Result<String, AdapterError> {
+fn read(file: &Path, roots: &[&Path]) -> Result<Option<String>, AdapterError> {
     let shown = file.display();
     if !is_within(file) || file.as_os_str().len() > MAX_PATH {
         let message = format!("`prompt_file` has to be a relative path without `..`: `{shown}`");
@@ -60,14 +78,12 @@ fn read(file: &Path, roots: &[&Path]) -> Result<String, AdapterError> {
             let message = format!("`prompt_file` leads out of its directory: `{shown}`");
             return Err(AdapterError::config(message, "replace the symbolic link by the file"));
         }
-        return content(&path).map_err(|reason| {
+        return content(&path).map(Some).map_err(|reason| {
             let message = format!("failed to read `prompt_file` ({reason}): `{}`", path.display());
             AdapterError::config(message, "it has to be a text file that you may read")
         });
     }
-    let searched: Vec<_> = roots.iter().map(|root| format!("`{}`", root.join(file).display())).collect();
-    let message = format!("`prompt_file` not found: `{shown}`; searched: {}", searched.join(", "));
-    Err(AdapterError::config(message, "create it, or correct the path"))
+    Ok(None)
 }
 
 fn content(path: &Path) -> Result<String, String> {

@@ -6,7 +6,8 @@ use std::path::Path;
 use super::check::Checker;
 use super::types::Start;
 use crate::diagnostic::quoted;
-use crate::repo::{Source, is_private_address};
+use crate::net::is_private_address;
+use crate::repo::Source;
 use crate::yaml::{Node, Span};
 
 /// Whether hosts inside somebody's network may be named.

@@ -9,10 +9,11 @@ use super::capture::CaptureWarning;
 use super::error::{GitError, RepoError, blocking};
 use super::files;
 use super::git::Git;
-use super::hosts::{self, HostPolicy};
+use super::hosts;
 use super::lock::Lock;
 use super::skeleton;
 use super::source::{Source, SourceError};
+use crate::net::HostPolicy;
 
 /// Bare, and what is fetched stays packed as it came, which halves the time of a small fetch.
 const CONFIG: &str = "\tbare = true\n[fetch]\n\tunpackLimit = 1\n[gc]\n\tauto = 0\n";

@@ -35,6 +35,14 @@ pub enum TrialError {
         /// The ways out.
         hints: Vec<String>,
     },
+    /// A webhook that can't be sent as the case has it.
+    #[error("invalid webhook: {reason}")]
+    Webhook {
+        /// What is wrong; never a value, which may be secret.
+        reason: String,
+        /// The way out.
+        hint: &'static str,
+    },
     /// The repository could not be prepared or captured.
     #[error(transparent)]
     Repo(#[from] RepoError),
@@ -85,7 +93,9 @@ impl TrialError {
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
-            Self::Unsupported { .. } | Self::NoVariable { .. } | Self::Agent(_) => true,
+            Self::Unsupported { .. } | Self::NoVariable { .. } | Self::Webhook { .. } | Self::Agent(_) => {
+                true
+            }
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
             Self::Unavailable { .. } | Self::Hook { .. } | Self::Io { .. } | Self::Log(_) => false,
         }
@@ -121,6 +131,7 @@ impl TrialError {
             Self::Repo(error) => error.hint().map(str::to_owned).into_iter().collect(),
             Self::Agent(error) => error.hints(),
             Self::Unavailable { hints, .. } => hints.clone(),
+            Self::Webhook { hint, .. } => vec![(*hint).to_owned()],
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),
         }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use yb_supervise::{Command, Launch, OutputMode};
 
 use super::place::Place;
-use super::{Runner, TrialError};
+use super::{Runner, TrialError, webhook};
 use crate::case::{Case, Database, PostHook, Script, with_environment};
 use crate::results::Results;
 
 /// How much of a hook's output is kept.
-const SHOWN: usize = 1000;
+pub(super) const SHOWN: usize = 1000;
 const READ: usize = 1 << 20;
 
 /// The file in the artifacts that tells how each hook went.
@@ -26,15 +26,15 @@ pub(super) const HOOKS_FILE: &str = "hooks.json";
 pub struct HookResult {
     /// `pre_execution` or `post_evaluation`.
     pub moment: &'static str,
-    /// The kind of hook: `script` or `database`.
+    /// The kind of hook: `script`, `webhook` or `database`.
     pub hook: &'static str,
-    /// The command or file.
+    /// The command, the file, or the method and the host.
     pub what: String,
     /// Whether it did what it was to do.
     pub succeeded: bool,
     /// How it ended, in one line.
     pub message: String,
-    /// The end of what it printed.
+    /// The end of what it printed, or the beginning of what was answered.
     pub output: String,
     /// How long it took.
     pub duration_ms: u64,
@@ -105,7 +105,10 @@ pub(super) async fn after(
                 timestamp: Timestamp::now().to_string(),
             })
         }
-        PostHook::Webhook(_) => Err(TrialError::Unsupported { what: vec!["`webhook` hooks".to_owned()] }),
+        PostHook::Webhook(hook) => {
+            let artifacts = hook.include_artifacts.then_some(place.artifacts.as_path());
+            webhook::send(hook, artifacts, runner, results, &runner.secrets(case)?).await
+        }
     }
 }
 

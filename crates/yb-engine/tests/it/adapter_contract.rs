@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use yb_engine::adapter::{AgentConfig, AvailabilityStatus, Host, MAX_OUTPUT_SIZE, adapter, adapter_names};
+use yb_engine::adapter::{
+    AdapterError, AgentConfig, AvailabilityStatus, CommandSpec, Host, Intent, MAX_OUTPUT_SIZE, PromptVia,
+    adapter, adapter_names,
+};
 use yb_engine::log::ExecutionStatus;
 use yb_engine::outcome::Outcome;
 
@@ -263,4 +266,82 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
     assert!(stage.dump().prompt() == prompt);
     let stage = Stage::dumping().configured(|config| config.prompt = Some(format!("{prompt}x")));
     assert!(stage.refused().await.to_string().contains("1000001 characters"));
+}
+
+/// What is wrong without a workspace is found without one, in the same words, and nothing is started or written.
+#[tokio::test]
+async fn a_configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
+    type Change = fn(&mut AgentConfig);
+    let command = |argv: &[&str]| Stage::command(CommandSpec::new(argv.iter().copied()));
+    let claude = || Stage::fake("[{exit: 1}]");
+    let cases: [(Stage, Change, &str); 16] = [
+        (claude(), |config| config.permission_mode = Some("whatever".into()), "`permission_mode`"),
+        (claude(), |config| config.effort = Some("enormous".into()), "`effort`"),
+        (claude(), |config| config.extra_args = vec!["-p".into()], "`extra_args`"),
+        (claude(), |config| config.agent_name = Some("../up".into()), "`agent_name`"),
+        (claude(), |config| config.max_turns = Some(0), "max_turns"),
+        (claude(), |config| config.max_budget_usd = Some(-1.0), "max_budget_usd"),
+        (claude(), |config| config.prompt = Some(" \n".into()), "blank"),
+        (claude(), |config| config.prompt = Some("a\0b".into()), "NUL"),
+        (claude(), |config| config.prompt = Some("x".repeat(1_000_001)), "at most 1000000"),
+        (claude(), |config| config.prompt = None, "required"),
+        (claude(), |config| config.prompt_file = Some("task.md".into()), "mutually exclusive"),
+        (claude(), above, "without `..`"),
+        (command(&[]), |_| {}, "names no program"),
+        (command(&["sh", "{model}"]), |_| {}, "names no model"),
+        (command(&["sh", "{prompt}"]), |config| config.prompt = Some("x".repeat(200_000)), "in an argument"),
+        (command(&["sh"]), via_file, "`{prompt_file}`"),
+    ];
+    for (stage, change, message) in cases {
+        let stage = stage.configured(change);
+        let early = validated(&stage).expect_err(message);
+        assert!(matches!(early, AdapterError::InvalidConfig { .. }), "{message}: {early:?}");
+        assert!(early.to_string().contains(message), "{message}: {early}");
+        assert!(!early.hints().is_empty(), "{early}");
+        for place in ["workspace", "artifacts", "private"] {
+            assert_eq!(std::fs::read_dir(stage.path(place)).unwrap().count(), 0, "{message}: {place}");
+        }
+        let late = stage.refused().await;
+        assert_eq!((early.to_string(), early.hints()), (late.to_string(), late.hints()));
+    }
+}
+
+fn above(config: &mut AgentConfig) {
+    config.prompt = None;
+    config.prompt_file = Some("../task.md".into());
+}
+
+fn via_file(config: &mut AgentConfig) {
+    config.command = config.command.take().map(|spec| spec.with_prompt_via(PromptVia::File));
+}
+
+fn validated(stage: &Stage) -> Result<(), AdapterError> {
+    let context = &stage.context;
+    let intent = Intent::new(&context.config, &context.host, context.isolation, &context.search_roots);
+    stage.adapter.validate(&intent)
+}
+
+/// What a workspace may still bring is no mistake yet.
+#[tokio::test]
+async fn what_the_workspace_decides_is_left_to_the_execution() {
+    let in_workspace = |config: &mut AgentConfig| {
+        config.prompt = None;
+        config.prompt_file = Some("task.md".into());
+    };
+    for stage in [
+        Stage::fake("[{exit: 1}]").configured(in_workspace),
+        Stage::fake("[{exit: 1}]").configured(|config| config.agent_name = Some("in-the-repository".into())),
+        Stage::command(CommandSpec::new(["sh", "{prompt}"])).configured(in_workspace),
+    ] {
+        validated(&stage).unwrap();
+        let late = stage.refused().await;
+        assert!(matches!(late, AdapterError::InvalidConfig { .. }), "{late:?}");
+    }
+    // Beside the case it is known already.
+    let mut stage = Stage::fake("[{exit: 1}]").configured(in_workspace);
+    stage.context.search_roots = vec![stage.path("users-home")];
+    stage.write("users-home/task.md", " ");
+    assert!(validated(&stage).unwrap_err().to_string().contains("blank"));
+    stage.write("users-home/task.md", "Do it.");
+    validated(&stage).unwrap();
 }

@@ -1,5 +1,6 @@
 //! `yb run`: a case becomes a log, a patch, results and an exit code.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
 
 use insta::assert_snapshot;
@@ -172,6 +173,118 @@ fn what_happens_with_the_results_is_recorded_and_changes_nothing() {
         (&"exited with code 7".into(), &"went wrong".into())
     );
     assert!(outcome.stderr.contains("post-evaluation failed"), "{}", outcome.stderr);
+}
+
+/// Answers one request and tells what it was.
+fn webhook_server() -> (std::net::SocketAddr, std::thread::JoinHandle<String>) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let served = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut reader = BufReader::new(stream.try_clone().unwrap());
+        let (mut request, mut length) = (String::new(), 0);
+        while !request.ends_with("\r\n\r\n") {
+            reader.read_line(&mut request).unwrap();
+            let line = request.lines().last().unwrap_or_default();
+            length =
+                line.strip_prefix("content-length: ").and_then(|text| text.parse().ok()).unwrap_or(length);
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        let token = request.lines().find(|line| line.starts_with("authorization: ")).unwrap_or_default();
+        let answer = format!("HTTP/1.1 202 Accepted\r\ncontent-length: {}\r\n\r\n{token}", token.len());
+        stream.write_all(answer.as_bytes()).unwrap();
+        request + &String::from_utf8(body).unwrap()
+    });
+    (address, served)
+}
+
+fn webhook(address: std::net::SocketAddr) -> String {
+    format!(
+        "post_evaluation:
+  - name: webhook
+    config:
+      url: http://{address}/results
+      headers: {{ Authorization: 'Bearer ${{ENV:HOOK_TOKEN}}' }}
+      include_artifacts: true
+"
+    )
+}
+
+#[test]
+fn a_webhook_gets_the_results_and_its_token_is_not_kept() {
+    let context = world();
+    let (address, served) = webhook_server();
+    let outcome = yb(&context, &case("echo x > x", &webhook(address)))
+        .arg("--allow-private-hosts")
+        .env("HOOK_TOKEN", "t0ken-of-the-hook")
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!outcome.stderr.contains("warning"), "{}", outcome.stderr);
+    let request = served.join().unwrap();
+    let (head, body) = request.split_once("\r\n\r\n").unwrap();
+    assert!(head.starts_with("POST /results HTTP/1.1\r\n"), "{head}");
+    assert!(head.contains("authorization: Bearer t0ken-of-the-hook"), "{head}");
+    let body: Value = serde_json::from_str(body).unwrap();
+    assert_eq!(body["results"], json(&context, "results.json"));
+    let artifacts = std::fs::canonicalize(artifacts(&context)).unwrap();
+    assert_eq!(body["artifacts_path"].as_str().map(std::path::Path::new), Some(artifacts.as_path()));
+    let told = json(&context, "hooks.json");
+    assert_eq!((&told[0]["hook"], &told[0]["succeeded"]), (&"webhook".into(), &true.into()));
+    assert_eq!(told[0]["message"], "HTTP 202 Accepted");
+    assert_eq!(told[0]["output"], "authorization: [REDACTED:Authorization]");
+    assert!(!told.to_string().contains("t0ken"), "{told}");
+}
+
+#[test]
+fn a_webhook_inside_the_network_is_refused_and_the_trial_still_passes() {
+    let context = world();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let hook = webhook(listener.local_addr().unwrap());
+    let outcome = yb(&context, &case("echo x > x", &hook)).env("HOOK_TOKEN", "t0ken-of-the-hook").run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stderr.contains("host is private") && outcome.stderr.contains("--allow-private-hosts"),
+        "{}",
+        outcome.stderr
+    );
+    assert_eq!(json(&context, "hooks.json")[0]["succeeded"], false);
+    assert!(listener.accept().is_err(), "nobody came");
+}
+
+#[test]
+fn a_webhook_without_its_token_is_said_before_anything_is_started() {
+    let context = world();
+    let outcome = run(&context, &case("true", &webhook("192.0.2.1:80".parse().unwrap())));
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(
+        outcome.stderr.contains("`HOOK_TOKEN`") && outcome.stderr.contains("hint: "),
+        "{}",
+        outcome.stderr
+    );
+    assert!(!context.dir().join(".youbencha-workspace").exists());
+}
+
+#[test]
+fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
+    let ours = CLAUDE_CASE
+        .replace("prompt: Greet by name.", "prompt: Greet by name., extra_args: [--output-format=text]");
+    let privileged = CLAUDE_CASE.replace("isolation: external", "isolation: none");
+    let no_model = case("true", "").replace("argv: [sh, -c,", "argv: [sh, '{model}', -c,");
+    let mut cases = vec![(ours, "extra_args"), (no_model, "names no model")];
+    // Anybody else may bypass permissions.
+    if rustix::process::geteuid().is_root() {
+        cases.push((privileged, "IS_SANDBOX=1"));
+    }
+    for (text, message) in cases {
+        let context = world();
+        // Before the agent is looked for, which would be exit code 3.
+        let outcome = yb(&context, &text).env("YB_CLAUDE", "/no/such/claude").run();
+        assert_eq!(outcome.code, Some(2), "{message}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(message) && outcome.stderr.contains("hint: "), "{}", outcome.stderr);
+        assert!(!context.dir().join(".youbencha-workspace").exists(), "{message}");
+    }
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use yb_claude::{McpServer, Options, PermissionMode, SettingSource, Settings, SystemPrompt, TextSource};
+use yb_claude::{
+    AgentError, McpServer, Options, PermissionMode, SettingSource, Settings, SystemPrompt, TextSource,
+};
 
 use super::super::{AdapterError, AgentConfig, ExecutionContext};
 
@@ -25,7 +27,7 @@ pub(super) fn permission_mode(
     Ok(mode)
 }
 
-/// Everything but the environment.
+/// Everything but the environment and the agent's definition.
 pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Result<Options, AdapterError> {
     let config = &context.config;
     let mut options = Options::default().with_cwd(&context.workspace).with_permission_mode(mode);
@@ -57,10 +59,7 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     for argument in &config.extra_args {
         options.extra_args.push(extra(argument)?);
     }
-    match &config.agent_name {
-        Some(name) => as_agent(options, name, context),
-        None => Ok(options),
-    }
+    Ok(options)
 }
 
 /// A foreign repository's instructions are read; its hooks, servers and settings take no effect unless it is trusted.
@@ -74,13 +73,25 @@ fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
 }
 
 /// The definition goes along, so that nothing is copied into the repository that is measured.
-fn as_agent(options: Options, name: &str, context: &ExecutionContext) -> Result<Options, AdapterError> {
+pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<Options, AdapterError> {
+    let Some(name) = &context.config.agent_name else { return Ok(options) };
     let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
     let places = context.search_roots.iter().map(|root| root.as_path());
     let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
-    options
-        .with_agent_from(name, &roots)
-        .map_err(|error| AdapterError::config(format!("`agent_name`: {error}"), error.hint()))
+    options.with_agent_from(name, &roots).map_err(|error| unusable(&error))
+}
+
+/// Whether a file could have the agent's name; whether one has it, the workspace decides.
+pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError> {
+    let Some(name) = &config.agent_name else { return Ok(()) };
+    match yb_claude::find_agent(name, &[]) {
+        Err(error @ AgentError::BadName(_)) => Err(unusable(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(error: &AgentError) -> AdapterError {
+    AdapterError::config(format!("`agent_name`: {error}"), error.hint())
 }
 
 /// `--flag` or `--flag=value`; what follows as an argument of its own could become a flag.

@@ -1,0 +1,402 @@
+//! Webhooks against real servers on loopback; only names and waits are played.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpListener;
+use yb_supervise::CancellationToken;
+
+use super::attempts::Clock;
+use super::*;
+use crate::net::{HostPolicy, Resolve};
+
+/// A server that plays one answer per connection, the last for ever, and keeps what it was sent.
+struct Server {
+    address: SocketAddr,
+    requests: Arc<Mutex<Vec<String>>>,
+}
+
+impl Server {
+    async fn start(answers: &[&str]) -> Self {
+        Self::with(answers, None).await
+    }
+
+    async fn with(answers: &[&str], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let (kept, answers) =
+            (Arc::clone(&requests), answers.iter().map(ToString::to_string).collect::<Vec<_>>());
+        tokio::spawn(async move {
+            for at in 0.. {
+                let (stream, _) = listener.accept().await.unwrap();
+                let answer = answers[at.min(answers.len() - 1)].clone();
+                match &tls {
+                    Some(tls) => {
+                        if let Ok(stream) = tls.accept(stream).await {
+                            play(stream, &answer, &kept).await;
+                        }
+                    }
+                    None => play(stream, &answer, &kept).await,
+                }
+            }
+        });
+        Self { address, requests }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/in?token=query-token", self.address)
+    }
+
+    fn requests(&self) -> Vec<String> {
+        self.requests.lock().unwrap().clone()
+    }
+}
+
+/// Reads one request and answers it; `hang` never answers, `echo` answers with the request.
+async fn play<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, answer: &str, kept: &Mutex<Vec<String>>) {
+    let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
+    let text = loop {
+        let count = stream.read(&mut part).await.unwrap_or(0);
+        bytes.extend_from_slice(&part[..count]);
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let length =
+            text.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
+        let whole = text.split_once("\r\n\r\n").is_some_and(|(_, body)| body.len() >= length.unwrap_or(0));
+        if whole || count == 0 {
+            break text;
+        }
+    };
+    kept.lock().unwrap().push(text.clone());
+    let answer = match answer {
+        "hang" => return std::future::pending().await,
+        "echo" => format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{text}"),
+        answer => answer.to_owned(),
+    };
+    // The client may have read enough.
+    drop(stream.write_all(answer.as_bytes()).await);
+    drop(stream.shutdown().await);
+}
+
+fn status(line: &str) -> String {
+    format!("HTTP/1.1 {line}\r\ncontent-length: 2\r\n\r\nok")
+}
+
+/// Names that resolve as a test wants; counts how often it is asked.
+struct Names {
+    answers: Vec<SocketAddr>,
+    asked: AtomicUsize,
+}
+
+impl Names {
+    fn new(answers: &[SocketAddr]) -> Self {
+        Self { answers: answers.to_vec(), asked: AtomicUsize::new(0) }
+    }
+}
+
+#[async_trait]
+impl Resolve for Names {
+    async fn resolve(&self, _: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
+        let at = self.asked.fetch_add(1, Ordering::SeqCst);
+        Ok(vec![self.answers[at.min(self.answers.len() - 1)]])
+    }
+}
+
+/// Waits for nothing, and keeps for how long it should have.
+#[derive(Default)]
+struct Waits(Mutex<Vec<u64>>);
+
+#[async_trait]
+impl Clock for Waits {
+    async fn sleep(&self, time: Duration) {
+        self.0.lock().unwrap().push(time.as_secs());
+    }
+}
+
+fn hook(url: impl Into<String>) -> Webhook {
+    Webhook {
+        url: url.into(),
+        method: "POST".to_owned(),
+        headers: Vec::new(),
+        include_artifacts: false,
+        retry_on_failure: true,
+        // A guard against hanging, but where a test wants the time to be over.
+        timeout: Duration::from_secs(60),
+    }
+}
+
+fn env() -> BTreeMap<String, String> {
+    [("TOKEN", "s3cret-of-the-hook"), ("HOST", "127.0.0.1")].map(|(a, b)| (a.to_owned(), b.to_owned())).into()
+}
+
+/// How one hook went, and the waits between its attempts.
+struct Went {
+    result: HookResult,
+    waits: Vec<u64>,
+}
+
+async fn went(hook: &Webhook, hosts: HostPolicy, resolver: &dyn Resolve, roots: Roots) -> Went {
+    let waits = Waits::default();
+    let cancellation = CancellationToken::new();
+    let sender = Sender { hosts, resolver, roots, clock: &waits, cancellation };
+    let prepared = prepare(hook, &env()).unwrap();
+    let began = Instant::now();
+    let sent = sender.send(&prepared, hook, r#"{"results":{}}"#.to_owned()).await;
+    let result = prepared.result(&sent, began);
+    Went { result, waits: waits.0.into_inner().unwrap() }
+}
+
+async fn sent(hook: &Webhook) -> Went {
+    went(hook, HostPolicy::AllowPrivate, &SystemResolver, Roots::System).await
+}
+
+#[tokio::test]
+async fn the_results_arrive_with_method_and_headers() {
+    let server = Server::start(&[&status("201 Created")]).await;
+    let mut hook = hook(server.url());
+    hook.method = "PUT".to_owned();
+    hook.headers = vec![("X-Key".to_owned(), "a ${ENV:TOKEN}".to_owned())];
+    let Went { result, waits } = sent(&hook).await;
+    assert!(result.succeeded, "{result:?}");
+    assert_eq!((result.message.as_str(), result.output.as_str()), ("HTTP 201 Created", "ok"));
+    assert_eq!(result.what, format!("PUT http://{}", server.address), "no path and no query");
+    assert!(waits.is_empty());
+    let request = &server.requests()[0];
+    assert!(request.starts_with("PUT /in?token=query-token HTTP/1.1\r\n"), "{request}");
+    assert!(request.ends_with("\r\n\r\n{\"results\":{}}"), "{request}");
+    for line in [
+        "content-type: application/json",
+        "content-length: 14",
+        &format!("user-agent: {USER_AGENT}"),
+        &format!("host: {}", server.address),
+        "x-key: a s3cret-of-the-hook",
+    ] {
+        assert!(request.contains(&format!("{line}\r\n")), "{line}: {request}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_server_says_back_has_no_secret_in_it() {
+    let server = Server::start(&["echo"]).await;
+    let mut hook = hook(format!("http://${{ENV:HOST}}:{}/${{ENV:TOKEN}}/x", server.address.port()));
+    hook.headers = [
+        ("Authorization", "Bearer ${ENV:TOKEN}"),
+        ("X-Api-Key", "k3y!"),
+        ("X-Other", "written-into-the-case"),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .to_vec();
+    let Went { result, .. } = sent(&hook).await;
+    let kept = serde_json::to_string(&result).unwrap();
+    assert!(result.output.contains("[REDACTED:Authorization]"), "{kept}");
+    for secret in ["s3cret-of-the-hook", "k3y!", "written-into-the-case"] {
+        assert!(server.requests()[0].contains(secret), "it was sent");
+        assert!(!kept.contains(secret), "{kept}");
+    }
+    // A host is no secret, whatever variable it came from.
+    assert_eq!(result.what, format!("POST http://{}", server.address));
+}
+
+#[tokio::test]
+async fn private_hosts_are_refused_however_they_are_written() {
+    let server = Server::start(&[&status("200 OK")]).await;
+    let port = server.address.port();
+    for host in
+        ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "localhost", "0x7f.1", "2130706433", "169.254.169.254"]
+    {
+        let hook = hook(format!("http://{host}:{port}/"));
+        let Went { result, waits } =
+            went(&hook, HostPolicy::PublicOnly, &SystemResolver, Roots::System).await;
+        assert!(!result.succeeded && result.message.starts_with("host is private: "), "{host}: {result:?}");
+        assert!(result.message.contains("--allow-private-hosts"), "{}", result.message);
+        assert!(waits.is_empty(), "another attempt would be no better");
+    }
+    let names = Names::new(&["10.0.0.7:80".parse().unwrap()]);
+    let named = went(&hook("http://public.example/"), HostPolicy::PublicOnly, &names, Roots::System).await;
+    assert!(named.result.message.contains("`public.example` is 10.0.0.7"), "{:?}", named.result);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_name_is_resolved_once_and_that_address_is_used() {
+    let first = Server::start(&[&status("503 Busy"), &status("200 OK")]).await;
+    let second = Server::start(&[&status("200 OK")]).await;
+    let names = Names::new(&[first.address, second.address]);
+    let went =
+        went(&hook("http://rebinding.example/"), HostPolicy::AllowPrivate, &names, Roots::System).await;
+    assert!(went.result.succeeded, "{:?}", went.result);
+    assert_eq!((first.requests().len(), second.requests().len()), (2, 0));
+    assert_eq!(names.asked.load(Ordering::SeqCst), 1);
+    assert!(first.requests()[0].contains("host: rebinding.example\r\n"));
+}
+
+#[tokio::test]
+async fn a_redirect_is_a_failure_that_says_so() {
+    let inside = Server::start(&[&status("200 OK")]).await;
+    let answer =
+        format!("HTTP/1.1 302 Found\r\nlocation: http://{}/\r\ncontent-length: 0\r\n\r\n", inside.address);
+    let server = Server::start(&[&answer]).await;
+    let Went { result, waits } = sent(&hook(server.url())).await;
+    assert!(!result.succeeded && waits.is_empty());
+    assert!(result.message.contains("302") && result.message.contains("not followed"), "{}", result.message);
+    assert_eq!(inside.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn what_may_pass_is_tried_again() {
+    let wait = |line: &str, after: &str| {
+        format!("HTTP/1.1 {line}\r\nretry-after: {after}\r\ncontent-length: 0\r\n\r\n")
+    };
+    for (answers, succeeded, waits, message) in [
+        (
+            vec![status("503 X"), status("500 X"), status("200 OK")],
+            true,
+            vec![1, 2],
+            "200 OK, after 3 attempts",
+        ),
+        (vec![status("500 X")], false, vec![1, 2], "500 Internal Server Error, after 3 attempts"),
+        (vec![wait("429 X", "7"), status("200 OK")], true, vec![7], "200 OK, after 2 attempts"),
+        (vec![wait("503 X", "0"), status("200 OK")], true, vec![1], "200 OK, after 2 attempts"),
+        (vec![wait("429 X", "3600")], false, vec![], "asks to wait 3600s"),
+        (vec![status("400 X")], false, vec![], "HTTP 400 Bad Request"),
+        (vec![wait("404 X", "1")], false, vec![], "HTTP 404 Not Found"),
+        (vec!["HTTP/1.1 2".to_owned(), status("200 OK")], true, vec![1], "200 OK, after 2 attempts"),
+    ] {
+        let answers: Vec<&str> = answers.iter().map(String::as_str).collect();
+        let server = Server::start(&answers).await;
+        let went = sent(&hook(server.url())).await;
+        assert_eq!((went.result.succeeded, &went.waits), (succeeded, &waits), "{:?}", went.result);
+        assert!(went.result.message.contains(message), "{:?}", went.result);
+        assert_eq!(server.requests().len(), waits.len() + 1);
+    }
+}
+
+#[tokio::test]
+async fn without_retries_there_is_one_attempt() {
+    let server = Server::start(&[&status("503 X")]).await;
+    let mut hook = hook(server.url());
+    hook.retry_on_failure = false;
+    let Went { result, waits } = sent(&hook).await;
+    assert_eq!((result.message.as_str(), waits.len()), ("HTTP 503 Service Unavailable", 0));
+    assert_eq!(server.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_there_is_tried_again() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let Went { result, waits } = sent(&hook(format!("http://{free}/"))).await;
+    assert_eq!(waits, [1, 2]);
+    assert!(
+        result.message.contains("failed to connect to") && result.message.contains("3 attempts"),
+        "{result:?}"
+    );
+    let Went { result, waits } = sent(&hook("http://no-such-host.invalid/")).await;
+    assert_eq!(waits, [1, 2]);
+    assert!(result.message.contains("can't be resolved"), "{result:?}");
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_come_is_not_waited_for() {
+    let server = Server::start(&["hang"]).await;
+    let mut hook = hook(server.url());
+    hook.timeout = Duration::from_millis(100);
+    hook.retry_on_failure = false;
+    let Went { result, .. } = sent(&hook).await;
+    assert_eq!((result.succeeded, result.message.as_str()), (false, "no answer within 100ms"));
+}
+
+#[tokio::test]
+async fn a_long_answer_is_read_to_a_bound() {
+    let long = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{}", "x".repeat(1 << 20));
+    let server = Server::start(&[&long]).await;
+    let Went { result, .. } = sent(&hook(server.url())).await;
+    assert!(result.succeeded, "{result:?}");
+    assert_eq!(result.output.len(), SHOWN);
+}
+
+#[tokio::test]
+async fn cancelling_ends_it() {
+    let server = Server::start(&["hang"]).await;
+    let hook = hook(server.url());
+    let prepared = prepare(&hook, &env()).unwrap();
+    let cancellation = CancellationToken::new();
+    let (hosts, roots) = (HostPolicy::AllowPrivate, Roots::System);
+    let clock = Waits::default();
+    let sender =
+        Sender { hosts, resolver: &SystemResolver, roots, clock: &clock, cancellation: cancellation.clone() };
+    let cancel = async {
+        while server.requests().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        cancellation.cancel();
+    };
+    let (sent, ()) = tokio::join!(sender.send(&prepared, &hook, String::new()), cancel);
+    assert_eq!((sent.succeeded, sent.message.as_str()), (false, "cancelled"));
+}
+
+#[tokio::test]
+async fn https_believes_only_whom_the_roots_name() {
+    let made = rcgen::generate_simple_self_signed(["hook.example".to_owned()]).unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("roots.pem");
+    std::fs::write(&file, made.cert.pem()).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls_graviola::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let server = Server::with(&[&status("200 OK")], Some(Arc::new(config).into())).await;
+    let trusted = Roots::Named { file: Some(file), dir: None };
+    let stranger = directory.path().join("stranger.pem");
+    let other = rcgen::generate_simple_self_signed(["hook.example".to_owned()]).unwrap();
+    std::fs::write(&stranger, other.cert.pem()).unwrap();
+    let stranger = Roots::Named { file: Some(stranger), dir: None };
+
+    let names = Names::new(&[server.address]);
+    let post = |host: &str, roots: &Roots| {
+        let (hook, roots) = (hook(format!("https://{host}/in")), roots.clone());
+        let names = &names;
+        async move { went(&hook, HostPolicy::AllowPrivate, names, roots).await }
+    };
+    let fine = post("hook.example", &trusted).await;
+    assert!(fine.result.succeeded, "{:?}", fine.result);
+    assert!(server.requests()[0].contains("host: hook.example\r\n"));
+    for (host, roots) in [("other.example", &trusted), ("hook.example", &stranger)] {
+        let Went { result, waits } = post(host, roots).await;
+        assert!(!result.succeeded && result.message.contains("certificate"), "{result:?}");
+        assert!(waits.is_empty(), "a wrong certificate does not become right");
+    }
+    assert_eq!(server.requests().len(), 1, "nothing is sent to a stranger");
+}
+
+#[test]
+fn what_can_t_be_sent_is_known_before_the_trial_and_never_repeated() {
+    let with = |url: &str, headers: &[(&str, &str)]| {
+        let mut hook = hook(url);
+        hook.headers =
+            headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let mut env = env();
+        env.insert("LINES".to_owned(), "a-secret\nb".to_owned());
+        let error = prepare(&hook, &env).map(|_| ()).unwrap_err();
+        assert!(error.is_configuration() && !error.hints().is_empty(), "{error}");
+        error.to_string()
+    };
+    assert_eq!(with("https://${ENV:NOT_SET}/", &[]), "environment variable is not set: `NOT_SET`");
+    assert_eq!(with("https://me:a-secret@host/", &[]), "invalid webhook: `url`: credentials in the URL");
+    assert_eq!(with("${ENV:TOKEN}", &[]), "invalid webhook: `url`: only http and https are spoken");
+    assert_eq!(with("ftp://host/", &[]), "invalid webhook: `url`: only http and https are spoken");
+    let good = "https://host.example/";
+    assert_eq!(with(good, &[("Host", "inside")]), "invalid webhook: header can't be set: `Host`");
+    assert_eq!(with(good, &[("a b", "x")]), "invalid webhook: header can't be set: `a b`");
+    assert_eq!(
+        with(good, &[("X-Lines", "${ENV:LINES}")]),
+        "invalid webhook: value of the header can't be sent: `X-Lines`"
+    );
+}
