@@ -1,11 +1,16 @@
 //! What can be typed after `yb`.
 
+mod examples;
+mod setup;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use yb_tape::Vars;
 
 use crate::exit_code::ExitCode;
+
+pub(crate) use setup::InitArgs;
 
 /// Run, replay, grade and trace coding agents.
 // Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
@@ -26,6 +31,10 @@ pub(crate) enum Command {
 
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),
+
+    /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+    #[command(after_long_help = examples::INIT)]
+    Init(InitArgs),
 
     /// Run a case once: the agent, what it changed, and whether that holds
     ///

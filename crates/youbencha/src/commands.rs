@@ -2,6 +2,7 @@
 
 mod ask;
 mod demo;
+mod init;
 mod run;
 mod schema;
 mod tape_serve;
@@ -17,6 +18,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
         Command::Demo(args) => demo::run(args, printer),
+        Command::Init(args) => init::run(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),

@@ -5,6 +5,7 @@ mod commands;
 mod diagnostics;
 mod error;
 mod exit_code;
+mod files;
 mod printer;
 mod signals;
 

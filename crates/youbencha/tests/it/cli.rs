@@ -33,6 +33,7 @@ fn help() {
     Commands:
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       run       Run a case once: the agent, what it changed, and whether that holds
       schema    Print the JSON Schema of case files, for editors
       tape      Stand in for an agent's model API
@@ -71,6 +72,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Commands:
       ask       Ask Claude Code one question
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       run       Run a case once: the agent, what it changed, and whether that holds
       schema    Print the JSON Schema of case files, for editors
       tape      Stand in for an agent's model API

@@ -5,6 +5,7 @@
 mod ask;
 mod cli;
 mod demo;
+mod init;
 mod real_claude;
 mod run;
 mod tape_serve;
