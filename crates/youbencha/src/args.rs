@@ -1,5 +1,6 @@
 //! What can be typed after `yb`.
 
+mod config;
 mod examples;
 mod setup;
 
@@ -10,6 +11,9 @@ use yb_tape::Vars;
 
 use crate::exit_code::ExitCode;
 
+pub(crate) use config::{
+    ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
+};
 pub(crate) use setup::InitArgs;
 
 /// Run, replay, grade and trace coding agents.
@@ -28,6 +32,10 @@ pub(crate) enum Command {
     ///
     /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
     Ask(AskArgs),
+
+    /// Show and change settings
+    #[command(subcommand, arg_required_else_help = true)]
+    Config(ConfigCommand),
 
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),

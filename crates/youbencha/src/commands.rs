@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod ask;
+mod config;
 mod demo;
 mod init;
 mod run;
@@ -17,6 +18,7 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
+        Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
         Command::Init(args) => init::run(args, printer),
         Command::Run(args) => run::run(args, printer),

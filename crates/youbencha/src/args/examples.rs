@@ -5,3 +5,30 @@ Examples:
   yb init                          write testcase.yaml and testcase-project/
   yb init && yb run -c testcase.yaml
   yb init --force                  write them again, over what is there";
+
+pub(super) const CONFIG_INIT: &str = "\
+Examples:
+  yb config init                   write .youbencharc here
+  yb config init --global          write ~/.youbencharc";
+
+pub(super) const CONFIG_LIST: &str = "\
+Examples:
+  yb config list
+  yb config list --json
+  YB_TIMEOUT_MS=60000 yb config list";
+
+pub(super) const CONFIG_GET: &str = "\
+Examples:
+  yb config get workspace_dir
+  yb config get variables          all variables";
+
+pub(super) const CONFIG_SET: &str = "\
+Examples:
+  yb config set agent.model sonnet
+  yb config set variables.BASE https://github.com/example
+  yb config set --global timeout_ms 600000";
+
+pub(super) const CONFIG_UNSET: &str = "\
+Examples:
+  yb config unset agent.model
+  yb config unset --global timeout_ms";

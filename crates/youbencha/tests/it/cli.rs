@@ -32,6 +32,7 @@ fn help() {
 
     Commands:
       ask       Ask Claude Code one question
+      config    Show and change settings
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
       init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       run       Run a case once: the agent, what it changed, and whether that holds
@@ -71,6 +72,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
 
     Commands:
       ask       Ask Claude Code one question
+      config    Show and change settings
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
       init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       run       Run a case once: the agent, what it changed, and whether that holds

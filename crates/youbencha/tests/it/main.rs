@@ -4,6 +4,7 @@
 
 mod ask;
 mod cli;
+mod config;
 mod demo;
 mod init;
 mod real_claude;
