@@ -2,6 +2,7 @@
 
 mod config;
 mod examples;
+mod look;
 mod setup;
 
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ use crate::exit_code::ExitCode;
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
+pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use setup::InitArgs;
 
 /// Run, replay, grade and trace coding agents.
@@ -40,9 +42,20 @@ pub(crate) enum Command {
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
     Demo(DemoArgs),
 
+    /// Check what running cases needs: git, agents, containment, disk, memory
+    ///
+    /// Nothing is changed, no model is asked, and no credential is read. Exits with 0 when nothing is a problem, with 3 when no
+    /// agent can be used, with 4 when git or the machine is the problem.
+    #[command(after_long_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
+
     /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
     #[command(after_long_help = examples::INIT)]
     Init(InitArgs),
+
+    /// List the agents and evaluators that a case may name, and whether they can be used here
+    #[command(after_long_help = examples::LIST)]
+    List(ListArgs),
 
     /// Run a case once: the agent, what it changed, and whether that holds
     ///

@@ -3,7 +3,9 @@
 mod ask;
 mod config;
 mod demo;
+mod doctor;
 mod init;
+mod list;
 mod run;
 mod schema;
 mod tape_serve;
@@ -20,7 +22,9 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Ask(args) => ask::run(args, printer),
         Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
+        Command::Doctor(args) => doctor::run(args, printer),
         Command::Init(args) => init::run(args, printer),
+        Command::List(args) => list::run(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),

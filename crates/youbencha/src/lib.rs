@@ -1,5 +1,6 @@
 //! The command line: arguments, progress, reports on a terminal, exit codes.
 
+mod agents;
 mod args;
 mod commands;
 mod diagnostics;

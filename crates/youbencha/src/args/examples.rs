@@ -32,3 +32,14 @@ pub(super) const CONFIG_UNSET: &str = "\
 Examples:
   yb config unset agent.model
   yb config unset --global timeout_ms";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  yb doctor
+  yb doctor --json";
+
+pub(super) const LIST: &str = "\
+Examples:
+  yb list
+  yb list agents
+  yb list evaluators --json";

@@ -34,7 +34,9 @@ fn help() {
       ask       Ask Claude Code one question
       config    Show and change settings
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      doctor    Check what running cases needs: git, agents, containment, disk, memory
       init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+      list      List the agents and evaluators that a case may name, and whether they can be used here
       run       Run a case once: the agent, what it changed, and whether that holds
       schema    Print the JSON Schema of case files, for editors
       tape      Stand in for an agent's model API
@@ -74,7 +76,9 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       ask       Ask Claude Code one question
       config    Show and change settings
       demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
+      doctor    Check what running cases needs: git, agents, containment, disk, memory
       init      Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+      list      List the agents and evaluators that a case may name, and whether they can be used here
       run       Run a case once: the agent, what it changed, and whether that holds
       schema    Print the JSON Schema of case files, for editors
       tape      Stand in for an agent's model API

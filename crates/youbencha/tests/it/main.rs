@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod demo;
 mod init;
+mod look;
 mod real_claude;
 mod run;
 mod tape_serve;
