@@ -16,7 +16,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
-pub(crate) use setup::InitArgs;
+pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
 
 /// Run, replay, grade and trace coding agents.
 // Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
@@ -34,6 +34,10 @@ pub(crate) enum Command {
     ///
     /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
     Ask(AskArgs),
+
+    /// Print a script that completes commands and options in a shell
+    #[command(after_long_help = examples::COMPLETIONS)]
+    Completions(CompletionsArgs),
 
     /// Show and change settings
     #[command(subcommand, arg_required_else_help = true)]
@@ -53,9 +57,21 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::INIT)]
     Init(InitArgs),
 
+    /// Install the judge's definition for Claude Code and GitHub Copilot
+    ///
+    /// Writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory, and says of each file
+    /// whether it was created, skipped or overwritten.
+    #[command(after_long_help = examples::INSTALL_AGENTS)]
+    InstallAgents(InstallAgentsArgs),
+
     /// List the agents and evaluators that a case may name, and whether they can be used here
     #[command(after_long_help = examples::LIST)]
     List(ListArgs),
+
+    /// Make manual pages
+    // For those who package `yb`; described in docs/commands.md.
+    #[command(hide = true, after_long_help = examples::MAN)]
+    Man(ManArgs),
 
     /// Run a case once: the agent, what it changed, and whether that holds
     ///

@@ -43,3 +43,19 @@ Examples:
   yb list
   yb list agents
   yb list evaluators --json";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  yb completions bash > ~/.local/share/bash-completion/completions/yb
+  yb completions zsh > ~/.zfunc/_yb
+  yb completions fish > ~/.config/fish/completions/yb.fish";
+
+pub(super) const INSTALL_AGENTS: &str = "\
+Examples:
+  yb install-agents
+  yb install-agents --force        replace what is there";
+
+pub(super) const MAN: &str = "\
+Examples:
+  yb man | man -l -
+  yb man --dir ./man";

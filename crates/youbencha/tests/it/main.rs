@@ -10,6 +10,7 @@ mod init;
 mod look;
 mod real_claude;
 mod run;
+mod setup;
 mod tape_serve;
 mod validate;
 
