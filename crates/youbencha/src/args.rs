@@ -33,6 +33,7 @@ pub(crate) enum Command {
     /// Ask Claude Code one question
     ///
     /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
+    #[command(after_long_help = examples::ASK)]
     Ask(AskArgs),
 
     /// Print a script that completes commands and options in a shell
@@ -40,10 +41,11 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
 
     /// Show and change settings
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::CONFIG)]
     Config(ConfigCommand),
 
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
+    #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
 
     /// Check what running cases needs: git, agents, containment, disk, memory
@@ -79,13 +81,15 @@ pub(crate) enum Command {
     Run(RunArgs),
 
     /// Print the JSON Schema of case files, for editors
+    #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
     /// Stand in for an agent's model API
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]
     Tape(TapeCommand),
 
     /// Check case files and show everything that is wrong; nothing is started
+    #[command(after_long_help = examples::VALIDATE)]
     Validate(ValidateArgs),
 }
 
@@ -195,6 +199,7 @@ pub(crate) enum TapeCommand {
     ///
     /// Prints the address and the environment that points Claude Code to it, then one line for each request.
     /// Being stopped by a signal is its only end, so its exit code is 130.
+    #[command(after_long_help = examples::TAPE_SERVE)]
     Serve(ServeArgs),
 }
 

@@ -108,7 +108,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       help   Print this message or the help of the given subcommand(s)
 
     Options:
-      -h, --help  Print help
+      -h, --help  Print help (see more with '--help')
     ");
 }
 
@@ -139,6 +139,10 @@ fn help_of_tape_serve() {
 
       -h, --help
               Print help (see a summary with '-h')
+
+    Examples:
+      yb tape serve model.yaml
+      yb tape serve model.yaml --port [PORT] --var workspace=/tmp/repo
     ----- stderr -----
     ");
 }
