@@ -10,5 +10,6 @@ pub mod log;
 pub mod outcome;
 pub mod repo;
 pub mod results;
+pub mod suggest;
 pub mod trial;
 mod yaml;

@@ -4,6 +4,7 @@ mod config;
 mod examples;
 mod look;
 mod setup;
+mod suggest;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub(crate) use config::{
 };
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
+pub(crate) use suggest::SuggestArgs;
 
 /// Run, replay, grade and trace coding agents.
 // Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
@@ -83,6 +85,13 @@ pub(crate) enum Command {
     /// Print the JSON Schema of case files, for editors
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
+
+    /// Let an agent propose a case, out of what an agent left
+    ///
+    /// The agent works in a copy of the directory. Its case is checked; if something is wrong with it, the agent is told and asked once more.
+    /// Only a valid case is saved, and it is not run. Model and time come from the settings (`agent.model`, `agent.timeout_ms`).
+    #[command(after_long_help = examples::SUGGEST)]
+    SuggestTestcase(SuggestArgs),
 
     /// Stand in for an agent's model API
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]

@@ -10,6 +10,7 @@ mod install_agents;
 mod list;
 mod run;
 mod schema;
+mod suggest;
 mod tape_serve;
 mod validate;
 
@@ -32,6 +33,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Man(args) => completions::man(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
+        Command::SuggestTestcase(args) => suggest::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
         Command::Validate(args) => validate::run(args, printer),
     }

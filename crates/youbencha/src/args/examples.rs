@@ -96,6 +96,12 @@ Examples:
   yb man | man -l -
   yb man --dir ./man";
 
+pub(super) const SUGGEST: &str = "\
+Examples:
+  yb suggest-testcase --agent claude-code --output-dir ./out
+  yb suggest-testcase --agent claude-code --output-dir ./out --save cases/new.yaml
+  yb suggest-testcase --agent command --output-dir ./out -- ./my-agent {prompt_file}";
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory as _, Parser as _};

@@ -11,6 +11,7 @@ mod look;
 mod real_claude;
 mod run;
 mod setup;
+mod suggest;
 mod tape_serve;
 mod validate;
 
