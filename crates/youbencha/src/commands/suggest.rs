@@ -80,6 +80,11 @@ fn request(args: &SuggestArgs) -> Result<Request, CliError> {
         return Err(usage(format!("already there: `{}`", args.save.display()))
             .hint("choose another name with `--save`, or remove it"));
     }
+    // Before an agent has worked for nothing.
+    if !directory_of(&args.save).is_dir() {
+        return Err(usage(format!("no such directory: `{}`", directory_of(&args.save).display()))
+            .hint(format!("make it: `mkdir -p {}`", directory_of(&args.save).display())));
+    }
     let mut request = Request::new(&args.agent, &args.output_dir, &args.save);
     if is_command {
         request.command = Some(CommandSpec::new(&args.command));
@@ -93,6 +98,10 @@ fn request(args: &SuggestArgs) -> Result<Request, CliError> {
     Ok(request)
 }
 
+fn directory_of(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 fn report(suggestion: &Suggestion, save: &Path, printer: &mut Printer) -> Result<ExitCode, CliError> {
     for finding in &suggestion.diagnostics {
         printer.note(render(finding, finding.severity));
@@ -100,9 +109,7 @@ fn report(suggestion: &Suggestion, save: &Path, printer: &mut Printer) -> Result
     }
     let kept = suggestion.kept.display();
     if let Some(case) = &suggestion.case {
-        let (directory, name) = (save.parent(), save.file_name().unwrap_or_default());
-        let directory = directory.filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        files::write(directory, Path::new(name), case)?;
+        files::write(directory_of(save), Path::new(save.file_name().unwrap_or_default()), case)?;
         printer.line(format_args!("saved {}", save.display()));
         printer.line(format_args!("\nRead it, then run it:\n  yb run -c {}", save.display()));
         return Ok(ExitCode::Passed);

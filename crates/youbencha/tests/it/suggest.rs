@@ -181,6 +181,8 @@ fn what_can_not_be_asked_for_is_said_before_anything_is_started() {
     assert!(asked(&["--agent", "command", "--output-dir", "out"]).contains("behind `--`"));
     assert!(asked(&["--agent", "claude-code", "--output-dir", "out", "--", "x"]).contains("behind `--`"));
     assert!(asked(&["--agent", "claude-code", "--output-dir", "nowhere"]).contains("no such directory"));
+    let saved = asked(&["--agent", "claude-code", "--output-dir", "out", "--save", "cases/new.yaml"]);
+    assert!(saved.contains("no such directory: `cases`") && saved.contains("mkdir -p cases"), "{saved}");
     let saved = asked(&["--agent", "claude-code", "--output-dir", "out", "--save", "there.yaml"]);
     assert!(saved.contains("already there: `there.yaml`"), "{saved}");
     assert!(!context.dir().join(".youbencha-workspace").exists());
