@@ -22,7 +22,7 @@ pub(crate) mod check;
 mod evaluator;
 pub(crate) mod fields;
 pub(crate) mod fields_agent;
-mod fields_evaluator;
+pub(crate) mod fields_evaluator;
 mod fields_hook;
 pub(crate) mod files;
 pub(crate) mod format;
@@ -53,6 +53,12 @@ pub use schema::schema;
 pub use start::PrivateHosts;
 pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};
+
+/// The agents that a case may name, whether or not this version can run them.
+#[must_use]
+pub fn agent_names() -> &'static [&'static str] {
+    fields_agent::AGENTS
+}
 
 /// What a case is read with.
 #[derive(Debug, Clone, Default)]

@@ -3,7 +3,9 @@
 //! default < user (`.youbencharc` at home) < project (`.youbencharc` in the working directory) < case < environment <
 //! command line.
 
+pub mod edit;
 mod fields;
+mod keys;
 mod layer;
 
 use std::collections::BTreeMap;
@@ -17,6 +19,7 @@ use crate::case::Case;
 use crate::diagnostic::Diagnostic;
 
 pub use fields::environment_name;
+pub use keys::{KeyError, KnownKey, ValueError, check_key, known_keys, value_from_text};
 pub use layer::FILE_NAMES;
 
 /// Where a value came from; a later one wins.
@@ -63,6 +66,19 @@ impl fmt::Display for ConfigSource {
     }
 }
 
+/// The configuration of a directory, if it has one.
+#[must_use]
+pub fn file_in(directory: &Path) -> Option<PathBuf> {
+    layer::find(directory)
+}
+
+/// What one file says, by dotted keys, and everything that is wrong in it.
+#[must_use]
+pub fn read_file(file: &Path) -> (BTreeMap<String, Value>, Vec<Diagnostic>) {
+    let (values, found) = layer::read(file);
+    (values.into_iter().collect(), found)
+}
+
 /// One value and where it came from.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -102,9 +118,22 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, what the user's file says, and what the project's file says; with everything that is wrong in those.
+    /// The defaults, what the user's file says, what the project's file says, and what the variables of this process
+    /// say; with everything that is wrong in those.
     #[must_use]
     pub fn load(home: Option<&Path>, project: &Path) -> (Self, Vec<Diagnostic>) {
+        let variables = std::env::vars_os().filter_map(|(name, value)| {
+            Some((name.into_string().ok()?, value.to_string_lossy().into_owned()))
+        });
+        let (settings, mut diagnostics) = Self::from_files(home, project);
+        let (settings, mut found) = settings.with_environment(variables);
+        diagnostics.append(&mut found);
+        (settings, diagnostics)
+    }
+
+    /// The same without the variables of this process.
+    #[must_use]
+    pub fn from_files(home: Option<&Path>, project: &Path) -> (Self, Vec<Diagnostic>) {
         let mut settings = Self::default();
         let mut diagnostics = Vec::new();
         let same = home.is_some_and(|home| home == project);

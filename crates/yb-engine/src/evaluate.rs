@@ -1,11 +1,13 @@
 //! Grading: what each evaluator found, in one shape.
 
 mod git_diff;
+mod known;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use git_diff::{Trees, git_diff};
+pub use known::{KnownEvaluator, known_evaluators};
 
 /// How an evaluator answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,6 +14,7 @@ use std::time::Instant;
 use jiff::Timestamp;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
+pub use agent::agent_host;
 pub use error::TrialError;
 pub use hooks::HookResult;
 

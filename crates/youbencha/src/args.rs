@@ -1,11 +1,24 @@
 //! What can be typed after `yb`.
 
+mod config;
+mod examples;
+mod look;
+mod setup;
+mod suggest;
+
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 use yb_tape::Vars;
 
 use crate::exit_code::ExitCode;
+
+pub(crate) use config::{
+    ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
+};
+pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
+pub(crate) use suggest::SuggestArgs;
 
 /// Run, replay, grade and trace coding agents.
 // Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
@@ -22,10 +35,47 @@ pub(crate) enum Command {
     /// Ask Claude Code one question
     ///
     /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
+    #[command(after_long_help = examples::ASK)]
     Ask(AskArgs),
 
+    /// Print a script that completes commands and options in a shell
+    #[command(after_long_help = examples::COMPLETIONS)]
+    Completions(CompletionsArgs),
+
+    /// Show and change settings
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::CONFIG)]
+    Config(ConfigCommand),
+
     /// Watch the real Claude Code fix a tiny repository, offline and for nothing
+    #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
+
+    /// Check what running cases needs: git, agents, containment, disk, memory
+    ///
+    /// Nothing is changed, no model is asked, and no credential is read. Exits with 0 when nothing is a problem, with 3 when no
+    /// agent can be used, with 4 when git or the machine is the problem.
+    #[command(after_long_help = examples::DOCTOR)]
+    Doctor(DoctorArgs),
+
+    /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+    #[command(after_long_help = examples::INIT)]
+    Init(InitArgs),
+
+    /// Install the judge's definition for Claude Code and GitHub Copilot
+    ///
+    /// Writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory, and says of each file
+    /// whether it was created, skipped or overwritten.
+    #[command(after_long_help = examples::INSTALL_AGENTS)]
+    InstallAgents(InstallAgentsArgs),
+
+    /// List the agents and evaluators that a case may name, and whether they can be used here
+    #[command(after_long_help = examples::LIST)]
+    List(ListArgs),
+
+    /// Make manual pages
+    // For those who package `yb`; described in docs/commands.md.
+    #[command(hide = true, after_long_help = examples::MAN)]
+    Man(ManArgs),
 
     /// Run cases: the agents, what they changed, and whether that holds
     ///
@@ -34,13 +84,22 @@ pub(crate) enum Command {
     Run(RunArgs),
 
     /// Print the JSON Schema of case files or suite files, for editors
+    #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
+    /// Let an agent propose a case, out of what an agent left
+    ///
+    /// The agent works in a copy of the directory. Its case is checked; if something is wrong with it, the agent is told and asked once more.
+    /// Only a valid case is saved, and it is not run. Model and time come from the settings (`agent.model`, `agent.timeout_ms`).
+    #[command(after_long_help = examples::SUGGEST)]
+    SuggestTestcase(SuggestArgs),
+
     /// Stand in for an agent's model API
-    #[command(subcommand, arg_required_else_help = true)]
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]
     Tape(TapeCommand),
 
     /// Check case and suite files and show everything that is wrong; nothing is started
+    #[command(after_long_help = examples::VALIDATE)]
     Validate(ValidateArgs),
 }
 
@@ -208,6 +267,7 @@ pub(crate) enum TapeCommand {
     ///
     /// Prints the address and the environment that points Claude Code to it, then one line for each request.
     /// Being stopped by a signal is its only end, so its exit code is 130.
+    #[command(after_long_help = examples::TAPE_SERVE)]
     Serve(ServeArgs),
 }
 

@@ -1,9 +1,16 @@
 //! The commands, one file each.
 
 mod ask;
+mod completions;
+mod config;
 mod demo;
+mod doctor;
+mod init;
+mod install_agents;
+mod list;
 mod run;
 mod schema;
+mod suggest;
 mod tape_serve;
 mod validate;
 
@@ -16,9 +23,17 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
+        Command::Completions(args) => Ok(completions::completions(args, printer)),
+        Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
+        Command::Doctor(args) => doctor::run(args, printer),
+        Command::Init(args) => init::run(args, printer),
+        Command::InstallAgents(args) => install_agents::run(args, printer),
+        Command::List(args) => list::run(args, printer),
+        Command::Man(args) => completions::man(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
+        Command::SuggestTestcase(args) => suggest::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
         Command::Validate(args) => validate::run(args, printer),
     }

@@ -1,10 +1,12 @@
 //! The command line: arguments, progress, reports on a terminal, exit codes.
 
+mod agents;
 mod args;
 mod commands;
 mod diagnostics;
 mod error;
 mod exit_code;
+mod files;
 mod printer;
 mod report;
 mod signals;

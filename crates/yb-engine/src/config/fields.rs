@@ -11,6 +11,9 @@ pub(super) const TIMEOUT_MS: u64 = 300_000;
 
 const POSITIVE: Kind = Kind::Whole { min: 1, max: i64::MAX };
 
+/// What a variable may be: any text.
+pub(super) const VARIABLE: Kind = text(0, usize::MAX);
+
 pub(super) static CONFIG: Object = Object {
     name: "config",
     fields: &[
@@ -23,7 +26,7 @@ pub(super) static CONFIG: Object = Object {
         Field::new("keep_workspace", Kind::Bool, "Whether workspaces are kept.").default("true"),
         Field::new(
             "variables",
-            Kind::Map { names: Format::Any, of: &text(0, usize::MAX) },
+            Kind::Map { names: Format::Any, of: &VARIABLE },
             "What `${NAME}` in a case is replaced by.",
         ),
         Field::new("agent", Kind::Object(&AGENT), "For agents."),

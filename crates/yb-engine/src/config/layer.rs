@@ -49,9 +49,7 @@ pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
             return (Vec::new(), found.into_vec());
         }
     };
-    // A file of comments alone, as `yb config init` writes it, says nothing and is not wrong.
-    let says_something = text.lines().any(|line| !matches!(line.trim().chars().next(), None | Some('#')));
-    if !says_something {
+    if !says_something(text) {
         return (Vec::new(), Vec::new());
     }
     let values = match yaml::parse(text, Format::of(file), &mut found) {
@@ -65,8 +63,13 @@ pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
     (values, found.into_vec())
 }
 
+/// A file of comments alone, as `yb config init` writes it, says nothing and is not wrong.
+pub(super) fn says_something(text: &str) -> bool {
+    text.lines().any(|line| !matches!(line.trim().chars().next(), None | Some('#')))
+}
+
 /// The known values by their dotted keys.
-fn flat(tree: &Node) -> Vec<(String, Json)> {
+pub(super) fn flat(tree: &Node) -> Vec<(String, Json)> {
     let mut values = Vec::new();
     for field in CONFIG.fields {
         let Some(node) = tree.get(field.name) else { continue };

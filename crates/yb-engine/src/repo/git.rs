@@ -74,7 +74,8 @@ impl fmt::Display for GitVersion {
 
 impl GitVersion {
     /// Reads `git version 2.47.3 (some vendor)`.
-    pub(crate) fn parse(answer: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(answer: &str) -> Option<Self> {
         let mut numbers = answer.trim().strip_prefix("git version ")?.split(['.', ' ', '-']);
         Some(Self { major: numbers.next()?.parse().ok()?, minor: numbers.next()?.parse().ok()? })
     }

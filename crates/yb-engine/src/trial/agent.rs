@@ -75,23 +75,21 @@ pub(super) fn host(
     env: &BTreeMap<String, String>,
     shim: Option<&Path>,
 ) -> Result<Host, TrialError> {
-    let mut variables: BTreeMap<String, String> = BTreeMap::new();
-    // Agents are looked for where they will look for their tools.
-    if let Some(path) = env.get("PATH") {
-        variables.insert("PATH".to_owned(), path.clone());
-    }
-    if case.agent.kind == "claude-code" {
-        let known = CLAUDE_CODE
-            .iter()
-            .filter_map(|name| env.get(*name).map(|value| ((*name).to_owned(), value.clone())));
-        variables.extend(known);
-    }
-    variables.extend(own(case, env)?);
-    let host = Host::new(variables);
+    let mut host = agent_host(&case.agent.kind, env);
+    host.env.extend(own(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match shim {
         Some(shim) => host.with_shim(shim),
         None => host,
     })
+}
+
+/// What an agent of this kind gets of an environment, before a case adds to it.
+#[must_use]
+pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
+    // Agents are looked for where they will look for their tools.
+    let own: &[&str] = if kind == "claude-code" { &CLAUDE_CODE } else { &[] };
+    let names = ["PATH"].iter().chain(own);
+    Host::new(names.filter_map(|name| Some((*name, env.get(*name)?))))
 }
 
 /// The variables that the case itself names.

@@ -27,7 +27,7 @@ impl Dirs {
     }
 
     fn load(&self) -> (Settings, Vec<Diagnostic>) {
-        Settings::load(Some(&self.root.path().join("home")), &self.root.path().join("project"))
+        Settings::from_files(Some(&self.root.path().join("home")), &self.root.path().join("project"))
     }
 
     fn said(&self) -> Vec<String> {

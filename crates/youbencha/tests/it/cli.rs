@@ -31,13 +31,22 @@ fn help() {
     Usage: yb <COMMAND>
 
     Commands:
-      ask       Ask Claude Code one question
-      demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
-      run       Run cases: the agents, what they changed, and whether that holds
-      schema    Print the JSON Schema of case files or suite files, for editors
-      tape      Stand in for an agent's model API
-      validate  Check case and suite files and show everything that is wrong; nothing is started
-      help      Print this message or the help of the given subcommand(s)
+      ask               Ask Claude Code one question
+      completions       Print a script that completes commands and options in a shell
+      config            Show and change settings
+      demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
+      doctor            Check what running cases needs: git, agents, containment, disk, memory
+      init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+      install-agents    Install the judge's definition for Claude Code and GitHub Copilot
+      list              List the agents and evaluators that a case may name, and whether they can be
+                        used here
+      run               Run cases: the agents, what they changed, and whether that holds
+      schema            Print the JSON Schema of case files or suite files, for editors
+      suggest-testcase  Let an agent propose a case, out of what an agent left
+      tape              Stand in for an agent's model API
+      validate          Check case and suite files and show everything that is wrong; nothing is
+                        started
+      help              Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help
@@ -69,13 +78,22 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     Usage: yb <COMMAND>
 
     Commands:
-      ask       Ask Claude Code one question
-      demo      Watch the real Claude Code fix a tiny repository, offline and for nothing
-      run       Run cases: the agents, what they changed, and whether that holds
-      schema    Print the JSON Schema of case files or suite files, for editors
-      tape      Stand in for an agent's model API
-      validate  Check case and suite files and show everything that is wrong; nothing is started
-      help      Print this message or the help of the given subcommand(s)
+      ask               Ask Claude Code one question
+      completions       Print a script that completes commands and options in a shell
+      config            Show and change settings
+      demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
+      doctor            Check what running cases needs: git, agents, containment, disk, memory
+      init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+      install-agents    Install the judge's definition for Claude Code and GitHub Copilot
+      list              List the agents and evaluators that a case may name, and whether they can be
+                        used here
+      run               Run cases: the agents, what they changed, and whether that holds
+      schema            Print the JSON Schema of case files or suite files, for editors
+      suggest-testcase  Let an agent propose a case, out of what an agent left
+      tape              Stand in for an agent's model API
+      validate          Check case and suite files and show everything that is wrong; nothing is
+                        started
+      help              Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help     Print help (see more with '--help')
@@ -94,7 +112,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       help   Print this message or the help of the given subcommand(s)
 
     Options:
-      -h, --help  Print help
+      -h, --help  Print help (see more with '--help')
     ");
 }
 
@@ -125,6 +143,10 @@ fn help_of_tape_serve() {
 
       -h, --help
               Print help (see a summary with '-h')
+
+    Examples:
+      yb tape serve model.yaml
+      yb tape serve model.yaml --port [PORT] --var workspace=/tmp/repo
     ----- stderr -----
     ");
 }

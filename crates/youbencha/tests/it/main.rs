@@ -4,12 +4,17 @@
 
 mod ask;
 mod cli;
+mod config;
 mod demo;
 mod disk;
+mod init;
+mod look;
 mod real_claude;
 mod resume;
 mod run;
+mod setup;
 mod signals;
+mod suggest;
 mod suite_run;
 mod suites;
 mod tape_serve;

@@ -1,0 +1,169 @@
+//! The examples at the end of each command's help. Each was run.
+
+pub(super) const ASK: &str = "\
+Examples:
+  yb ask \"What does this repository do?\"
+  git diff | yb ask --json
+  yb ask --allowed-tools Bash,Edit --max-budget-usd 0.50 \"Make the tests pass\"";
+
+pub(super) const DEMO: &str = "\
+Examples:
+  yb demo
+  yb demo --agents-dir ./agents --keep";
+
+pub(super) const SCHEMA: &str = "\
+Examples:
+  yb schema > case.schema.json
+  yb schema case";
+
+pub(super) const TAPE: &str = "\
+Examples:
+  yb tape serve model.yaml";
+
+pub(super) const TAPE_SERVE: &str = "\
+Examples:
+  yb tape serve model.yaml
+  yb tape serve model.yaml --port 8080 --var workspace=/tmp/repo";
+
+pub(super) const VALIDATE: &str = "\
+Examples:
+  yb validate testcase.yaml
+  yb validate --strict cases/a.yaml cases/b.yaml
+  yb validate -v -c testcase.yaml";
+
+pub(super) const CONFIG: &str = "\
+Examples:
+  yb config list
+  yb config set agent.model sonnet";
+
+pub(super) const INIT: &str = "\
+Examples:
+  yb init                          write testcase.yaml and testcase-project/
+  yb init && yb run -c testcase.yaml
+  yb init --force                  write them again, over what is there";
+
+pub(super) const CONFIG_INIT: &str = "\
+Examples:
+  yb config init                   write .youbencharc here
+  yb config init --global          write ~/.youbencharc";
+
+pub(super) const CONFIG_LIST: &str = "\
+Examples:
+  yb config list
+  yb config list --json
+  YB_TIMEOUT_MS=60000 yb config list";
+
+pub(super) const CONFIG_GET: &str = "\
+Examples:
+  yb config get workspace_dir
+  yb config get variables          all variables";
+
+pub(super) const CONFIG_SET: &str = "\
+Examples:
+  yb config set agent.model sonnet
+  yb config set variables.BASE https://github.com/example
+  yb config set --global timeout_ms 600000";
+
+pub(super) const CONFIG_UNSET: &str = "\
+Examples:
+  yb config unset agent.model
+  yb config unset --global timeout_ms";
+
+pub(super) const DOCTOR: &str = "\
+Examples:
+  yb doctor
+  yb doctor --json";
+
+pub(super) const LIST: &str = "\
+Examples:
+  yb list
+  yb list agents
+  yb list evaluators --json";
+
+pub(super) const COMPLETIONS: &str = "\
+Examples:
+  yb completions bash > ~/.local/share/bash-completion/completions/yb
+  yb completions zsh > ~/.zfunc/_yb
+  yb completions fish > ~/.config/fish/completions/yb.fish";
+
+pub(super) const INSTALL_AGENTS: &str = "\
+Examples:
+  yb install-agents
+  yb install-agents --force        replace what is there";
+
+pub(super) const MAN: &str = "\
+Examples:
+  yb man | man -l -
+  yb man --dir ./man";
+
+pub(super) const SUGGEST: &str = "\
+Examples:
+  yb suggest-testcase --agent claude-code --output-dir ./out
+  yb suggest-testcase --agent claude-code --output-dir ./out --save cases/new.yaml
+  yb suggest-testcase --agent command --output-dir ./out -- ./my-agent {prompt_file}";
+
+#[cfg(test)]
+mod tests {
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::super::Args;
+
+    /// Those that are written elsewhere.
+    const NOT_YET: &[&str] = &["run"];
+
+    /// Every command that help shows, with the words that lead to it.
+    fn visible(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
+        for below in
+            command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+        {
+            let path = format!("{path} {}", below.get_name());
+            visible(below, &path, found);
+            found.push((path, below.clone()));
+        }
+    }
+
+    fn examples(command: &mut clap::Command) -> Vec<String> {
+        let help = command.render_long_help().to_string();
+        let Some((_, examples)) = help.split_once("\nExamples:\n") else { return Vec::new() };
+        examples.lines().map(|line| line.trim().to_owned()).collect()
+    }
+
+    /// The part of a line that `yb` is given: up to a pipe, a redirection or a remark.
+    fn arguments(line: &str) -> Option<Vec<String>> {
+        let command = &line[line.find("yb ")?..];
+        let end = ["  ", " | ", " > ", " && "].iter().filter_map(|end| command.find(end)).min();
+        let parts = command[..end.unwrap_or(command.len())].split('"').enumerate();
+        let words = parts.flat_map(|(at, part)| {
+            if at % 2 == 1 {
+                vec![part.to_owned()]
+            } else {
+                part.split_whitespace().map(str::to_owned).collect()
+            }
+        });
+        Some(words.collect())
+    }
+
+    #[test]
+    fn every_command_has_examples_and_each_can_be_typed() {
+        let mut commands = Vec::new();
+        visible(&Args::command(), "yb", &mut commands);
+        assert!(commands.len() > 10);
+        for (path, mut command) in commands {
+            let examples = examples(&mut command);
+            assert!(
+                !examples.is_empty() || NOT_YET.contains(&command.get_name()),
+                "`{path} --help` has no examples"
+            );
+            for line in examples {
+                let arguments = arguments(&line).unwrap_or_else(|| panic!("`{path}`: not a command: {line}"));
+                assert!(
+                    arguments.join(" ").starts_with(&path),
+                    "`{path}`: another command's example: {line}"
+                );
+                if let Err(error) = Args::try_parse_from(arguments) {
+                    panic!("`{path}`: {line}\n{error}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! `yb init`: a case that runs at once and costs nothing, as a start for one's own.
+
+use std::path::Path;
+
+use crate::args::InitArgs;
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::files;
+use crate::printer::Printer;
+
+const FILES: [(&str, &str); 3] = [
+    ("testcase.yaml", include_str!("../../init/testcase.yaml")),
+    ("testcase-project/greet.sh", include_str!("../../init/testcase-project/greet.sh")),
+    ("testcase-project/test.sh", include_str!("../../init/testcase-project/test.sh")),
+];
+
+pub(super) fn run(args: &InitArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let here = Path::new(".");
+    let there: Vec<String> = FILES
+        .iter()
+        .filter(|(path, _)| files::exists(&here.join(path)))
+        .map(|(path, _)| format!("`{path}`"))
+        .collect();
+    if !there.is_empty() && !args.force {
+        return Err(CliError::new(ErrorKind::Usage, format!("already there: {}", there.join(", ")))
+            .hint("`yb init --force` replaces them; nothing was changed"));
+    }
+    for (path, content) in FILES {
+        files::write(here, Path::new(path), content)?;
+        printer.line(format_args!("wrote {path}"));
+    }
+    printer.line("\nRun it, offline and for nothing:\n  yb run -c testcase.yaml");
+    printer.line("\nThen read testcase.yaml: one line of it gives the same task to Claude Code.");
+    Ok(ExitCode::Passed)
+}

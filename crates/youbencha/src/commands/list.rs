@@ -1,0 +1,69 @@
+//! `yb list`: what a case may name, and whether it can be used here.
+
+use serde_json::{Map, Value, json};
+use yb_engine::evaluate::known_evaluators;
+
+use crate::agents::{self, Seen, State};
+use crate::args::{ListArgs, ListKind};
+use crate::error::CliError;
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+
+pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let wants = |kind| args.what.is_none_or(|what| what == kind);
+    let agents = if wants(ListKind::Agents) { Some(look()?) } else { None };
+    let evaluators = wants(ListKind::Evaluators).then(known_evaluators);
+    if args.json {
+        let mut lists = Map::new();
+        if let Some(agents) = &agents {
+            lists.insert("agents".to_owned(), agents.iter().map(agent_json).collect());
+        }
+        if let Some(evaluators) = &evaluators {
+            let json = |known: &yb_engine::evaluate::KnownEvaluator| json!({ "name": known.name, "runs": known.runs, "description": known.doc });
+            lists.insert("evaluators".to_owned(), evaluators.iter().map(json).collect());
+        }
+        printer.line(format_args!("{:#}", Value::Object(lists)));
+        return Ok(ExitCode::Passed);
+    }
+    if let Some(agents) = &agents {
+        printer.line("Agents");
+        for agent in agents {
+            printer.line(format_args!("  {:14} {}", agent.name, in_words(agent)));
+        }
+    }
+    if agents.is_some() && evaluators.is_some() {
+        printer.line("");
+    }
+    if let Some(evaluators) = &evaluators {
+        printer.line("Evaluators");
+        for known in evaluators {
+            let note = if known.runs { "" } else { " (this version can't run it)" };
+            printer.line(format_args!("  {:14} {}{note}", known.name, known.doc));
+        }
+    }
+    Ok(ExitCode::Passed)
+}
+
+fn look() -> Result<Vec<Seen>, CliError> {
+    let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
+    Ok(runtime.block_on(agents::look(&agents::environment())))
+}
+
+fn in_words(agent: &Seen) -> String {
+    match agent.state {
+        State::Ready | State::AnyProgram | State::Unsupported => agent.message.clone(),
+        State::NotAuthenticated => format!("{}; `yb doctor` tells what to do", agent.message),
+        // Where it was searched for is a long list.
+        State::Missing => "not found; `yb doctor` tells what to do".to_owned(),
+    }
+}
+
+fn agent_json(agent: &Seen) -> Value {
+    json!({
+        "name": agent.name,
+        "status": agent.state.word(),
+        "version": agent.version,
+        "message": agent.message,
+        "hints": agent.hints,
+    })
+}

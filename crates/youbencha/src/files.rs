@@ -1,0 +1,99 @@
+//! Writes the files that a user asked for: whole or not at all, and never through a link to somewhere else.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Component, Path};
+
+use crate::error::{CliError, ErrorKind};
+
+/// Whether something is there, a link to nowhere included.
+pub(crate) fn exists(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Writes `relative` below `root` and makes the directories on the way; whoever looks sees the old file or the new one.
+///
+/// What is a link already is refused: the file that it leads to was not named.
+pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), CliError> {
+    let mut at = root.to_owned();
+    let mut steps = relative.components().peekable();
+    while let Some(step) = steps.next() {
+        if !matches!(step, Component::Normal(_)) {
+            return Err(CliError::new(
+                ErrorKind::Usage,
+                format!("not a path below the directory: `{}`", relative.display()),
+            ));
+        }
+        at.push(step);
+        refuse_link(&at)?;
+        if steps.peek().is_some() && !at.is_dir() {
+            fs::create_dir(&at).map_err(|error| failed("make the directory", &at, error))?;
+        }
+    }
+    replace(&at, content).map_err(|error| failed("write", &at, error))
+}
+
+/// A link may lead anywhere, also to what nobody meant to change.
+pub(crate) fn refuse_link(path: &Path) -> Result<(), CliError> {
+    if !path.is_symlink() {
+        return Ok(());
+    }
+    let error =
+        CliError::new(ErrorKind::Usage, format!("a link is not written through: `{}`", path.display()));
+    Err(match path.canonicalize() {
+        Ok(target) => error.hint(format!("change the file that it leads to: `{}`", target.display())),
+        Err(_) => error.hint("it leads nowhere; remove it"),
+    })
+}
+
+fn replace(path: &Path, content: &str) -> io::Result<()> {
+    let mut builder = tempfile::Builder::new();
+    // The rights that any new file gets.
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut part = builder.prefix(".yb-").suffix(".part").tempfile_in(directory)?;
+    if let Ok(metadata) = fs::metadata(path) {
+        part.as_file().set_permissions(metadata.permissions())?;
+    }
+    part.write_all(content.as_bytes())?;
+    part.as_file().sync_all()?;
+    part.persist(path).map(drop).map_err(|error| error.error)
+}
+
+fn failed(what: &str, path: &Path, error: io::Error) -> CliError {
+    CliError::new(ErrorKind::Infrastructure, format!("failed to {what}: `{}`", path.display()))
+        .caused_by(error)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_with_its_rights_and_nothing_is_left_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("a/b");
+        write(dir.path(), Path::new("a/b"), "1").unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        write(dir.path(), Path::new("a/b"), "2").unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "2");
+        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn nothing_is_written_through_a_link_or_outside() {
+        let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let target = elsewhere.path().join("file");
+        fs::write(&target, "mine").unwrap();
+        symlink(&target, dir.path().join("link")).unwrap();
+        symlink(elsewhere.path(), dir.path().join("folder")).unwrap();
+        for path in ["link", "folder/file", "../up", "/tmp/up"] {
+            assert!(write(dir.path(), Path::new(path), "x").is_err(), "{path}");
+        }
+        assert_eq!(fs::read_to_string(&target).unwrap(), "mine");
+    }
+}

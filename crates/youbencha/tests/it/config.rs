@@ -1,0 +1,255 @@
+//! `yb config`: what holds and why, and what changing a file leaves of it.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_testkit::TestContext;
+
+use crate::YB;
+
+#[test]
+fn every_setting_says_where_it_came_from() {
+    let context = TestContext::new();
+    std::fs::write(context.home().join(".youbencharc"), "timeout_ms: 1000\nagent: { model: opus }\n")
+        .unwrap();
+    context.write(".youbencharc", "agent: { model: sonnet }\nvariables: { BASE: here }\n");
+    let outcome = context.command(YB).args(["config", "list"]).env("YB_LOG_LEVEL", "warn").run();
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    workspace_dir              .youbencha-workspace  default
+    output_dir                 .youbencha-eval       default
+    timeout_ms                 1000                  [TEMP]/home/.youbencharc
+    log_level                  warn                  environment variable YB_LOG_LEVEL
+    keep_workspace             true                  default
+    agent.timeout_ms           -                     not set
+    agent.model                sonnet                [TEMP]/work/.youbencharc
+    evaluators.max_concurrent  4                     default
+    variables.BASE             here                  [TEMP]/work/.youbencharc
+    ----- stderr -----
+    ");
+    let outcome = context.command(YB).args(["config", "list", "--json"]).env("YB_LOG_LEVEL", "warn").run();
+    let rows: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let row = |key: &str| rows.as_array().unwrap().iter().find(|row| row["key"] == key).unwrap().clone();
+    assert_eq!(row("log_level")["from"], "YB_LOG_LEVEL");
+    assert_eq!(
+        (row("timeout_ms")["value"].clone(), row("timeout_ms")["source"].clone()),
+        (1000.into(), "user".into())
+    );
+    assert_snapshot!(context.run(YB, ["config", "list", "--global"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    agent.model  opus  [TEMP]/home/.youbencharc
+    timeout_ms   1000  [TEMP]/home/.youbencharc
+    ----- stderr -----
+    ");
+}
+
+/// What `list` shows is what `run` does.
+#[test]
+fn a_variable_of_the_environment_holds_for_a_run() {
+    let context = TestContext::new();
+    context.run(YB, ["init"]);
+    let elsewhere = context.root().join("elsewhere");
+    let run = |value: &str| {
+        context.command(YB).args(["run", "-c", "testcase.yaml"]).env("YB_WORKSPACE_DIR", value).run()
+    };
+    assert_eq!(run(&elsewhere.to_string_lossy()).code, Some(0));
+    assert!(elsewhere.join("runs").is_dir() && !context.dir().join(".youbencha-workspace").exists());
+    let outcome = context.command(YB).args(["run", "-c", "testcase.yaml"]).env("YB_TIMEOUT_MS", "soon").run();
+    assert_eq!(outcome.code, Some(2));
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: wrong value: `soon`
+     --> YB_TIMEOUT_MS
+      = key: `YB_TIMEOUT_MS`
+      = expected: a whole number, at least 1
+    ");
+}
+
+#[test]
+fn a_value_is_set_read_and_removed() {
+    let context = TestContext::new();
+    context.write(".youbencharc", "# ours\nlog_level: warn # quiet\n");
+    let yb = |args: &[&str]| context.run(YB, args);
+    assert_snapshot!(yb(&["config", "set", "agent.model", "sonnet"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    set agent.model to sonnet in [TEMP]/work/.youbencharc
+    ----- stderr -----
+    ");
+    assert_eq!(yb(&["config", "set", "log_level", "error"]).code, Some(0));
+    assert_eq!(yb(&["config", "set", "variables.FLAG", "-x"]).code, Some(0));
+    assert_eq!(
+        context.read(".youbencharc"),
+        "# ours\nlog_level: error # quiet\nagent:\n  model: sonnet\nvariables:\n  FLAG: \"-x\"\n"
+    );
+    assert_eq!(yb(&["config", "get", "agent.model"]).stdout, "sonnet\n");
+    assert_eq!(yb(&["config", "get", "variables"]).stdout, "variables.FLAG: -x\n");
+    assert_eq!(yb(&["config", "unset", "variables.FLAG"]).code, Some(0));
+    assert_eq!(yb(&["config", "unset", "agent.model"]).code, Some(0));
+    assert_eq!(context.read(".youbencharc"), "# ours\nlog_level: error # quiet\n");
+    assert_snapshot!(yb(&["config", "get", "agent.model"]).snapshot(), @r"
+    exit code: 1
+    ----- stdout -----
+    ----- stderr -----
+    error: not set: `agent.model`
+    ");
+    assert_eq!(yb(&["config", "unset", "agent.model"]).code, Some(1));
+}
+
+#[test]
+fn the_file_at_home_is_another_one() {
+    let context = TestContext::new();
+    context.write(".youbencharc.json", "{\"log_level\": \"warn\"}\n");
+    assert_eq!(context.run(YB, ["config", "set", "--global", "log_level", "debug"]).code, Some(0));
+    assert_eq!(std::fs::read_to_string(context.home().join(".youbencharc")).unwrap(), "log_level: debug\n");
+    let outcome = context.run(YB, ["config", "set", "--global", "log_level", "info"]);
+    assert!(outcome.stderr.contains("another value holds, from"), "{}", outcome.stderr);
+    assert_eq!(context.run(YB, ["config", "get", "log_level"]).stdout, "warn\n");
+    assert_eq!(context.run(YB, ["config", "get", "--global", "log_level"]).stdout, "info\n");
+    assert_eq!(context.run(YB, ["config", "set", "timeout_ms", "5"]).code, Some(0));
+    assert_eq!(context.read(".youbencharc.json"), "{\"log_level\": \"warn\", \"timeout_ms\": 5}\n");
+}
+
+#[test]
+fn a_mistake_changes_nothing_and_is_explained() {
+    let context = TestContext::new();
+    let set = |key: &str, value: &str| context.run(YB, ["config", "set", key, value]).snapshot();
+    assert_snapshot!(set("timout_ms", "5"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: unknown key: `timout_ms`
+    hint: did you mean `timeout_ms`?
+    ");
+    assert_snapshot!(set("model", "opus"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: unknown key: `model`
+    hint: did you mean `agent.model`?
+    ");
+    assert_snapshot!(set("agent", "opus"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: not one value but several: `agent`
+    hint: name one of them: `agent.timeout_ms`, `agent.model`
+    ");
+    assert_snapshot!(set("timeout_ms", "soon"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `timeout_ms`: wrong value: `soon`
+    hint: it must be a whole number, at least 1
+    ");
+    assert_snapshot!(set("log_level", "wran"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `log_level`: wrong value: `wran`
+    hint: it must be one of `debug`, `info`, `warn`, `error`
+    hint: did you mean `warn`?
+    ");
+    assert_snapshot!(set("variables.a b", "x"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: not the name of a variable: `a b`
+    hint: it needs the name of a variable: letters, digits and `_`, the first no digit
+    ");
+    assert!(!context.dir().join(".youbencharc").exists());
+    context.write(".youbencharc", "agent: [\n");
+    assert_snapshot!(set("timeout_ms", "5"), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: not valid YAML: unclosed bracket `[`
+     --> [TEMP]/work/.youbencharc:1:8
+    1 | agent: [
+      |        ^
+
+    error: failed to change `timeout_ms` in `[TEMP]/work/.youbencharc`
+      caused by: the file can't be read as it is
+    hint: nothing was changed; open the file in an editor
+    ");
+    assert_eq!(context.read(".youbencharc"), "agent: [\n");
+}
+
+#[test]
+fn a_value_that_is_wrong_in_the_file_can_be_set_right() {
+    let context = TestContext::new();
+    context.write(".youbencharc", "log_level: loud\nmodle: x\n");
+    assert_eq!(context.run(YB, ["config", "list"]).code, Some(2));
+    assert_eq!(context.run(YB, ["config", "set", "log_level", "info"]).code, Some(0));
+    assert_eq!(context.run(YB, ["config", "unset", "modle"]).code, Some(0));
+    assert_eq!(context.read(".youbencharc"), "log_level: info\n");
+    assert_eq!(context.run(YB, ["config", "unset", "modle"]).code, Some(2));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_not_written_through() {
+    let context = TestContext::new();
+    let elsewhere = context.root().join("dotfile");
+    std::fs::write(&elsewhere, "timeout_ms: 1\n").unwrap();
+    std::os::unix::fs::symlink(&elsewhere, context.dir().join(".youbencharc")).unwrap();
+    assert_snapshot!(context.run(YB, ["config", "set", "timeout_ms", "5"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: a link is not written through: `[TEMP]/work/.youbencharc`
+    hint: change the file that it leads to: `[TEMP]/dotfile`
+    ");
+    assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "timeout_ms: 1\n");
+}
+
+#[test]
+fn a_new_file_explains_every_key() {
+    let context = TestContext::new();
+    assert_eq!(context.run(YB, ["config", "init"]).code, Some(0));
+    assert_snapshot!(context.read(".youbencharc"), @r"
+    # Settings of youBencha. A line counts once the `#` in front of it is removed.
+    # `yb config list` shows what holds and where it came from; an environment variable wins over a file.
+
+    # Where runs are kept. (YB_WORKSPACE_DIR)
+    #workspace_dir: .youbencha-workspace
+
+    # Where the results of evaluating a directory are kept. (YB_OUTPUT_DIR)
+    #output_dir: .youbencha-eval
+
+    # The time for each step. (YB_TIMEOUT_MS)
+    #timeout_ms: 300000
+
+    # How much is logged. (YB_LOG_LEVEL)
+    #log_level: info
+
+    # Whether workspaces are kept. (YB_KEEP_WORKSPACE)
+    #keep_workspace: true
+
+    #agent:
+    # The time for the agent; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
+    #  timeout_ms: 300000
+    # The model. (YB_AGENT_MODEL)
+    #  model: sonnet
+
+    #evaluators:
+    # How many run at the same time. (YB_EVALUATORS_MAX_CONCURRENT)
+    #  max_concurrent: 4
+
+    # What `${NAME}` in a case is replaced by.
+    #variables:
+    #  NAME: value
+    ");
+    assert_eq!(context.run(YB, ["config", "list"]).code, Some(0));
+    assert_eq!(context.run(YB, ["config", "init"]).code, Some(2));
+    assert_eq!(context.run(YB, ["config", "set", "timeout_ms", "5"]).code, Some(0));
+    assert!(context.read(".youbencharc").ends_with("#  NAME: value\ntimeout_ms: 5\n"));
+    assert_eq!(context.run(YB, ["config", "init", "--force"]).code, Some(0));
+    assert!(!context.read(".youbencharc").contains("timeout_ms: 5"));
+    context.write(".youbencha.json", "{}");
+    std::fs::remove_file(context.dir().join(".youbencharc")).unwrap();
+    assert_eq!(context.run(YB, ["config", "init", "--force"]).code, Some(2));
+}

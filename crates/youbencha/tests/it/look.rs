@@ -1,0 +1,221 @@
+//! `yb list` and `yb doctor`: what is there, said truthfully and without a credential.
+
+use std::path::Path;
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_testkit::{Invocation, RealClaude, TestContext};
+
+use crate::YB;
+
+/// A program in `bin`, which is put first in PATH.
+fn program(context: &TestContext, name: &str, script: &str) {
+    let path = context.write(Path::new("bin").join(name), format!("#!/bin/sh\n{script}\n"));
+    std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+/// `yb` on a machine whose Claude Code is this one.
+fn yb(context: &TestContext, args: &[&str], claude: &str) -> Invocation {
+    let path = format!("{}:{}", context.dir().join("bin").display(), std::env::var("PATH").unwrap());
+    context.command(YB).args(args).env("PATH", path).env("YB_CLAUDE", claude)
+}
+
+fn with_claude(context: &TestContext, logged_in: bool) -> String {
+    let script = format!(
+        "case $1 in --version) echo '2.1.325 (Claude Code)';; auth) echo '{{\"loggedIn\": {logged_in}, \
+         \"authMethod\": \"oauth_token\", \"apiProvider\": \"firstParty\"}}';; esac"
+    );
+    program(context, "claude", &script);
+    context.dir().join("bin/claude").to_string_lossy().into_owned()
+}
+
+fn checks(outcome: &yb_testkit::Outcome) -> Vec<Value> {
+    let answer: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(answer["exit_code"], outcome.code.unwrap());
+    answer["checks"].as_array().unwrap().clone()
+}
+
+fn check<'a>(checks: &'a [Value], name: &str) -> &'a Value {
+    checks.iter().find(|check| check["check"] == name).unwrap_or_else(|| panic!("no check `{name}`"))
+}
+
+#[test]
+fn both_lists_in_words() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, true);
+    assert_snapshot!(yb(&context, &["list"], &claude).run().snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    Agents
+      claude-code    Claude Code 2.1.325 is ready (oauth_token, firstParty): [TEMP]/work/bin/claude
+      copilot-cli    this version can't run it
+      command        any program that a case names
+
+    Evaluators
+      git-diff       how much changed, against limits: files, lines, and how they are spread
+      expected-diff  how alike the result and the expected branch are, from 0 to 1 (this version can't run it)
+      agentic-judge  what another agent says about each assertion (this version can't run it)
+    ----- stderr -----
+    ");
+    assert_snapshot!(yb(&context, &["list", "agents"], "/nowhere/claude").run().snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    Agents
+      claude-code    not found; `yb doctor` tells what to do
+      copilot-cli    this version can't run it
+      command        any program that a case names
+    ----- stderr -----
+    ");
+    let claude = with_claude(&context, false);
+    assert_snapshot!(yb(&context, &["list", "agents", "--json"], &claude).run().snapshot(), @r#"
+    exit code: 0
+    ----- stdout -----
+    {
+      "agents": [
+        {
+          "hints": [
+            "log in: `claude auth login`",
+            "or set `ANTHROPIC_API_KEY` to an API key"
+          ],
+          "message": "Claude Code 2.1.325 lacks authentication, a login or an API key: [TEMP]/work/bin/claude",
+          "name": "claude-code",
+          "status": "not_authenticated",
+          "version": "2.1.325"
+        },
+        {
+          "hints": [],
+          "message": "this version can't run it",
+          "name": "copilot-cli",
+          "status": "unsupported",
+          "version": null
+        },
+        {
+          "hints": [],
+          "message": "any program that a case names",
+          "name": "command",
+          "status": "any_program",
+          "version": null
+        }
+      ]
+    }
+    ----- stderr -----
+    "#);
+}
+
+/// What a run refuses and what the list says are the same.
+#[test]
+fn an_evaluator_that_is_listed_as_running_is_not_refused() {
+    let context = TestContext::new();
+    context.run(YB, ["init"]);
+    let list = context.run(YB, ["list", "evaluators", "--json"]);
+    let list: Value = serde_json::from_str(&list.stdout).unwrap();
+    let case = context.read("testcase.yaml");
+    let head = case.split_once("evaluators:").unwrap().0;
+    for known in list["evaluators"].as_array().unwrap() {
+        let name = known["name"].as_str().unwrap();
+        let config = match name {
+            "agentic-judge" => "{ type: claude-code, assertions: [it greets] }",
+            _ => "{}",
+        };
+        context.write("testcase.yaml", format!("{head}evaluators: [{{ name: {name}, config: {config} }}]\n"));
+        let outcome = yb(&context, &["run", "-c", "testcase.yaml"], "/nowhere/claude").run();
+        let refused = outcome.stderr.contains("not supported yet");
+        assert_eq!(!refused, known["runs"].as_bool().unwrap(), "{name}: {}", outcome.stderr);
+    }
+}
+
+#[test]
+fn a_machine_with_an_agent_is_ready() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, true);
+    let outcome = yb(&context, &["doctor", "--json"], &claude).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stdout);
+    let checks = checks(&outcome);
+    let agent = check(&checks, "claude-code");
+    assert_eq!(agent["level"], "ok");
+    assert!(agent["message"].as_str().unwrap().contains("oauth_token, firstParty"), "{agent}");
+    for name in
+        ["git", "containment", "bubblewrap", "workspace", "disk", "memory", "open files", "configuration"]
+    {
+        check(&checks, name);
+    }
+    assert!(!context.dir().join(".youbencha-workspace").exists(), "it only looks");
+    let words = yb(&context, &["doctor"], &claude).run();
+    assert!(
+        words.stdout.contains("\nok       containment ") && words.stdout.contains("\nready"),
+        "{}",
+        words.stdout
+    );
+}
+
+#[test]
+fn a_credential_is_named_and_never_shown() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, false);
+    for args in [&["doctor"][..], &["doctor", "--json"], &["list"], &["list", "--json"]] {
+        let outcome = yb(&context, args, &claude).env("ANTHROPIC_API_KEY", "do-not-print-me").run();
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains("`ANTHROPIC_API_KEY` is set"), "{}", outcome.stdout);
+        assert!(!format!("{}{}", outcome.stdout, outcome.stderr).contains("do-not-print-me"));
+    }
+}
+
+#[test]
+fn without_an_agent_it_is_exit_code_3_with_the_way_out() {
+    let context = TestContext::new();
+    let outcome = yb(&context, &["doctor", "--json"], "/nowhere/claude").run();
+    assert_eq!(outcome.code, Some(3));
+    let claude = with_claude(&context, false);
+    let outcome = yb(&context, &["doctor", "--json"], &claude).run();
+    assert_eq!(outcome.code, Some(3));
+    let checks = checks(&outcome);
+    assert_eq!(check(&checks, "claude-code")["level"], "problem");
+    assert!(check(&checks, "claude-code")["fix"].as_str().unwrap().contains("claude auth login"));
+}
+
+#[test]
+fn an_old_git_in_front_is_exit_code_4_and_the_newer_one_is_named() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, true);
+    program(&context, "git", "echo git version 2.39.5");
+    let outcome = yb(&context, &["doctor", "--json"], &claude).run();
+    assert_eq!(outcome.code, Some(4), "{}", outcome.stdout);
+    let checks = checks(&outcome);
+    let git = check(&checks, "git");
+    assert!(git["message"].as_str().unwrap().starts_with("too old or broken, 2.39.5: "), "{git}");
+    assert!(git["fix"].as_str().unwrap().contains("first in PATH"), "{git}");
+
+    let path = context.dir().join("bin");
+    std::fs::remove_file(path.join("git")).unwrap();
+    let outcome = yb(&context, &["doctor"], &claude).env("PATH", path).run();
+    assert_eq!(outcome.code, Some(4));
+    assert!(outcome.stdout.starts_with("problem  git            not on PATH\n"), "{}", outcome.stdout);
+}
+
+#[test]
+fn a_place_that_can_not_be_written_is_a_problem() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, true);
+    // Nobody, root included, can make a file there.
+    let doctor = yb(&context, &["doctor", "--json"], &claude).env("YB_WORKSPACE_DIR", "/proc/self");
+    let outcome = doctor.run();
+    assert_eq!(outcome.code, Some(4), "{}", outcome.stdout);
+    let checks = checks(&outcome);
+    assert!(check(&checks, "workspace")["fix"].as_str().unwrap().contains("yb config set workspace_dir"));
+    let outcome = yb(&context, &["doctor", "--json"], &claude).env("YB_TIMEOUT_MS", "soon").run();
+    assert_eq!(check(&self::checks(&outcome), "configuration")["level"], "warning");
+}
+
+#[test]
+fn real_claude_is_found_with_its_version() {
+    let (context, claude) = (TestContext::new(), RealClaude::new());
+    let program = claude.program().to_string_lossy().into_owned();
+    let list = |context: &TestContext| {
+        let outcome = yb(context, &["list", "agents", "--json"], &program).run();
+        let list: Value = serde_json::from_str(&outcome.stdout).unwrap();
+        list["agents"][0].clone()
+    };
+    let agent = list(&context);
+    assert_eq!(agent["version"], RealClaude::pinned_version().as_str());
+    assert_eq!(agent["status"], "not_authenticated");
+}
