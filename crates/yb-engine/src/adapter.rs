@@ -30,7 +30,7 @@ pub use context::{
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
 pub use meter::{ApiRetry, Live, Observer};
-pub use result::{Availability, AvailabilityStatus, ExecutionResult, NotAuthenticated};
+pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
 
 use crate::log::YouBenchaLog;

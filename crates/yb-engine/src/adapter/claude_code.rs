@@ -3,11 +3,12 @@
 mod environment;
 mod options;
 
-use std::ffi::OsStr;
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use yb_claude::{AvailabilityCheck, Invocation, Options, PermissionMode, Prompt, Search, Target};
+use yb_claude::{AvailabilityCheck, EnvChange, Invocation, Options, PermissionMode, Prompt, Search, Target};
 use yb_supervise::Command;
 
 use super::artifacts::Artifacts;
@@ -17,10 +18,10 @@ use super::normalize::{self, Told};
 use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
 use super::{
-    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, ExecutionContext, ExecutionResult,
-    Host, Intent,
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
+    ExecutionResult, Host, Intent,
 };
-use crate::log::YouBenchaLog;
+use crate::log::{StdinContent, YouBenchaLog};
 
 const NAME: &str = "claude-code";
 const FOLDER: &str = "claude-code-logs";
@@ -88,6 +89,7 @@ impl Adapter for ClaudeCode {
         let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
+        result.executed = Some(executed(&plan.invocation, program, context));
         Ok(result)
     }
 
@@ -140,6 +142,18 @@ fn program(host: &Host) -> Result<PathBuf, AdapterError> {
         message: format!("Claude Code is not installed: {error}"),
         hints: error.hints(),
     })
+}
+
+fn executed(invocation: &Invocation, program: PathBuf, context: &ExecutionContext) -> Executed {
+    let decided = invocation.env.iter();
+    let set = decided.clone().filter(|(_, change)| matches!(change, EnvChange::Set(_))).map(|(name, _)| name);
+    let passed = context.host.env.keys().filter(|name| decided.clone().all(|(one, _)| one != *name));
+    let names: BTreeSet<&OsString> = set.chain(passed).collect();
+    Executed {
+        argv: std::iter::once(program.into()).chain(invocation.args.iter().cloned()).collect(),
+        env: names.into_iter().cloned().collect(),
+        stdin: StdinContent::Frame,
+    }
 }
 
 /// What the invocation decided stays decided; the rest of the given variables is passed on.

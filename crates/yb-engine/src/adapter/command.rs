@@ -3,6 +3,7 @@
 mod template;
 
 use async_trait::async_trait;
+use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,9 +18,9 @@ use super::secrets::secrets;
 use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
-    ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
+    Environment, Executed, ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
 };
-use crate::log::YouBenchaLog;
+use crate::log::{StdinContent, YouBenchaLog};
 use template::Values;
 
 const NAME: &str = "command";
@@ -99,7 +100,13 @@ impl Adapter for Command {
             DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
         };
         let driven = drive(command, stdout, &artifacts, context).await?;
-        Ok(ExecutionResult::of(driven, prompt, AGENT, artifacts))
+        let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
+        result.executed = Some(Executed {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: variables(context).map(|(name, _)| name).collect(),
+            stdin: if via == PromptVia::Stdin { StdinContent::Prompt } else { StdinContent::Nothing },
+        });
+        Ok(result)
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
@@ -160,18 +167,23 @@ fn write_prompt(private_dir: &Path, prompt: &str) -> std::io::Result<PathBuf> {
     Ok(path)
 }
 
-/// The given variables, and a HOME and a TMPDIR of its own where they name none.
 fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command {
-    let private = |name: &str| context.private_dir.join(name);
-    let mut command = yb_supervise::Command::new(&argv[0])
-        .args(&argv[1..])
-        .env(yb_claude::env_vars::HOME, private("home"))
-        .env(yb_claude::env_vars::TMPDIR, private("tmp"))
-        .envs(&context.host.env);
+    let mut command = yb_supervise::Command::new(&argv[0]).args(&argv[1..]).envs(variables(context));
     for (name, value) in secrets(&context.host.env) {
         command = command.secret(name, value);
     }
     command
+}
+
+/// The given variables, and a HOME and a TMPDIR of its own where they name none.
+fn variables(context: &ExecutionContext) -> impl Iterator<Item = (OsString, OsString)> {
+    let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
+    let mut variables = Environment::from([
+        private(yb_claude::env_vars::HOME, "home"),
+        private(yb_claude::env_vars::TMPDIR, "tmp"),
+    ]);
+    variables.extend(context.host.env.clone());
+    variables.into_iter()
 }
 
 /// A program by path, or in the PATH that the child will have.

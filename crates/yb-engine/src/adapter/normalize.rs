@@ -7,9 +7,9 @@ use serde_json::Value;
 use yb_claude::frame::ModelSource as FrameSource;
 use yb_claude::{Baseline, RunSummary, TextOutput, strip_ansi};
 
-use super::secrets::redacted;
+use super::secrets::{redacted, secrets, secrets_of_json, without};
 use super::transcript::arguments;
-use super::{Adapter, AgentConfig, ExecutionContext, ExecutionResult, Transcript};
+use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
 use crate::log::{
     AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
     OutputFiles, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
@@ -157,7 +157,23 @@ fn execution(
         stop_reason: summary.and_then(RunSummary::stop_reason).map(str::to_owned),
         api_retries: summary.map_or(0, RunSummary::api_retries),
         permission_denials: summary.map_or(0, |summary| summary.permission_denials().len() as u64),
+        argv: result.executed.as_ref().map(|executed| argv(executed, context)).unwrap_or_default(),
+        env: result
+            .executed
+            .iter()
+            .flat_map(|one| &one.env)
+            .map(|name| name.to_string_lossy().into())
+            .collect(),
+        stdin: result.executed.as_ref().map(|executed| executed.stdin),
     }
+}
+
+/// What was executed, without the secrets of variables, servers and settings.
+fn argv(executed: &Executed, context: &ExecutionContext) -> Vec<String> {
+    let config = &context.config;
+    let maps = config.mcp_servers.values().chain(&config.settings);
+    let known: Vec<_> = secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)).collect();
+    executed.argv.iter().map(|argument| without(&argument.to_string_lossy(), known.clone())).collect()
 }
 
 /// The prompt, and what followed it.

@@ -1,5 +1,6 @@
 //! What an execution gave, and whether one is possible at all.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -10,7 +11,7 @@ use super::drive::{Driven, millis};
 use super::transcript::iso;
 use super::verdict::{Agent, Verdict};
 use super::{Adapter, AdapterError, Transcript};
-use crate::log::{ErrorRecord, ExecutionStatus};
+use crate::log::{ErrorRecord, ExecutionStatus, StdinContent};
 use crate::outcome::Outcome;
 
 /// What an execution gave.
@@ -49,6 +50,20 @@ pub struct ExecutionResult {
     pub terminal_log: Option<PathBuf>,
     /// Its messages, line by line.
     pub frames: Option<PathBuf>,
+    /// What was executed; none if nothing was started.
+    pub executed: Option<Executed>,
+}
+
+/// What was executed, as it could be repeated by hand.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct Executed {
+    /// The program and its arguments, as they were: secrets may be among them.
+    pub argv: Vec<OsString>,
+    /// The names of the variables that it was given.
+    pub env: Vec<OsString>,
+    /// What it could read.
+    pub stdin: StdinContent,
 }
 
 impl ExecutionResult {
@@ -72,6 +87,7 @@ impl ExecutionResult {
             frames: transcript.is_some().then_some(artifacts.frames),
             transcript,
             terminal_log: Some(artifacts.terminal_log),
+            executed: None,
         }
     }
 
@@ -104,6 +120,7 @@ impl ExecutionResult {
             transcript: None,
             terminal_log: None,
             frames: None,
+            executed: None,
         }
     }
 

@@ -22,8 +22,13 @@ pub(crate) fn secrets(env: &Environment) -> impl Iterator<Item = (String, Vec<u8
 
 /// The text without the values of secrets.
 pub(crate) fn redacted(text: &str, env: &Environment) -> String {
+    without(text, secrets(env))
+}
+
+/// The text without these secrets.
+pub(crate) fn without(text: &str, secrets: impl IntoIterator<Item = (String, Vec<u8>)>) -> String {
     let mut text = text.to_owned();
-    for (name, value) in secrets(env) {
+    for (name, value) in secrets {
         // Shorter ones can't be told from ordinary words.
         if let Ok(value) = std::str::from_utf8(&value)
             && value.len() >= SHORTEST

@@ -97,6 +97,28 @@ pub struct Execution {
     pub api_retries: u64,
     /// Calls of tools that were not allowed.
     pub permission_denials: u64,
+    /// What was executed, the program first; without secrets. Absent if nothing was started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub argv: Vec<String>,
+    /// The names of the variables that it was given beside PATH, locale, TERM and TZ.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub env: Vec<String>,
+    /// What it could read; absent if nothing was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stdin: Option<StdinContent>,
+}
+
+/// What an agent's stdin was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum StdinContent {
+    /// Empty.
+    Nothing,
+    /// The prompt.
+    Prompt,
+    /// The prompt as a message of `--input-format stream-json`, in one line.
+    Frame,
 }
 
 /// How an execution ended, in three words.
