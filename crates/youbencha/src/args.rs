@@ -3,6 +3,7 @@
 mod config;
 mod examples;
 mod look;
+mod runs;
 mod setup;
 mod suggest;
 
@@ -17,6 +18,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
 pub(crate) use suggest::SuggestArgs;
 
@@ -37,6 +39,13 @@ pub(crate) enum Command {
     /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
     #[command(after_long_help = examples::ASK)]
     Ask(AskArgs),
+
+    /// Remove runs that nobody needs any more
+    ///
+    /// Shows what would go, and how large it is; only `--yes` removes it. A run that is being worked on is never
+    /// removed, one that is unfinished only by its name or with `--all`.
+    #[command(after_long_help = examples::CLEAN)]
+    Clean(CleanArgs),
 
     /// Print a script that completes commands and options in a shell
     #[command(after_long_help = examples::COMPLETIONS)]
@@ -68,7 +77,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::INSTALL_AGENTS)]
     InstallAgents(InstallAgentsArgs),
 
-    /// List the agents and evaluators that a case may name, and whether they can be used here
+    /// List the agents and evaluators that a case may name, or the runs of this project
     #[command(after_long_help = examples::LIST)]
     List(ListArgs),
 
@@ -86,6 +95,12 @@ pub(crate) enum Command {
     /// Print the JSON Schema of case files or suite files, for editors
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
+
+    /// Show a run or a trial: what it came to, what was said, what was changed
+    ///
+    /// Runs and trials go by the beginning of their names; `latest` is the newest run.
+    #[command(after_long_help = examples::SHOW)]
+    Show(ShowArgs),
 
     /// Let an agent propose a case, out of what an agent left
     ///
@@ -177,77 +192,6 @@ pub(crate) struct ValidateArgs {
     /// Allow repositories on hosts inside a private network
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(group = clap::ArgGroup::new("what").required(true))]
-pub(crate) struct RunArgs {
-    /// The case or suite file
-    #[arg(short, long, value_name = "FILE", group = "what")]
-    pub(crate) config: Option<PathBuf>,
-
-    /// Go on with a run that was stopped or died [default: the newest unfinished one]
-    ///
-    /// Finished trials are never repeated. What a dead run left behind is ended first. Case files must be as they
-    /// were.
-    #[arg(long, value_name = "RUN", num_args = 0..=1, group = "what", conflicts_with_all = ["filter", "repeat"])]
-    pub(crate) resume: Option<Option<String>>,
-
-    /// Do trials of an earlier run again: those that `failed`, in a run of their own, or those lost to `infra`, in
-    /// the same
-    #[arg(long, num_args = 2, value_names = ["WHICH", "RUN"], group = "what", conflicts_with_all = ["filter", "repeat"])]
-    pub(crate) rerun: Option<Vec<String>>,
-
-    /// Run every combination of case and variant so many times
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    pub(crate) repeat: Option<u32>,
-
-    /// How many trials at once [default: as many as memory and cores allow]
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) jobs: Option<u16>,
-
-    /// Only some trials: `GLOB` or `case=GLOB`, `variant=GLOB`, `tag=GLOB`; may be repeated
-    #[arg(short, long, value_name = "FILTER", value_parser = yb_engine::run::Filter::parse)]
-    pub(crate) filter: Vec<yb_engine::run::Filter>,
-
-    /// Show what would be run and what it may cost; start nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-
-    /// Stop the whole run when it has cost this much
-    #[arg(long, value_name = "USD", value_parser = dollars)]
-    pub(crate) max_cost: Option<f64>,
-
-    /// Try a trial that the machine or the API failed so many times more [default: 2]
-    #[arg(long, value_name = "N")]
-    pub(crate) retries: Option<u32>,
-
-    /// Print every event as a line of JSON on stdout
-    #[arg(long, conflicts_with = "quiet")]
-    pub(crate) json: bool,
-
-    /// Print nothing but the results
-    #[arg(short, long)]
-    pub(crate) quiet: bool,
-
-    /// Make warnings about the files errors
-    #[arg(long)]
-    pub(crate) strict: bool,
-
-    /// Remove the agents' workspaces afterwards
-    #[arg(long)]
-    pub(crate) delete_workspace: bool,
-
-    /// Fetch from hosts inside a private network too
-    #[arg(long)]
-    pub(crate) allow_private_hosts: bool,
-}
-
-fn dollars(text: &str) -> Result<f64, String> {
-    match text.trim_start_matches('$').parse::<f64>() {
-        Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
-        _ => Err("expected an amount above zero, such as `2.50`".to_owned()),
-    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod ask;
+mod clean;
 mod completions;
 mod config;
 mod demo;
@@ -10,6 +11,7 @@ mod install_agents;
 mod list;
 mod run;
 mod schema;
+mod show;
 mod suggest;
 mod tape_serve;
 mod validate;
@@ -23,6 +25,7 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
+        Command::Clean(args) => clean::run(args, printer),
         Command::Completions(args) => Ok(completions::completions(args, printer)),
         Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
@@ -33,6 +36,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Man(args) => completions::man(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
+        Command::Show(args) => show::run(args, printer),
         Command::SuggestTestcase(args) => suggest::run(args, printer),
         Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
         Command::Validate(args) => validate::run(args, printer),

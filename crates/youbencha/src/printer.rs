@@ -34,6 +34,17 @@ impl Printer {
         let _ = self.out.flush();
     }
 
+    /// Bytes as they are, whatever they would do to a terminal; there at once.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+
+    /// Whether somebody reads the output, rather than a program.
+    pub(crate) fn is_terminal(&self) -> bool {
+        self.out.is_terminal()
+    }
+
     /// A remark beside the output.
     pub(crate) fn note(&mut self, note: impl Display) {
         let _ = writeln!(self.err, "{}", note.dimmed());

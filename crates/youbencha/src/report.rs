@@ -2,6 +2,8 @@
 
 mod json;
 mod plain;
+pub(crate) mod summary;
+pub(crate) mod trial;
 
 use std::collections::HashMap;
 
@@ -10,7 +12,7 @@ use yb_engine::run::{Plan, PlannedTrial, Told};
 use crate::printer::Printer;
 
 pub(crate) use json::{Json, VERSION as JSON_VERSION};
-pub(crate) use plain::Plain;
+pub(crate) use plain::{Plain, one_line};
 
 /// One way of showing a run.
 pub(crate) trait Reporter: Send {

@@ -78,7 +78,9 @@ pub(super) const LIST: &str = "\
 Examples:
   yb list
   yb list agents
-  yb list evaluators --json";
+  yb list evaluators --json
+  yb list runs
+  yb list runs --json | jq -r '.runs[] | select(.state == \"died\").run'";
 
 pub(super) const COMPLETIONS: &str = "\
 Examples:
@@ -101,6 +103,23 @@ Examples:
   yb suggest-testcase --agent claude-code --output-dir ./out
   yb suggest-testcase --agent claude-code --output-dir ./out --save cases/new.yaml
   yb suggest-testcase --agent command --output-dir ./out -- ./my-agent {prompt_file}";
+
+pub(super) const CLEAN: &str = "\
+Examples:
+  yb clean                          what would go if all finished runs did
+  yb clean --keep 5 --yes           the newest five stay
+  yb clean --older-than 7d --yes    those of the last week stay
+  yb clean run-2026-11-15 --yes     one run, also if it is unfinished
+  yb clean --cache --yes            fetched repositories, but no run";
+
+pub(super) const SHOW: &str = "\
+Examples:
+  yb show                              the newest run
+  yb show latest two--bad--1           one of its trials
+  yb show two--bad--1 --transcript     the same; the newest run may be left out
+  yb show run-2026-11-15 --json
+  yb show two--bad--1 --diff | git apply
+  yb show two--bad--1 --command | sh";
 
 #[cfg(test)]
 mod tests {

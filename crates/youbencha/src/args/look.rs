@@ -17,6 +17,8 @@ pub(crate) enum ListKind {
     Agents,
     /// The evaluators, and whether this version runs them
     Evaluators,
+    /// The runs of this project, the newest last
+    Runs,
 }
 
 #[derive(Debug, clap::Args)]

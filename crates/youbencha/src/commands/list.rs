@@ -1,4 +1,6 @@
-//! `yb list`: what a case may name, and whether it can be used here.
+//! `yb list`: what a case may name and whether it can be used here, or the runs.
+
+mod runs;
 
 use serde_json::{Map, Value, json};
 use yb_engine::evaluate::known_evaluators;
@@ -10,6 +12,9 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
 pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    if args.what == Some(ListKind::Runs) {
+        return runs::run(args.json, printer);
+    }
     let wants = |kind| args.what.is_none_or(|what| what == kind);
     let agents = if wants(ListKind::Agents) { Some(look()?) } else { None };
     let evaluators = wants(ListKind::Evaluators).then(known_evaluators);

@@ -19,7 +19,7 @@ use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::report::{Json, Plain, Quiet, Reporter};
+use crate::report::{self, Json, Plain, Quiet, Reporter};
 use crate::signals::{Signals, Wish, stand_still};
 
 /// How long trees may take to stand still before this process does.
@@ -216,7 +216,7 @@ fn finish(
     if args.json {
         summary::json(run, &over.state, code, printer);
     } else {
-        summary::show(run, plan, &over.state, printer)?;
+        report::summary::show(run, plan, &over.state, printer);
     }
     if let Some(mistake) = &over.mistake {
         printer.error(&CliError::from(mistake));

@@ -1,5 +1,6 @@
 //! A line for everything that counts: for logs, pipes and CI jobs.
 
+use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
 use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
 use yb_engine::trial::Step;
@@ -44,8 +45,16 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
     if let Some(usd) = record.spend.total() {
         line.push_str(&format!(", {}", dollars(usd)));
     }
+    let failed: Vec<&str> = record
+        .evaluators
+        .iter()
+        .filter(|graded| graded.status == EvaluatorStatus::Failed)
+        .map(|graded| graded.name.as_str())
+        .collect();
     if let Some(error) = record.error.as_deref().filter(|_| record.outcome != Outcome::Passed) {
         line.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
+    } else if !failed.is_empty() {
+        line.push_str(&format!(": {}", failed.join(", ")));
     }
     line
 }

@@ -1,0 +1,141 @@
+//! Removes one folder of the workspace, and nothing that a link in it leads to.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use yb_engine::run::{CACHE, Locked, RUNS, RunDir, RunLock};
+
+use super::select::Chosen;
+
+/// Removes a run or the cache.
+pub(super) fn remove(root: &Path, chosen: &Chosen) -> io::Result<()> {
+    let parent = if chosen.is_run { root.join(RUNS) } else { root.to_owned() };
+    let inside = chosen.path.parent() == Some(&parent)
+        && chosen.path.file_name().is_some_and(|name| chosen.is_run || name == CACHE)
+        && fs::symlink_metadata(&chosen.path)?.is_dir();
+    if !inside {
+        return Err(io::Error::other("it is not in the workspace directory"));
+    }
+    if !chosen.is_run {
+        return remove_tree(&chosen.path);
+    }
+    let run = RunDir::at(&chosen.path);
+    let _lock = match RunLock::take(&run.lock())? {
+        Locked::Ours(lock) => lock,
+        _ => return Err(io::Error::other("somebody works on it")),
+    };
+    // Without its plan it is no run any more, also if the rest can't be removed.
+    match fs::remove_file(run.plan()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    remove_tree(&chosen.path)
+}
+
+/// The system's own removal does not follow links; folders that are read-only are made writable first.
+fn remove_tree(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            make_writable(path)?;
+            fs::remove_dir_all(path)
+        }
+        result => result,
+    }
+}
+
+fn make_writable(path: &Path) -> io::Result<()> {
+    let data = fs::symlink_metadata(path)?;
+    if data.is_symlink() {
+        return Ok(());
+    }
+    let mut permissions = data.permissions();
+    #[cfg(unix)]
+    if data.is_dir() {
+        use std::os::unix::fs::PermissionsExt as _;
+        permissions.set_mode(permissions.mode() | 0o700);
+        fs::set_permissions(path, permissions)?;
+    }
+    #[cfg(not(unix))]
+    if permissions.readonly() {
+        permissions.set_readonly(false);
+        fs::set_permissions(path, permissions)?;
+    }
+    if data.is_dir() {
+        for entry in fs::read_dir(path)? {
+            make_writable(&entry?.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The bytes of all files below; links count as themselves, and what can't be read not at all.
+pub(super) fn bytes_in(path: &Path) -> u64 {
+    let (mut total, mut folders) = (0, vec![path.to_owned()]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            match entry.metadata() {
+                Ok(data) if data.is_dir() => folders.push(entry.path()),
+                Ok(data) => total += data.len(),
+                Err(_) => {}
+            }
+        }
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[cfg(unix)]
+    #[test]
+    fn links_are_neither_counted_through_nor_followed_and_read_only_is_no_obstacle() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let folder = tempfile::tempdir().unwrap();
+        let (outside, tree) = (folder.path().join("outside"), folder.path().join("tree"));
+        fs::create_dir_all(&outside).unwrap();
+        fs::write(outside.join("precious"), vec![0; 5000]).unwrap();
+        fs::create_dir_all(tree.join("sealed")).unwrap();
+        fs::write(tree.join("sealed/file"), vec![0; 100]).unwrap();
+        symlink(&outside, tree.join("sealed/link")).unwrap();
+        symlink(&tree, tree.join("loop")).unwrap();
+        fs::set_permissions(tree.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();
+        let bytes = bytes_in(&tree);
+        assert!((100..1000).contains(&bytes), "{bytes}");
+        // As root nothing is denied: what makes it writable is called by itself.
+        make_writable(&tree).unwrap();
+        let mode = |path: &str| fs::metadata(tree.join(path)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("sealed"), 0o700);
+        fs::set_permissions(tree.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();
+        remove_tree(&tree).unwrap();
+        assert!(!tree.exists() && outside.join("precious").exists());
+    }
+
+    #[test]
+    fn nothing_outside_the_workspace_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(folder.path().join("elsewhere/run")).unwrap();
+        fs::create_dir_all(root.join(RUNS)).unwrap();
+        for (path, is_run) in [
+            (folder.path().join("elsewhere/run"), true),
+            (root.join(RUNS).join("..").join("..").join("elsewhere"), true),
+            (root.join(RUNS), false),
+        ] {
+            let chosen = Chosen {
+                path: path.clone(),
+                label: String::new(),
+                when: String::new(),
+                name: String::new(),
+                state: String::new(),
+                bytes: 0,
+                is_run,
+            };
+            assert!(remove(&root, &chosen).is_err(), "{}", path.display());
+            assert!(path.exists());
+        }
+    }
+}

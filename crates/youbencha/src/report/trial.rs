@@ -1,0 +1,182 @@
+//! What one trial came to: in a few lines at the end of a run, and all of it for whoever looks later.
+
+use std::path::Path;
+
+use serde_json::Value;
+use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
+use yb_engine::run::{AttemptRecord, PlannedTrial, RunDir, RunInfo, RunState, Spend};
+
+use super::plain::one_line;
+use super::{Names, dollars};
+use crate::printer::Printer;
+use crate::workspace::{harmless, moment, shown};
+
+/// What the only trial of a run came to.
+pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printer: &mut Printer) {
+    let Some(last) = state.get(&trial.folder).and_then(|state| state.attempts.last()) else { return };
+    for warning in &last.warnings {
+        printer.note(format_args!("warning: {warning}"));
+    }
+    printer.line(format_args!("{}: {}", trial.case, last.outcome));
+    let artifacts = run.artifacts(&trial.folder, last.attempt);
+    match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
+        Ok(log) => agent(&log, printer),
+        Err(_) => {
+            if let Some(error) = &last.error {
+                printer.line(format_args!("  error: {error}"));
+            }
+        }
+    }
+    for (name, status, message) in evaluators(&artifacts) {
+        printer.line(format_args!("  {name}: {status}: {}", harmless(&message)));
+    }
+    printer.line(format_args!("  artifacts: {}", shown(&artifacts)));
+}
+
+fn agent(log: &YouBenchaLog, printer: &mut Printer) {
+    let status = match log.execution.status {
+        ExecutionStatus::Success => "succeeded",
+        ExecutionStatus::Failed => "failed",
+        ExecutionStatus::Timeout => "timed out",
+        _ => "ended",
+    };
+    // What nobody reported is left out: the zeros in the log are there for its shape.
+    let used = match log.usage.source {
+        UsageSource::Unreported => String::new(),
+        _ => {
+            let cost = log.usage.estimated_cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+            format!(", model {}, {} tokens{cost}", log.model_info.name, log.usage.total_tokens)
+        }
+    };
+    let seconds = log.execution.duration_ms as f64 / 1000.0;
+    printer.line(format_args!("  agent: {} {status} after {seconds:.1} s{used}", log.agent_info.name));
+    for error in &log.errors {
+        printer.line(format_args!("  error: {}", error.message));
+    }
+}
+
+/// Name, status and message of each evaluator, from the results on disk.
+fn evaluators(artifacts: &Path) -> Vec<(String, String, String)> {
+    let bytes = std::fs::read(artifacts.join("results.json")).unwrap_or_default();
+    let results: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    results["evaluators"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .map(|one| (text(&one["evaluator"]), text(&one["status"]), text(&one["message"])))
+        .collect()
+}
+
+/// A trial with the attempt that is looked at: the one that was asked for, or the last that ended.
+pub(crate) struct Look<'a> {
+    pub(crate) info: &'a RunInfo,
+    pub(crate) trial: &'a PlannedTrial,
+    pub(crate) record: Option<&'a AttemptRecord>,
+}
+
+impl Look<'_> {
+    pub(crate) fn artifacts(&self) -> Option<std::path::PathBuf> {
+        Some(self.info.run.artifacts(&self.trial.folder, self.record?.attempt))
+    }
+
+    /// All that there is to say about it.
+    pub(crate) fn show(&self, printer: &mut Printer) {
+        let state = self.info.state.get(&self.trial.folder);
+        let outcome = match (self.record, state.and_then(|state| state.in_flight.as_ref())) {
+            (Some(record), None) => record.outcome.to_string(),
+            (_, Some(_)) if self.info.active => "is running".to_owned(),
+            (_, Some(_)) => "was running when the run died".to_owned(),
+            (None, None) => "not done yet".to_owned(),
+        };
+        let names = Names::of(&self.info.plan);
+        printer.line(format_args!("{}: {outcome}", names.get(&self.trial.folder)));
+        printer.line(format_args!(
+            "  trial: {}, id {}, of {}",
+            self.trial.folder,
+            self.trial.id,
+            self.info.run.id()
+        ));
+        let attempts = state.map(|state| state.attempts.as_slice()).unwrap_or_default();
+        if attempts.len() > 1 || self.record.is_none_or(|record| record.attempt != attempts[0].attempt) {
+            for one in attempts {
+                printer.line(format_args!("  attempt {}: {}", one.attempt, harmless(&one_line(one))));
+            }
+        }
+        let Some((record, artifacts)) = self.record.zip(self.artifacts()) else { return };
+        printer.line(format_args!("  started: {}", moment(&record.started_at)));
+        match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
+            Ok(log) => {
+                agent(&log, printer);
+                facts(&log, record, printer);
+            }
+            Err(_) => {
+                if let Some(error) = &record.error {
+                    printer.line(format_args!("  error: {}", harmless(error)));
+                }
+            }
+        }
+        for (name, status, message) in evaluators(&artifacts) {
+            printer.line(format_args!("  {name}: {status}: {}", harmless(&message)));
+        }
+        for warning in &record.warnings {
+            printer.line(format_args!("  warning: {}", harmless(warning)));
+        }
+        self.places(&artifacts, printer);
+    }
+
+    /// Where everything is that is still there.
+    fn places(&self, artifacts: &Path, printer: &mut Printer) {
+        let workspace = artifacts.with_file_name("src-modified");
+        let named = [("workspace", workspace), ("artifacts", artifacts.to_owned())];
+        for (name, path) in named.iter().filter(|(_, path)| path.exists()) {
+            printer.line(format_args!("  {name}: {}", shown(path)));
+        }
+        let mut files: Vec<String> = std::fs::read_dir(artifacts)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| {
+                let name = entry.file_name().to_string_lossy().into_owned();
+                if entry.file_type().is_ok_and(|kind| kind.is_dir()) { format!("{name}/") } else { name }
+            })
+            .collect();
+        files.sort_unstable();
+        if !files.is_empty() {
+            printer.line(format_args!("    {}", files.join("  ")));
+        }
+    }
+}
+
+/// What only those want who look closer.
+fn facts(log: &YouBenchaLog, record: &AttemptRecord, printer: &mut Printer) {
+    let mut facts = Vec::new();
+    if log.agent_info.version != "unknown" {
+        facts.push(format!("version {}", log.agent_info.version));
+    }
+    facts.push(format!("exit code {}", log.execution.exit_code));
+    if let Some(turns) = log.execution.num_turns {
+        facts.push(format!("{turns} turns"));
+    }
+    if !log.tool_calls.is_empty() {
+        facts.push(format!("{} tool calls", log.tool_calls.len()));
+    }
+    if let Some(session) = &log.execution.session_id {
+        facts.push(format!("session {session}"));
+    }
+    printer.line(format_args!("    {}", facts.join(", ")));
+    if let Some(cost) = cost(&record.spend) {
+        printer.line(format_args!("  cost: {cost}"));
+    }
+}
+
+/// Who spent it, where more than one did.
+fn cost(spend: &Spend) -> Option<String> {
+    let total = dollars(spend.total()?);
+    let parts: Vec<String> =
+        [("agent", spend.agent_usd), ("subagents", spend.subagents_usd), ("judge", spend.judge_usd)]
+            .into_iter()
+            .filter_map(|(who, usd)| Some(format!("{who} {}", dollars(usd?))))
+            .collect();
+    Some(if parts.len() > 1 { format!("{total} ({})", parts.join(", ")) } else { total })
+}

@@ -1,0 +1,258 @@
+//! `yb show`, `yb list runs` and `yb clean`: what is there, said and removed.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_testkit::{Outcome, TestContext};
+
+use crate::YB;
+use crate::small_suite::{SUITE, world};
+
+fn yb(context: &TestContext, args: &[&str]) -> Outcome {
+    context.run(YB, args)
+}
+
+/// A world in which the suite ran once.
+fn ran() -> TestContext {
+    let context = world();
+    context.write("suite.yaml", SUITE);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--jobs", "2", "--quiet"]);
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    context
+}
+
+fn runs(context: &TestContext) -> Vec<String> {
+    let listed = yb(context, &["list", "runs", "--json"]);
+    let listed: Value = serde_json::from_str(&listed.stdout).unwrap();
+    listed["runs"].as_array().unwrap().iter().map(|run| run["run"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn the_newest_run_is_shown_as_at_its_end() {
+    let context = ran();
+    assert_snapshot!(yb(&context, &["show"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    [RUN]: nightly, finished
+      [WHEN], suite.yaml
+      .youbencha-workspace/runs/[RUN]
+
+    case      variant  passed  median time
+    greeting  one      1/1     [TIME]
+    greeting  two      0/1     [TIME]
+    greeting  none     1/1     [TIME]
+    3 of 3 trials: 2 passed, 1 failed
+
+    greeting--two--1: failed in [TIME]: git-diff
+    ----- stderr -----
+    look at it: `yb show latest greeting--two--1`
+    ");
+}
+
+#[test]
+fn a_trial_is_shown_with_all_that_it_left() {
+    let context = ran();
+    assert_snapshot!(yb(&context, &["show", "latest", "greeting--two"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    greeting / two: failed
+      trial: greeting--two--1, id [HEX], of [RUN]
+      started: [WHEN]
+      agent: command succeeded after [TIME]
+        exit code 0
+      git-diff: failed: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
+      workspace: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/src-modified
+      artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/artifacts
+        command-logs/  git-diff.patch  results.json  youbencha-log.json
+    ----- stderr -----
+    more: `--transcript`, `--diff`, `--command`
+    ");
+    let by_trial_alone = yb(&context, &["show", "greeting--two--1"]);
+    assert_eq!(by_trial_alone.stdout, yb(&context, &["show", "latest", "greeting--two"]).stdout);
+}
+
+#[test]
+fn a_conversation_is_readable_and_harmless() {
+    let context = ran();
+    assert_snapshot!(yb(&context, &["show", "greeting--one--1", "--transcript"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+
+    user
+      Greet by name.
+
+    agent
+      red
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn a_patch_comes_byte_for_byte() {
+    let context = ran();
+    let shown = yb(&context, &["show", "greeting--one--1", "--diff"]);
+    let run = &runs(&context)[0];
+    let path =
+        format!(".youbencha-workspace/runs/{run}/trials/greeting--one--1/attempt-1/artifacts/git-diff.patch");
+    assert_eq!(shown.stdout, context.read(path));
+    assert!(shown.stdout.contains("+\u{1b}[31mred"), "{:?}", shown.stdout);
+    let nothing = yb(&context, &["show", "greeting--none--1", "--diff"]);
+    assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "it changed nothing\n"));
+}
+
+#[test]
+fn a_command_repeats_what_the_agent_did() {
+    let context = ran();
+    let script = yb(&context, &["show", "greeting--one--1", "--command"]).stdout;
+    assert!(script.contains("[REDACTED:DEPLOY_TOKEN]") && !script.contains("very-secret"), "{script}");
+    assert!(script.contains("DEPLOY_TOKEN"), "{script}");
+    let again = context.command("sh").arg("-e").stdin(script).run();
+    assert!(again.success(), "{}{}", again.stdout, again.stderr);
+    assert_eq!(context.read("again/colours"), "\u{1b}[31mred\n");
+    assert_eq!(context.read("again/kept-although-ignored"), "x\n");
+}
+
+#[test]
+fn what_can_t_be_shown_is_said_with_the_way_out() {
+    let context = ran();
+    let said = |args: &[&str]| {
+        let outcome = yb(&context, args);
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
+        outcome.snapshot()
+    };
+    assert_snapshot!(said(&["show", "--transcript"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `[RUN]` has several trials: name one
+    hint: for example `yb show latest greeting--one--1`
+    ");
+    assert_snapshot!(said(&["show", "latest", "greeting"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `greeting` could be any of: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
+    hint: write more of the name
+    ");
+    assert_snapshot!(said(&["show", "greeting--one--1", "--attempt", "7"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: `greeting--one--1` has no attempt 7 that ended
+    hint: there are: 1
+    ");
+    assert_snapshot!(said(&["show", "nothing-like-this"]), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: no run matches `nothing-like-this` in `[TEMP]/work/.youbencha-workspace/runs`
+    hint: `yb list runs` shows all runs
+    ");
+}
+
+#[test]
+fn json_has_what_the_words_say() {
+    let context = ran();
+    let run: Value = serde_json::from_str(&yb(&context, &["show", "--json"]).stdout).unwrap();
+    assert_eq!((&run["state"], &run["done"], &run["planned"]), (&"finished".into(), &3.into(), &3.into()));
+    let args = ["show", "greeting--one--1", "--json", "--transcript", "--diff", "--command"];
+    let trial: Value = serde_json::from_str(&yb(&context, &args).stdout).unwrap();
+    assert_eq!(trial["outcome"], "passed");
+    assert_eq!(trial["messages"][0]["content"], "Greet by name.");
+    assert_eq!(trial["command"]["argv"][0], "sh");
+    assert!(trial["diff"].as_str().unwrap().contains("colours"));
+    assert_eq!(trial["results"]["evaluators"][0]["status"], "passed");
+}
+
+#[test]
+fn runs_are_listed_with_what_became_of_them() {
+    let context = ran();
+    assert_eq!(yb(&context, &["run", "-c", "suite.yaml", "--filter", "variant=one", "-q"]).code, Some(0));
+    // As if it had been killed after its first trial.
+    let newest = runs(&context).pop().unwrap();
+    let journal = format!(".youbencha-workspace/runs/{newest}/journal.jsonl");
+    let cut: String = context.read(&journal).lines().take(1).map(|line| format!("{line}\n")).collect();
+    context.write(&journal, cut);
+    assert_snapshot!(yb(&context, &["list", "runs"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    run                           when                  name     done  passed  failed  state
+    [RUN]  [WHEN]  nightly  3/3   2       1       finished
+    [RUN]  [WHEN]  nightly  0/1   0               died → resume
+    ----- stderr -----
+    1 run unfinished; go on with `yb run --resume [RUN]`
+    ");
+    let listed: Value = serde_json::from_str(&yb(&context, &["list", "runs", "--json"]).stdout).unwrap();
+    assert_eq!((&listed["runs"][0]["passed"], &listed["runs"][1]["state"]), (&2.into(), &"died".into()));
+    assert_snapshot!(yb(&TestContext::new(), &["list", "runs"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    ----- stderr -----
+    no run yet in `.youbencha-workspace`: `yb run -c FILE` makes one
+    ");
+}
+
+#[test]
+fn only_yes_removes_and_only_what_is_finished_and_left() {
+    let mut context = ran();
+    context.filter(r"\d+\.\d kB", "[SIZE]").filter("size +state", "size  state");
+    for _ in 0..2 {
+        assert_eq!(yb(&context, &["run", "-c", "suite.yaml", "-f", "variant=one", "-q"]).code, Some(0));
+    }
+    let all = runs(&context);
+    let unfinished = format!(".youbencha-workspace/runs/{}/journal.jsonl", all[1]);
+    let cut: String = context.read(&unfinished).lines().take(1).map(|line| format!("{line}\n")).collect();
+    context.write(&unfinished, cut);
+    assert_snapshot!(yb(&context, &["clean"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    what                          when                  name     size  state
+    [RUN]  [WHEN]  nightly  [SIZE]  finished
+    [RUN]  [WHEN]  nightly  [SIZE]  finished
+    2 runs, [SIZE]: nothing was removed
+    ----- stderr -----
+    1 run unfinished or unreadable: kept; name them, or add `--all`
+    add `--yes` to remove what is shown
+    ");
+    assert_eq!(runs(&context).len(), 3);
+    // The newest stays, the unfinished one too.
+    assert_snapshot!(yb(&context, &["clean", "--keep", "1", "--yes"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    what                          when                  name     size  state
+    [RUN]  [WHEN]  nightly  [SIZE]  finished
+    removed: 1 run, [SIZE]
+    ----- stderr -----
+    1 run unfinished or unreadable: kept; name them, or add `--all`
+    ");
+    assert_eq!(runs(&context), all[1..]);
+    assert_eq!(
+        yb(&context, &["clean", "--older-than", "1d", "--yes"]).stderr,
+        "1 run unfinished or unreadable: kept; name them, or add `--all`\nnothing to remove\n"
+    );
+    // By its name it goes.
+    assert_eq!(yb(&context, &["clean", &all[1], "--yes"]).code, Some(0));
+    assert_eq!(runs(&context), all[2..]);
+    assert!(yb(&context, &["clean", "--cache", "--yes"]).stdout.contains("removed: the cache"));
+    assert!(!context.dir().join(".youbencha-workspace/cache").exists());
+    assert_eq!(runs(&context), all[2..]);
+}
+
+#[test]
+fn what_somebody_works_on_is_never_removed_nor_what_is_elsewhere() {
+    let context = ran();
+    let run = &runs(&context)[0];
+    let folder = context.dir().join(".youbencha-workspace/runs").join(run);
+    let lock = std::fs::File::options().write(true).open(folder.join("run.lock")).unwrap();
+    lock.lock().unwrap();
+    for args in [&["clean", "--all", "--yes"][..], &["clean", run, "--yes"], &["clean", "--cache", "--yes"]] {
+        let outcome = yb(&context, args);
+        assert!(outcome.stderr.contains("nothing to remove"), "{args:?}: {}", outcome.stderr);
+    }
+    assert!(folder.join("plan.json").exists());
+    drop(lock);
+    let elsewhere = context.root().join("elsewhere");
+    std::fs::rename(&folder, &elsewhere).unwrap();
+    let outcome = yb(&context, &["clean", elsewhere.to_str().unwrap(), "--yes"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(elsewhere.join("plan.json").exists());
+}
