@@ -1,7 +1,9 @@
 //! How a run is told while it runs: each way of showing it is a fold over the same events.
 
 mod json;
+mod live;
 mod plain;
+mod screen;
 pub(crate) mod summary;
 pub(crate) mod trial;
 
@@ -12,12 +14,17 @@ use yb_engine::run::{Plan, PlannedTrial, Told};
 use crate::printer::Printer;
 
 pub(crate) use json::{Json, VERSION as JSON_VERSION};
+pub(crate) use live::Live;
 pub(crate) use plain::{Plain, one_line};
+pub(crate) use screen::Screen;
 
 /// One way of showing a run.
 pub(crate) trait Reporter: Send {
     /// Something happened.
     fn told(&mut self, told: &Told<'_>, printer: &mut Printer);
+
+    /// Time has passed.
+    fn tick(&mut self, _: &mut Printer) {}
 }
 
 /// Shows nothing.
@@ -75,7 +82,29 @@ pub(crate) fn dollars(usd: f64) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+    use yb_engine::run::Plan;
+
     use super::{dollars, duration};
+
+    /// A plan of these cases.
+    pub(super) fn plan(cases: &[&str]) -> Plan {
+        let trials: Vec<_> = cases
+            .iter()
+            .map(|case| {
+                json!({
+                    "id": format!("id-{case}"), "folder": format!("{case}--default--1"), "case": case,
+                    "variant": "default", "repeat": 1, "agent": "command", "commit": "c0ffee",
+                    "task_digest": format!("task-{case}"), "grade_digest": "g", "timeout_ms": 300_000,
+                })
+            })
+            .collect();
+        serde_json::from_value(json!({
+            "version": 1, "run": "run-1", "created_at": "2026-11-15T00:00:00Z", "youbencha": "0.1.0",
+            "name": "nightly", "config": "suite.yaml", "files": [], "options": {"retries": 2}, "trials": trials,
+        }))
+        .unwrap()
+    }
 
     #[test]
     fn times_and_money_are_said_as_people_say_them() {

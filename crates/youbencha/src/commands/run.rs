@@ -19,7 +19,7 @@ use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::report::{self, Json, Plain, Quiet, Reporter};
+use crate::report::{self, Json, Live, Plain, Quiet, Reporter, Screen};
 use crate::signals::{Signals, Wish, stand_still};
 
 /// How long trees may take to stand still before this process does.
@@ -171,15 +171,20 @@ async fn work(
     signals: &mut Signals,
     printer: &mut Printer,
 ) -> Result<Over, CliError> {
-    let mut reporter: Box<dyn Reporter> = if args.quiet {
+    let reporter: Box<dyn Reporter> = if args.quiet {
         Box::new(Quiet)
     } else if args.json {
         Box::new(Json)
+    } else if printer.can_redraw() {
+        Box::new(Live::new(&open.plan, &open.state))
     } else {
         Box::new(Plain::new(&open.plan, open.state.tally().done))
     };
+    let screen = Screen::new(reporter, printer);
+    let mut ticks = tokio::time::interval(Screen::TICK);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (wishes, mut control) = mpsc::channel(8);
-    let mut tell = |told: Told<'_>| reporter.told(&told, printer);
+    let mut tell = |told: Told<'_>| screen.told(&told);
     let working = open.execute(limits, &mut control, &mut tell);
     tokio::pin!(working);
     let mut interrupted = false;
@@ -197,10 +202,12 @@ async fn work(
                 Wish::Suspend => {
                     setup.pause.pause();
                     let _ = tokio::time::timeout(SETTLE, setup.pause.quiet()).await;
+                    screen.clear();
                     stand_still();
                     setup.pause.resume();
                 }
             },
+            _ = ticks.tick() => screen.tick(),
         }
     }
 }

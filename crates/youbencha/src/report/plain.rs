@@ -1,5 +1,7 @@
 //! A line for everything that counts: for logs, pipes and CI jobs.
 
+use std::time::{Duration, Instant};
+
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
 use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
@@ -8,18 +10,50 @@ use yb_engine::trial::Step;
 use super::{Names, Reporter, dollars, duration};
 use crate::printer::{Printer, plural};
 
+/// Whoever reads a log wants to know that it still goes on.
+const SILENCE: Duration = Duration::from_secs(60);
+
 /// A line for everything that counts.
 pub(crate) struct Plain {
     names: Names,
     planned: usize,
     done: usize,
     single: bool,
+    /// What runs, and since when.
+    running: Vec<(String, Instant)>,
+    /// When something was last said.
+    said: Instant,
 }
 
 impl Plain {
     /// `done` trials of the plan have a result already.
     pub(crate) fn new(plan: &Plan, done: usize) -> Self {
-        Self { names: Names::of(plan), planned: plan.trials.len(), done, single: plan.trials.len() == 1 }
+        Self {
+            names: Names::of(plan),
+            planned: plan.trials.len(),
+            done,
+            single: plan.trials.len() == 1,
+            running: Vec::new(),
+            said: Instant::now(),
+        }
+    }
+
+    /// What runs, if nothing was said for long.
+    fn heartbeat(&mut self, now: Instant) -> Option<String> {
+        let ((folder, began), others) = self.running.split_first()?;
+        if now.saturating_duration_since(self.said) < SILENCE {
+            return None;
+        }
+        self.said = now;
+        let since = u64::try_from((now - *began).as_millis()).unwrap_or(u64::MAX);
+        let mut line = format!("still running: {} for {}", self.names.get(folder), duration(since));
+        if !others.is_empty() {
+            line.push_str(&format!(" and {}", plural(others.len() as u64, "other")));
+        }
+        if !self.single {
+            line.push_str(&format!("; {} of {} done", self.done, self.planned));
+        }
+        Some(line)
     }
 
     fn finished(&mut self, record: &AttemptRecord, printer: &mut Printer) {
@@ -61,8 +95,13 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
 
 impl Reporter for Plain {
     fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
+        // Each of these is a line, but for what a running agent tells.
+        if !matches!(told, Told::Progress(Progress::Live { .. })) {
+            self.said = Instant::now();
+        }
         match told {
             Told::Event(entry) => match &entry.event {
+                RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
                 RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
                     printer
                         .note(format_args!("run {run}: {}, {jobs} at once", plural(*trials as u64, "trial")));
@@ -73,7 +112,10 @@ impl Reporter for Plain {
                         plural(*pending as u64, "trial")
                     ));
                 }
-                RunEvent::AttemptFinished(record) => self.finished(record, printer),
+                RunEvent::AttemptFinished(record) => {
+                    self.running.retain(|(folder, _)| *folder != record.trial);
+                    self.finished(record, printer);
+                }
                 _ => {}
             },
             Told::Progress(Progress::Step { trial, step }) => {
@@ -100,6 +142,12 @@ impl Reporter for Plain {
             _ => {}
         }
     }
+
+    fn tick(&mut self, printer: &mut Printer) {
+        if let Some(line) = self.heartbeat(Instant::now()) {
+            printer.note(line);
+        }
+    }
 }
 
 /// What concerns the whole run, in words.
@@ -122,4 +170,24 @@ pub(crate) fn remark(progress: &Progress) -> Option<String> {
         Progress::Killing { running } => format!("ending {}", plural(*running as u64, "running trial")),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_silence_is_broken_once_a_minute() {
+        let plan = super::super::tests::plan(&["a", "b"]);
+        let mut plain = Plain::new(&plan, 0);
+        let start = plain.said;
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(plain.heartbeat(at(100)), None, "nothing runs");
+        plain.running = vec![("a--default--1".to_owned(), start), ("b--default--1".to_owned(), start)];
+        assert_eq!(plain.heartbeat(at(59)), None);
+        let expected = "still running: a for 1 min 30 s and 1 other; 0 of 2 done";
+        assert_eq!(plain.heartbeat(at(90)).as_deref(), Some(expected));
+        assert_eq!(plain.heartbeat(at(149)), None);
+        assert!(plain.heartbeat(at(150)).is_some());
+    }
 }

@@ -8,6 +8,7 @@ mod config;
 mod demo;
 mod disk;
 mod init;
+mod live;
 mod look;
 mod real_claude;
 mod resume;
