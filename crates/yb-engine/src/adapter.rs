@@ -10,7 +10,9 @@ mod command;
 mod context;
 mod drive;
 mod error;
+mod meter;
 mod normalize;
+mod prices;
 mod prompt;
 mod result;
 mod secrets;
@@ -28,6 +30,7 @@ pub use context::{
 };
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
+pub use meter::{ApiRetry, Live, Observer};
 pub use result::{Availability, AvailabilityStatus, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
 

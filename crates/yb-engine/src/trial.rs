@@ -7,6 +7,7 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
@@ -16,7 +17,7 @@ pub use error::TrialError;
 pub use hooks::HookResult;
 
 use crate::adapter::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, adapter,
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Observer, adapter,
 };
 use crate::case::{Case, Check, PostHook, Start};
 use crate::config::Settings;
@@ -49,6 +50,8 @@ pub struct Runner {
     pub cancellation: CancellationToken,
     /// Holds every process of the trial, and its timeouts, while it is on.
     pub pause: PauseSwitch,
+    /// Is told what the agent does while it runs.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl Runner {
@@ -62,6 +65,7 @@ impl Runner {
             shim: None,
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
+            observer: None,
         }
     }
 }
@@ -261,6 +265,7 @@ impl Runner {
         context.isolation = agent::isolation(case);
         context.cancellation = self.cancellation.clone();
         context.pause = self.pause.clone();
+        context.observer = self.observer.clone();
         context
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use yb_supervise::{CancellationToken, PauseSwitch};
 
-use super::AdapterError;
+use super::{AdapterError, Observer};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -92,6 +93,8 @@ pub struct ExecutionContext {
     pub cancellation: CancellationToken,
     /// Holds the agent, and its timeout, while it is on.
     pub pause: PauseSwitch,
+    /// Is told what the agent does while it runs.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl ExecutionContext {
@@ -114,6 +117,7 @@ impl ExecutionContext {
             isolation: Isolation::default(),
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
+            observer: None,
         }
     }
 }
