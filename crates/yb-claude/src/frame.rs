@@ -30,7 +30,7 @@ pub use message::{
 };
 pub use raw::RawJson;
 pub use read::{read_json, read_stream};
-pub use result::{ModelUsage, Origin, PermissionDenial, ResultMessage, ResultSubtype, Usage};
+pub use result::{CacheCreation, ModelUsage, Origin, PermissionDenial, ResultMessage, ResultSubtype, Usage};
 pub use stream_event::{ApiEvent, Delta, StreamEvent};
 pub use summary::{
     ApiFailure, ApiFailureKind, Baseline, ModelName, ModelSource, RunSummary, SessionTotals, Spent, Tokens,

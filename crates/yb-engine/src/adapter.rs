@@ -12,6 +12,7 @@ mod drive;
 mod error;
 mod meter;
 mod normalize;
+mod prices;
 mod prompt;
 mod result;
 mod secrets;

@@ -51,6 +51,10 @@ fn usage(usage: Usage, output: u64) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": usage.cache_write - usage.cache_write_1h,
+            "ephemeral_1h_input_tokens": usage.cache_write_1h,
+        },
         "cache_read_input_tokens": usage.cache_read,
         "output_tokens": output,
     })

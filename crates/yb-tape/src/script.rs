@@ -110,11 +110,13 @@ pub(crate) struct Usage {
     pub(crate) output: u64,
     pub(crate) cache_read: u64,
     pub(crate) cache_write: u64,
+    /// As much of `cache_write` as is to be kept for an hour.
+    pub(crate) cache_write_1h: u64,
 }
 
 impl Default for Usage {
     fn default() -> Self {
-        Self { input: 10, output: 5, cache_read: 0, cache_write: 0 }
+        Self { input: 10, output: 5, cache_read: 0, cache_write: 0, cache_write_1h: 0 }
     }
 }
 

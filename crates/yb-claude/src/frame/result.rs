@@ -142,8 +142,20 @@ lax_struct! {
         cache_creation_input_tokens: u64 = "cache_creation_input_tokens",
         /// Read from the cache.
         cache_read_input_tokens: u64 = "cache_read_input_tokens",
+        /// What was written to the cache, by how long it is kept; the sum is above.
+        cache_creation: Option<CacheCreation> = "cache_creation",
         /// How the API treated the request.
         service_tier: Option<String> = "service_tier",
+    }
+}
+
+lax_struct! {
+    /// What was written to the cache, by how long it is kept: the longer, the dearer.
+    pub struct CacheCreation {
+        /// For five minutes.
+        ephemeral_5m_input_tokens: u64 = "ephemeral_5m_input_tokens",
+        /// For an hour.
+        ephemeral_1h_input_tokens: u64 = "ephemeral_1h_input_tokens",
     }
 }
 

@@ -91,10 +91,10 @@ pub struct ExecutionContext {
     pub isolation: Isolation,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
-    /// Looks on while the agent works.
-    pub observer: Option<Arc<dyn Observer>>,
     /// Holds the agent, and its timeout, while it is on.
     pub pause: PauseSwitch,
+    /// Is told what the agent does while it runs.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 impl ExecutionContext {
@@ -116,8 +116,8 @@ impl ExecutionContext {
             host,
             isolation: Isolation::default(),
             cancellation: CancellationToken::new(),
-            observer: None,
             pause: PauseSwitch::new(),
+            observer: None,
         }
     }
 }

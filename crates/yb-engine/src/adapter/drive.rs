@@ -8,6 +8,7 @@ use yb_claude::frame::System;
 use yb_supervise::{Command, Launch, Output, OutputMode, Report, StreamItem};
 
 use super::artifacts::{self, Artifacts};
+use super::meter::Live;
 use super::{AdapterError, ExecutionContext, Transcript};
 
 /// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
@@ -61,12 +62,14 @@ pub(super) async fn drive(
         Stdout::Text => OutputMode::Capture { limit: MAX_OUTPUT_SIZE },
     };
     let mut running = command.output(output).spawn().await?;
-    if let Some(observer) = &context.observer {
+    let observer = context.observer.as_deref();
+    if let Some(observer) = observer {
         observer.started(running.record());
     }
     let (mut transcript, mut auth_refused, mut warnings) = (None, false, Vec::new());
     if let Some(mut lines) = running.lines() {
         let folded = transcript.insert(Transcript::default());
+        let mut told = Live::default();
         while let Some(item) = lines.next().await {
             let line = match item {
                 StreamItem::Line(line) | StreamItem::Unterminated(line) => line,
@@ -79,6 +82,10 @@ pub(super) async fn drive(
                 _ => continue,
             };
             let message = folded.observe_line(&line);
+            if let Some(observer) = observer.filter(|_| *folded.live() != told) {
+                told.clone_from(folded.live());
+                observer.changed(&told);
+            }
             // The CLI itself would try the same credentials again for three minutes.
             if !auth_refused && message.is_some_and(|message| is_refusal(&message)) {
                 auth_refused = true;

@@ -268,6 +268,8 @@ fn usage(told: &Told<'_>) -> Usage {
                 let cost = spent.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
                 (usage.cost_usd, usage.estimated_cost_usd) = (cost, cost);
                 usage.by_model = by_model(transcript.summary());
+            } else if transcript.summary().last_result().is_none() {
+                metered(&mut usage, transcript);
             }
         }
         Told::Patterns(text) => {
@@ -278,6 +280,33 @@ fn usage(told: &Told<'_>) -> Usage {
         Told::Words(_) | Told::Nothing => {}
     }
     usage
+}
+
+/// The figures of an agent that was ended before it could report any.
+fn metered(usage: &mut Usage, transcript: &Transcript) {
+    for (name, model) in transcript.meter().by_model() {
+        let used = &model.used;
+        let cache_creation = used.cache_write.saturating_add(used.cache_write_1h);
+        usage.source = UsageSource::Metered;
+        usage.input_tokens += used.input;
+        usage.output_tokens += used.output;
+        usage.cache_read_input_tokens += used.cache_read;
+        usage.cache_creation_input_tokens += cache_creation;
+        usage.cost_usd = Some(usage.cost_usd.unwrap_or_default() + model.usd);
+        let model = ModelUsage {
+            input_tokens: used.input,
+            output_tokens: used.output,
+            cache_read_input_tokens: used.cache_read,
+            cache_creation_input_tokens: cache_creation,
+            cost_usd: Some(model.usd),
+            cost_basis: None,
+            source: UsageSource::Metered,
+        };
+        usage.by_model.insert(name.to_owned(), model);
+    }
+    usage.estimated_cost_usd = usage.cost_usd;
+    (usage.prompt_tokens, usage.completion_tokens) = (usage.input_tokens, usage.output_tokens);
+    usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
 }
 
 fn by_model(summary: &RunSummary) -> BTreeMap<String, ModelUsage> {

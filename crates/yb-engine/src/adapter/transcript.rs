@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use yb_claude::frame::{AssistantMessage, UserMessage};
 use yb_claude::{Block, Content, Message, RawJson, RunSummary, strip_ansi};
 
+use super::meter::{Live, Meter};
 use crate::log::{FunctionCall, LogMessage, MessageToolCall, Role};
 
 /// How much of one message is kept; all of it is in `frames.jsonl`.
@@ -17,6 +18,7 @@ const PROBLEMS: usize = 5;
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     summary: RunSummary,
+    meter: Meter,
     messages: Vec<LogMessage>,
     /// The answer that the last message belongs to: an agent prints a line for each of its parts.
     answer: Option<String>,
@@ -31,6 +33,16 @@ impl Transcript {
     #[must_use]
     pub fn summary(&self) -> &RunSummary {
         &self.summary
+    }
+
+    /// What is known of it so far.
+    #[must_use]
+    pub fn live(&self) -> &Live {
+        self.meter.live()
+    }
+
+    pub(super) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     /// What was said, in order.
@@ -57,6 +69,7 @@ impl Transcript {
             Ok(message) => {
                 self.spoke = true;
                 self.summary.observe(&message);
+                self.meter.observe(&message);
                 self.observe(&message);
                 Some(message)
             }

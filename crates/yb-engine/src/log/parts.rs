@@ -279,6 +279,9 @@ pub enum UsageSource {
     Observed,
     /// The agent.
     SelfReported,
+    /// We, from the agent's messages and a table of prices, because it was ended before it could report: at least
+    /// this much.
+    Metered,
     /// Nobody: every number is 0 because the shape wants a number.
     Unreported,
 }

@@ -130,8 +130,8 @@ async fn real_claude_cr_2_3_a_timeout_is_kept_and_nothing_is_left() {
     assert_eq!((done.result.status, done.result.exit_code), (ExecutionStatus::Timeout, -1));
     assert_eq!((done.codes(), done.result.outcome), (vec!["CLAUDE_TIMEOUT"], Some(Outcome::Timeout)));
     assert!(done.log.messages.iter().any(|message| message.content == "First words."));
-    // No result was reported, so no number is.
-    assert_eq!(done.log.usage.source, UsageSource::Unreported);
+    // No result was reported; what its messages told is in the log, and the log says so.
+    assert_eq!((done.log.usage.source, done.log.usage.input_tokens), (UsageSource::Metered, 10));
     assert_no_process_in(&stage.path("workspace"));
 }
 

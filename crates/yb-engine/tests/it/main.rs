@@ -14,6 +14,7 @@ mod case_rules;
 mod case_surface;
 mod log_contract;
 mod log_schema;
+mod meter;
 mod repo;
 mod repo_capture;
 mod repo_cut;

@@ -15,7 +15,7 @@ const SCRIPT_KEYS: &[&str] = &["tape", "model", "lanes"];
 const LANE_KEYS: &[&str] = &["match", "replies"];
 const MATCH_KEYS: &[&str] = &["prompt", "system"];
 const REPLY_KEYS: &[&str] = &["say", "think", "tools", "blocks", "stop", "usage", "pace", "fault"];
-const USAGE_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write"];
+const USAGE_KEYS: &[&str] = &["input", "output", "cache_read", "cache_write", "cache_write_1h"];
 const PACE_KEYS: &[&str] = &["delay", "between", "chunk"];
 const STOPS: [&str; 7] = [
     "end_turn",
@@ -205,11 +205,17 @@ fn usage(at: &Cursor<'_>) -> Result<Usage, ScriptError> {
     let fields = at.fields(USAGE_KEYS)?;
     let default = Usage::default();
     let count = |key: &str, default: u64| fields.get(key).map_or(Ok(default), |value| value.count());
+    let cache_write = count("cache_write", default.cache_write)?;
+    let cache_write_1h = count("cache_write_1h", default.cache_write_1h)?;
+    if let Some(value) = fields.get("cache_write_1h").filter(|_| cache_write_1h > cache_write) {
+        return Err(value.wrong("a part of `cache_write`"));
+    }
     Ok(Usage {
         input: count("input", default.input)?,
         output: count("output", default.output)?,
         cache_read: count("cache_read", default.cache_read)?,
-        cache_write: count("cache_write", default.cache_write)?,
+        cache_write,
+        cache_write_1h,
     })
 }
 

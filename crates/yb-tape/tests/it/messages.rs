@@ -8,7 +8,7 @@ const EVERYTHING: &str = r#"- think: Hm, hm.
   say: Grüße aus dem Band.
   tools:
     - Write: { file_path: /w/a.txt, content: "hi\n", n: 3, deep: { list: [1.5, true, null] } }
-  usage: { input: 120, output: 40, cache_read: 7, cache_write: 3 }
+  usage: { input: 120, output: 40, cache_read: 7, cache_write: 3, cache_write_1h: 1 }
   pace: { chunk: 8 }"#;
 
 #[test]
@@ -25,7 +25,7 @@ fn a_stream_has_every_event_in_its_order() {
         json!({ "type": "message_start", "message": {
             "id": "msg_main_1", "type": "message", "role": "assistant", "model": "m", "content": [],
             "stop_reason": null, "stop_sequence": null,
-            "usage": { "input_tokens": 120, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": 1 },
+            "usage": { "input_tokens": 120, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 7, "cache_creation": { "ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 1 }, "output_tokens": 1 },
         } })
     );
     let block = |index: u64, block: Value| json!({ "type": "content_block_start", "index": index, "content_block": block });
@@ -65,7 +65,7 @@ fn a_stream_has_every_event_in_its_order() {
             stop(2),
             json!({
                 "type": "message_delta", "delta": { "stop_reason": "tool_use", "stop_sequence": null },
-                "usage": { "input_tokens": 120, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 7, "output_tokens": 40 },
+                "usage": { "input_tokens": 120, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 7, "cache_creation": { "ephemeral_5m_input_tokens": 2, "ephemeral_1h_input_tokens": 1 }, "output_tokens": 40 },
             }),
             json!({ "type": "message_stop" }),
         ]

@@ -98,7 +98,11 @@ fn replies() {
     );
     check_reply(
         "say: a\n      usage: { inputs: 1 }",
-        "script:5:16: unknown key in `lanes.main[0].usage`, expected one of `input`, `output`, `cache_read`, `cache_write`: `inputs`\nhint: did you mean `input`?",
+        "script:5:16: unknown key in `lanes.main[0].usage`, expected one of `input`, `output`, `cache_read`, `cache_write`, `cache_write_1h`: `inputs`\nhint: did you mean `input`?",
+    );
+    check_reply(
+        "say: a\n      usage: { cache_write: 1, cache_write_1h: 2 }",
+        "script:5:48: wrong value in `lanes.main[0].usage.cache_write_1h`, expected a part of `cache_write`: `2`",
     );
     check_reply(
         "say: a\n      usage: { input: -1 }",

@@ -32,6 +32,8 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     let config = &context.config;
     let mut options = Options::default().with_cwd(&context.workspace).with_permission_mode(mode);
     options.strict = config.strict;
+    // For the end of each answer, which alone tells what it cost; without an observer the many lines would serve nobody.
+    options.include_partial_messages = context.observer.is_some();
     options.model.clone_from(&config.model);
     options.max_turns = config.max_turns;
     options.max_budget_usd = config.max_budget_usd;
