@@ -2,7 +2,9 @@
 
 use rustix::process::Signal;
 
-use crate::suites::{GOOD, Journal, World, assert_complete, assert_same, suite};
+use serde_json::json;
+
+use crate::suites::{GOOD, Journal, World, assert_complete, assert_same, case, suite};
 
 /// Agents that say that they are there and wait for a file; some don't listen to SIGTERM.
 fn waiting(trials: usize, deaf: bool) -> World {
@@ -96,4 +98,77 @@ fn sigterm_ends_everything_also_agents_that_do_not_listen() {
 #[test]
 fn sighup_ends_everything_also_agents_that_do_not_listen() {
     killed_at_once(Signal::HUP);
+}
+
+/// The state of a process, as the system shows it: `T` is stopped.
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat[stat.rfind(')')? + 2..].chars().next()
+}
+
+/// How long a process has worked, in ticks of the system's clock.
+fn worked(pid: u32) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
+    fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+}
+
+#[test]
+fn ctrl_z_holds_the_agents_and_their_clocks() {
+    let world = World::new();
+    let (here, go) = (world.path("here").display().to_string(), world.path("go").display().to_string());
+    // Without the pause its deadline would be over long before it ends.
+    let agent = format!("echo $$ >> {here}; while [ ! -e {go} ]; do :; done; {GOOD}");
+    let mut one = case("one");
+    one["timeouts"] = json!({ "agent": 5000 });
+    let text =
+        suite(&[], &[("v", &agent)], "repeats: 2").replace("cases: []", &format!("cases: {}", json!([one])));
+    world.context.write("suite.yaml", text);
+    let mut yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::TSTP);
+    crate::suites::wait_until("yb stands still", || state(yb.pid()) == Some('T'));
+    let agents: Vec<u32> = world.lines("here").iter().map(|line| line.parse().unwrap()).collect();
+    let before: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
+    // Longer than the agents' time.
+    std::thread::sleep(std::time::Duration::from_secs(6));
+    let after: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
+    assert_eq!(before, after, "they worked on");
+    assert!(!yb.is_over());
+    world.let_go();
+    yb.signal(Signal::CONT);
+    let end = yb.wait();
+    assert_eq!(end.code, Some(0), "{}", end.stderr);
+    assert_complete(&world.only_run(), 2);
+    world.assert_nothing_runs();
+}
+
+/// Stopped, it can still be ended.
+#[test]
+fn sigterm_while_it_stands_still_ends_it_when_it_goes_on() {
+    let world = waiting(2, false);
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::TSTP);
+    crate::suites::wait_until("yb stands still", || state(yb.pid()) == Some('T'));
+    yb.signal(Signal::TERM);
+    yb.signal(Signal::CONT);
+    let end = yb.wait();
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    world.assert_nothing_runs();
+    world.resumed(2);
+}
+
+/// Stopped and then killed: nothing may stay behind that stands still for ever.
+#[test]
+fn sigkill_while_it_stands_still_leaves_nothing() {
+    let world = waiting(2, false);
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::TSTP);
+    crate::suites::wait_until("yb stands still", || state(yb.pid()) == Some('T'));
+    yb.signal(Signal::KILL);
+    yb.wait();
+    world.assert_nothing_runs();
+    world.resumed(2);
 }
