@@ -53,7 +53,9 @@ pub fn unset(file: &Path, text: &str, key: &str) -> Result<Option<String>, EditE
 
 /// The tree of a text, if it says anything, and what it says.
 fn read(file: &Path, text: &str) -> Result<(Option<Node>, Json), EditError> {
-    if !layer::says_something(text) {
+    // Only YAML has comments.
+    let blank = text.trim().is_empty() || (Format::of(file) == Format::Yaml && !layer::says_something(text));
+    if blank {
         return Ok((None, Json::Object(serde_json::Map::new())));
     }
     let mut found = Findings::new(file, text);
@@ -187,7 +189,7 @@ impl<'t> Text<'t> {
         let between = if last.key.span.line == map.span.line {
             ", ".to_owned()
         } else {
-            format!(",\n{}", " ".repeat(last.key.span.column - 1))
+            format!(",\n{}", " ".repeat(last.key.span.column.saturating_sub(1)))
         };
         Some(format!("{}{between}{pair}{}", &self.text[..end], &self.text[end..]))
     }
@@ -195,7 +197,7 @@ impl<'t> Text<'t> {
     /// Lines at the end of a mapping in block style.
     fn append(&self, map: &Node, line: &str, below: Option<&str>) -> Option<String> {
         let last = map.entries().last()?;
-        let indent = " ".repeat(last.key.span.column - 1);
+        let indent = " ".repeat(last.key.span.column.saturating_sub(1));
         let at = self.next_line(self.last_line(&last.node));
         let mut out = ended(&self.text[..at]);
         out.push_str(&format!("{indent}{line}\n"));
@@ -237,7 +239,7 @@ impl<'t> Text<'t> {
             }
         } else {
             (
-                self.lines[entry.key.span.line.checked_sub(1)?],
+                *self.lines.get(entry.key.span.line.checked_sub(1)?)?,
                 self.next_line(self.last_line(&entry.node).max(entry.key.span.line)),
             )
         };

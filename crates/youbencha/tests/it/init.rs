@@ -1,7 +1,8 @@
 //! `yb init`: what it writes runs at once, without network, login or key.
 
 use insta::assert_snapshot;
-use yb_testkit::TestContext;
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{RealClaude, TestContext};
 
 use crate::YB;
 
@@ -77,4 +78,32 @@ fn force_does_not_follow_a_link_out() {
     assert!(outcome.stderr.contains("a link is not written through"), "{}", outcome.stderr);
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
     assert!(!context.dir().join("testcase-project").exists());
+}
+
+/// The line that the comments name is the only one to change; in a sandbox, the one about isolation too.
+#[test]
+fn real_claude_does_the_same_task_with_one_line_changed() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - tools: [{ Bash: { command: 'echo ''echo \"Hello, $1!\"'' > greet.sh && sh test.sh', description: Fix } }]
+    - say: Done.
+";
+    let server =
+        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+    let (context, claude) = (TestContext::new(), RealClaude::new());
+    context.run(YB, ["init"]);
+    let text = context.read("testcase.yaml").replace("\n  type: command\n", "\n  type: claude-code\n");
+    context.write("testcase.yaml", text.replace("# isolation: external", "isolation: external"));
+    let outcome = context
+        .command(YB)
+        .args(["run", "-c", "testcase.yaml"])
+        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_API_KEY", "not-a-real-key-but-a-secret")
+        .env("YB_CLAUDE", claude.program())
+        .run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("agent: claude-code succeeded"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 changed files (+1/-1 lines)"), "{}", outcome.stdout);
 }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 #[track_caller]
@@ -92,4 +94,66 @@ fn a_missing_line_break_and_wide_letters_do_no_harm() {
     check_set("c", "variables: {A: ü, B: x}", "variables.B", "y", "variables: {A: ü, B: y}");
     check_set("c", "timeout_ms: 1\n...\n", "log_level", "info", "timeout_ms: 1\nlog_level: info\n...\n");
     check_set("c", "timeout_ms: 1", "log_level", "info", "timeout_ms: 1\nlog_level: info\n");
+}
+
+/// Pieces of which most configurations, and much nonsense, can be made.
+fn piece() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(vec![
+        "timeout_ms",
+        "agent",
+        "model",
+        "variables",
+        "A",
+        ":",
+        ": ",
+        " ",
+        "  ",
+        "\n",
+        "\n  ",
+        "{",
+        "}",
+        "[",
+        "]",
+        ", ",
+        "- ",
+        "# note",
+        "'x'",
+        "\"y\"",
+        "ü",
+        "1",
+        "~",
+        "|",
+        ">",
+        "&a ",
+        "*a",
+        "<<: *a",
+        "---",
+        "...",
+        "? ",
+        "\r\n",
+        "\t",
+        "!!str ",
+    ])
+}
+
+proptest! {
+    /// Whatever a file looks like, it is changed as meant or refused; nothing else of it changes.
+    #[test]
+    fn no_text_is_damaged(pieces in prop::collection::vec(piece(), 0..24), json: bool) {
+        let text = pieces.concat();
+        let file = Path::new(if json { "c.json" } else { "c.yaml" });
+        for key in ["timeout_ms", "agent.model", "variables.A"] {
+            if let Ok(edited) = set(file, &text, key, &"new".into()) {
+                let (_, values) = read(file, &edited).unwrap();
+                let (group, name) = split(key);
+                let found = group.map_or(&values[name], |group| &values[group][name]);
+                prop_assert_eq!(found, "new");
+                let removed = unset(file, &edited, key);
+                prop_assert!(!matches!(removed, Ok(None)), "{}", edited);
+            }
+            if let Ok(Some(edited)) = unset(file, &text, key) {
+                prop_assert!(matches!(unset(file, &edited, key), Ok(None)), "{}", edited);
+            }
+        }
+    }
 }
