@@ -5,7 +5,7 @@ use yb_engine::run::Entry;
 use super::*;
 use crate::report::tests::plan;
 
-fn entry(event: serde_json::Value) -> Entry {
+fn entry(event: &serde_json::Value) -> Entry {
     let mut line = json!({"seq": 1, "at": "2026-11-15T00:00:00Z"});
     line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
     serde_json::from_value(line).unwrap()
@@ -18,14 +18,14 @@ fn said(live: &Live, size: (usize, usize), now: Instant) -> Vec<String> {
 }
 
 fn started(live: &mut Live, trial: &str, now: Instant) {
-    let entry = entry(json!({"event": "attempt_started", "trial": trial, "attempt": 1}));
+    let entry = entry(&json!({"event": "attempt_started", "trial": trial, "attempt": 1}));
     live.state.apply(&entry);
     live.event(&entry.event, now);
 }
 
 fn live(cases: &[&str]) -> (Live, Instant) {
     let plan = plan(cases);
-    let begun = entry(json!({"event": "run_started", "version": 1, "run": "run-1", "youbencha": "0.1.0",
+    let begun = entry(&json!({"event": "run_started", "version": 1, "run": "run-1", "youbencha": "0.1.0",
         "trials": cases.len(), "jobs": 2}));
     let mut live = Live::new(&plan, &RunState::of([&begun]));
     let now = Instant::now();
@@ -43,7 +43,7 @@ fn each_running_trial_has_a_line_and_all_have_one() {
     let mut known = adapter::Live::default();
     (known.turns, known.last_tool, known.agent_usd) = (12, Some("Bash".to_owned()), Some(0.125));
     live.progress(&Progress::Live { trial, live: known }, now);
-    let finished = entry(json!({"event": "attempt_finished", "trial": "c--default--1", "attempt": 1,
+    let finished = entry(&json!({"event": "attempt_finished", "trial": "c--default--1", "attempt": 1,
         "outcome": "failed", "then": "done", "started_at": "", "duration_ms": 100_000,
         "spend": {"agent_usd": 0.5}}));
     live.state.apply(&finished);
@@ -72,7 +72,7 @@ fn more_trials_than_rows_are_counted() {
 
 #[test]
 fn what_is_told_twice_counts_once() {
-    let finished = entry(json!({"event": "attempt_finished", "trial": "a--default--1", "attempt": 1,
+    let finished = entry(&json!({"event": "attempt_finished", "trial": "a--default--1", "attempt": 1,
         "outcome": "cancelled", "then": "done", "started_at": "", "duration_ms": 0}));
     let mut live = Live::new(&plan(&["a"]), &RunState::of([&finished]));
     assert!(live.knows(&finished.event));
