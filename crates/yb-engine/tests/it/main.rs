@@ -19,3 +19,4 @@ mod repo_capture;
 mod repo_cut;
 mod repo_diff;
 mod repo_source;
+mod trial;
