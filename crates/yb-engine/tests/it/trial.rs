@@ -191,12 +191,17 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
     let webhook =
         "post_evaluation: [{ name: webhook, config: { url: 'https://h.example/', headers: { Host: x } } }]";
     let no_program = case("true", "").replace("argv: [sh,", "argv: [no-such-program-anywhere,");
+    let (before, after) = no_program.split_once("agent: ").unwrap();
+    let after = after.split_once('\n').unwrap().1;
+    let other_agent =
+        format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
         (judge, "not supported yet: the evaluator `expected-diff`", true),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),
+        (other_agent, "not supported yet: the agent `copilot-cli`", true),
     ] {
         let mut world = World::new();
         let error = world.run(&text).await.unwrap_err();
@@ -205,6 +210,15 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         assert!(!error.hints().is_empty() || message.starts_with("not supported"), "{error}");
         world.assert_untouched();
     }
+}
+
+#[tokio::test]
+async fn a_place_that_can_t_be_written_is_named() {
+    let mut world = World::new();
+    std::fs::write(world.path("runs-here"), "a file").unwrap();
+    let error = world.run(&case("true", "")).await.unwrap_err();
+    assert!(matches!(error, TrialError::Io { .. }) && !error.is_configuration(), "{error:?}");
+    assert!(error.to_string().contains("runs-here"), "{error}");
 }
 
 #[tokio::test]
