@@ -35,6 +35,11 @@ impl Target {
         format!("{scheme}://{}", self.authority.to_str().unwrap_or_default())
     }
 
+    /// Path and query, in which many services have their token.
+    pub(crate) fn path(&self) -> (&str, Option<&str>) {
+        (self.path.path(), self.path.query())
+    }
+
     /// Reads an `http` or `https` URL; the error says what is wrong and does not repeat the text.
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
         let text = text.split('#').next().unwrap_or(text);

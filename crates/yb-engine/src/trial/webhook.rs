@@ -123,6 +123,13 @@ fn prepare(hook: &Webhook, env: &BTreeMap<String, String>) -> Result<Prepared, T
             prepared.hide(name, value);
         }
     }
+    // Of an address that comes from the environment a server repeats the path alone: `Cannot POST /services/…`.
+    if !environment_names(&hook.url).is_empty() {
+        let (path, query) = prepared.target.path();
+        for part in [Some(path), query].into_iter().flatten().map(str::to_owned).collect::<Vec<_>>() {
+            prepared.hide("url", &part);
+        }
+    }
     let texts = hook.headers.iter().map(|(_, value)| value).chain([&hook.url]);
     for name in texts.flat_map(|text| environment_names(text)) {
         if let Some(value) = env.get(name) {

@@ -25,3 +25,4 @@ mod suite_digest;
 mod suite_errors;
 mod suite_hostile;
 mod suite_merge;
+mod trial;

@@ -62,7 +62,7 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) delete_workspace: bool,
 
-    /// Fetch from hosts inside a private network too
+    /// Fetch from, and send webhooks to, hosts inside a private network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
 }

@@ -4,7 +4,6 @@ mod jobs;
 mod load;
 mod summary;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -15,6 +14,7 @@ use yb_engine::run::{
 };
 use yb_engine::trial::TrialError;
 
+use crate::agents;
 use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
@@ -67,7 +67,7 @@ async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError>
     if !load::show(found, args.strict, printer) {
         return Ok(Opened::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, environment());
+    let setup = Setup::new(settings, agents::environment());
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = &args.config {
         let Some(suite) = load::suite(config, args.allow_private_hosts, &setup, args.strict, printer) else {
@@ -229,13 +229,6 @@ fn finish(
         printer.error(&CliError::from(mistake));
     }
     Ok(code)
-}
-
-/// What this process was given; only names that a case or an adapter asks for are passed on.
-fn environment() -> BTreeMap<String, String> {
-    std::env::vars_os()
-        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-        .collect()
 }
 
 /// Several problems are shown one by one; the error that is left says how many there were.

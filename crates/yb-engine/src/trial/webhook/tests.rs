@@ -202,6 +202,28 @@ async fn what_a_server_says_back_has_no_secret_in_it() {
     assert_eq!(result.what, format!("POST http://{}", server.address));
 }
 
+/// The whole address is the secret of many services, and their servers repeat half of it.
+#[tokio::test]
+async fn an_address_from_the_environment_is_not_kept_in_parts() {
+    let body = "Cannot POST /services/T0/B0/abcdef with sig=ghijkl";
+    let answer = format!("HTTP/1.1 404 X\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    let server = Server::start(&[&answer]).await;
+    let mut env = env();
+    env.insert("URL".to_owned(), format!("http://{}/services/T0/B0/abcdef?sig=ghijkl", server.address));
+    let hook = hook("${ENV:URL}");
+    let prepared = prepare(&hook, &env).unwrap();
+    let sender = Sender {
+        hosts: HostPolicy::AllowPrivate,
+        resolver: &SystemResolver,
+        roots: Roots::System,
+        clock: &Waits::default(),
+        cancellation: CancellationToken::new(),
+    };
+    let result = prepared.result(&sender.send(&prepared, &hook, String::new()).await, Instant::now());
+    assert_eq!(result.output, "Cannot POST [REDACTED:url] with [REDACTED:url]");
+    assert_eq!(result.what, format!("POST http://{}", server.address));
+}
+
 #[tokio::test]
 async fn private_hosts_are_refused_however_they_are_written() {
     let server = Server::start(&[&status("200 OK")]).await;

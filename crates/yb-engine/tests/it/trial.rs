@@ -1,0 +1,355 @@
+//! Whole trials in this process: what a case asks for happens, in its order, and what can't be is said before it begins.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt as _;
+use yb_engine::case::{self, LoadOptions};
+use yb_engine::config::Settings;
+use yb_engine::outcome::Outcome;
+use yb_engine::repo::HostPolicy;
+use yb_engine::run::RunDir;
+use yb_engine::trial::{Attempt, Finished, Runner, Step, Stop, TrialError};
+use yb_testkit::git::Repo;
+
+/// A repository with one file, a case for it, and who runs it.
+struct World {
+    dir: TempDir,
+    runner: Runner,
+    steps: Vec<String>,
+}
+
+impl World {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        Repo::init(&repo).write("greet.sh", "echo Hello!\n").commit("start");
+        let (settings, _) = Settings::load(None, dir.path());
+        let root = dir.path().join("runs-here").to_str().unwrap().to_owned();
+        let settings = settings.with_argument("workspace_dir", root);
+        let env = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
+        let mut runner = Runner::new(settings, env);
+        runner.shim = Some(yb_testkit::bin("yb-shim"));
+        Self { dir, runner, steps: Vec::new() }
+    }
+
+    fn env(mut self, name: &str, value: &str) -> Self {
+        self.runner.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// Runs a case, which must be valid.
+    async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
+        let file = self.path("case.yaml");
+        std::fs::write(&file, text).unwrap();
+        let loaded = case::load(&file, &LoadOptions::default());
+        let case = loaded.case.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
+        let runner = &self.runner;
+        runner.check(&case)?;
+        runner.check_agent(&case).await?;
+        let root = runner.settings.workspace_dir();
+        let cache = root.join(yb_engine::run::CACHE);
+        let start = runner.start_point(&case, &cache, None).await?;
+        let run = RunDir::create(&root, "run", jiff::Timestamp::now()).unwrap();
+        let store = runner.store(&run, &cache).await?;
+        let steps = &mut self.steps;
+        let mut tell = |step: Step| steps.push(format!("{step:?}"));
+        let attempt = Attempt { run: &run, store: &store, start: &start, trial: "greeting", number: 1 };
+        let finished = runner.attempt(&case, &cache, &attempt, &mut tell).await?;
+        let folder = run.artifacts("greeting", 1);
+        Ok(Ran { finished, run, folder })
+    }
+
+    /// That nothing at all was made.
+    fn assert_untouched(&self) {
+        assert!(!self.path("runs-here").exists() && self.steps.is_empty(), "{:?}", self.steps);
+    }
+}
+
+/// A trial that was run, and where it is.
+#[derive(Debug)]
+struct Ran {
+    finished: Finished,
+    run: RunDir,
+    /// Its artifacts.
+    folder: PathBuf,
+}
+
+impl std::ops::Deref for Ran {
+    type Target = Finished;
+
+    fn deref(&self) -> &Finished {
+        &self.finished
+    }
+}
+
+/// A case whose agent is a shell command.
+fn case(command: &str, rest: &str) -> String {
+    let command = serde_json::to_string(command).unwrap();
+    format!(
+        "youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+agent: {{ type: command, config: {{ prompt: Greet by name., command: {{ argv: [sh, -c, {command}] }} }} }}
+evaluators: [{{ name: git-diff, config: {{ assertions: {{ max_files_changed: 1 }} }} }}]
+{rest}"
+    )
+}
+
+fn json(finished: &Ran, file: &str) -> Value {
+    serde_json::from_slice(&std::fs::read(finished.folder.join(file)).unwrap()).unwrap()
+}
+
+#[tokio::test]
+async fn steps_come_in_their_order_and_the_files_are_there() {
+    let mut world = World::new();
+    let hook = "pre_execution: [{ name: script, config: { command: echo ready } }]";
+    let finished = world.run(&case("echo 'echo Hello, $1' > greet.sh", hook)).await.unwrap();
+    assert_eq!(finished.outcome, Outcome::Passed);
+    let names: Vec<&str> =
+        world.steps.iter().filter_map(|step| step.split([' ', '{']).find(|word| !word.is_empty())).collect();
+    assert_eq!(names, ["Prepared", "Hook", "Acting", "Captured"]);
+    for file in ["youbencha-log.json", "results.json", "git-diff.patch", "hooks.json"] {
+        assert!(finished.folder.join(file).is_file(), "{file}");
+    }
+    assert_eq!(json(&finished, "hooks.json")[0]["output"], "ready");
+    assert_eq!(json(&finished, "results.json")["summary"]["overall_status"], "passed");
+    assert_eq!(finished.warnings, Vec::<String>::new());
+    assert!(finished.run.objects().is_dir());
+}
+
+#[tokio::test]
+async fn an_evaluator_that_fails_and_an_agent_that_fails_are_outcomes() {
+    for (command, outcome) in [
+        ("echo a > a; echo b > b", Outcome::Failed),
+        ("exit 3", Outcome::AgentError),
+        ("echo 'echo Hi' > greet.sh", Outcome::Passed),
+    ] {
+        let finished = World::new().run(&case(command, "")).await.unwrap();
+        assert_eq!(finished.outcome, outcome, "{command}");
+        assert_eq!(finished.results.outcome, outcome);
+    }
+}
+
+#[tokio::test]
+async fn a_start_can_be_a_branch_a_commit_or_plain_files() {
+    let mut world = World::new();
+    std::fs::create_dir(world.path("other")).unwrap();
+    let commit = Repo::init(world.path("other")).write("a", "1\n").commit("first");
+    let text =
+        case("test -e a && echo x > x", "").replace("repo: repo", &format!("repo: other\ncommit: {commit}"));
+    assert_eq!(world.run(&text).await.unwrap().outcome, Outcome::Passed);
+    let text = case("test -e greet.sh && echo x > x", "").replace("repo: repo", "repo: repo\nbranch: main");
+    let finished = world.run(&text).await.unwrap();
+    assert_eq!((finished.outcome, finished.results.test_case.branch.as_str()), (Outcome::Passed, "main"));
+    std::fs::create_dir(world.path("files")).unwrap();
+    std::fs::write(world.path("files/plain"), "x").unwrap();
+    let text = case("test -e plain && echo x > x", "").replace("repo: repo", "directory: files");
+    assert_eq!(world.run(&text).await.unwrap().outcome, Outcome::Passed);
+    let text = case("true", "").replace("repo: repo", "repo: repo\nbranch: nowhere");
+    let error = world.run(&text).await.unwrap_err();
+    assert!(error.is_configuration() && error.to_string().contains("nowhere"), "{error}");
+}
+
+#[tokio::test]
+async fn variables_reach_the_agent_and_their_secrets_reach_no_file() {
+    let mut world = World::new().env("MY_TOKEN", "t0ken-of-the-user").env("NAME", "Ada");
+    let command = "echo \"$MY_TOKEN $GREETING\" > greet.sh; echo \"$MY_TOKEN\"";
+    let variables = "env: { MY_TOKEN: '${ENV:MY_TOKEN}', GREETING: 'Hello ${ENV:NAME}' }";
+    let finished = world.run(&case(command, variables)).await.unwrap();
+    let patch = std::fs::read_to_string(finished.folder.join("git-diff.patch")).unwrap();
+    assert!(patch.contains("+[REDACTED:MY_TOKEN] Hello Ada"), "{patch}");
+    assert!(!serde_json::to_string(&finished.log).unwrap().contains("t0ken-of-the-user"));
+}
+
+#[tokio::test]
+async fn what_happens_with_the_results_changes_nothing() {
+    let mut world = World::new().env("WHERE", "out").env("USER", "ada");
+    let history = world.path("out/history.jsonl");
+    let short = "{ type: json-file, output_path: '${ENV:WHERE}/short.json', include_full_bundle: false, append: false }";
+    let hooks = format!(
+        "post_evaluation:
+  - {{ name: script, config: {{ command: 'echo $USER', args: ['${{TEST_CASE_NAME}} is ${{OVERALL_STATUS}}', \"it's\"], env: {{ A: '${{ENV:WHERE}}' }}, working_dir: / }} }}
+  - {{ name: script, config: {{ command: 'echo went wrong; exit 7' }} }}
+  - {{ name: database, config: {{ type: json-file, output_path: '${{ENV:WHERE}}/history.jsonl' }} }}
+  - {{ name: database, config: {short} }}
+  - {{ name: database, config: {{ type: json-file, output_path: case.yaml/in-a-file }} }}
+"
+    );
+    let text = case("echo x > x", &hooks);
+    for _ in 0..2 {
+        let finished = world.run(&text).await.unwrap();
+        assert_eq!(finished.outcome, Outcome::Passed);
+        let told = json(&finished, "hooks.json");
+        assert_eq!(told[0]["output"], "ada greeting is passed it's");
+        let succeeded: Vec<_> = told.as_array().unwrap().iter().map(|hook| &hook["succeeded"]).collect();
+        assert_eq!(succeeded, [true, false, true, true, false], "{told}");
+        assert_eq!(finished.warnings.len(), 2, "{:?}", finished.warnings);
+    }
+    let lines = std::fs::read_to_string(history).unwrap();
+    assert_eq!(lines.lines().count(), 2, "one line for each run");
+    let short: Value =
+        serde_json::from_str(&std::fs::read_to_string(world.path("out/short.json")).unwrap()).unwrap();
+    assert!(short["evaluators"][0].get("artifacts").is_none() && short["exported_at"].is_string(), "{short}");
+}
+
+#[tokio::test]
+async fn a_hook_that_fails_before_the_agent_ends_the_trial_with_its_words() {
+    let mut world = World::new();
+    let hook = "pre_execution: [{ name: script, config: { command: 'echo no tools here; exit 5' } }]";
+    let error = world.run(&case("true", hook)).await.unwrap_err();
+    assert!(matches!(error, TrialError::Hook { .. }) && !error.is_configuration(), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("exited with code 5") && text.contains("no tools here"), "{text}");
+}
+
+#[tokio::test]
+async fn what_can_t_be_is_said_before_anything_is_made() {
+    let missing = "env: [NOT_SET_ANYWHERE]";
+    let judge = case("true", "")
+        .replace("name: git-diff, config: { assertions: { max_files_changed: 1 } }", "name: expected-diff")
+        .replace("repo: repo", "repo: repo\nexpected: main");
+    let webhook =
+        "post_evaluation: [{ name: webhook, config: { url: 'https://h.example/', headers: { Host: x } } }]";
+    let no_program = case("true", "").replace("argv: [sh,", "argv: [no-such-program-anywhere,");
+    let (before, after) = no_program.split_once("agent: ").unwrap();
+    let after = after.split_once('\n').unwrap().1;
+    let other_agent =
+        format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
+    for (text, message, configuration) in [
+        (case("true", missing), "`NOT_SET_ANYWHERE`", true),
+        (judge, "not supported yet: the evaluator `expected-diff`", true),
+        (case("true", webhook), "header can't be set: `Host`", true),
+        (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
+        (no_program, "is not found", false),
+        (other_agent, "not supported yet: the agent `copilot-cli`", true),
+    ] {
+        let mut world = World::new();
+        let error = world.run(&text).await.unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!(error.is_configuration(), configuration, "{error}");
+        assert!(!error.hints().is_empty() || message.starts_with("not supported"), "{error}");
+        world.assert_untouched();
+    }
+}
+
+#[tokio::test]
+async fn a_place_that_can_t_be_written_is_named() {
+    let mut world = World::new();
+    std::fs::write(world.path("runs-here"), "a file").unwrap();
+    let error = world.run(&case("true", "")).await.unwrap_err();
+    assert!(!error.is_configuration(), "{error:?}");
+    assert!(error.to_string().contains("runs-here"), "{error}");
+}
+
+#[tokio::test]
+async fn a_trial_that_is_cancelled_at_once_is_no_result() {
+    let mut world = World::new();
+    world.runner.stop.with(Outcome::Cancelled);
+    let error = world.run(&case("true", "")).await.unwrap_err();
+    assert!(error.is_cancelled() && !error.is_configuration(), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_workspace_that_nobody_keeps_is_gone() {
+    let mut world = World::new();
+    world.runner.settings = world.runner.settings.clone().with_argument("keep_workspace", false);
+    let finished = world.run(&case("echo x > x", "")).await.unwrap();
+    let attempt = finished.folder.parent().unwrap();
+    assert!(!attempt.join("src-modified").exists() && !attempt.join("private").exists());
+}
+
+/// A server that takes one request and never answers.
+async fn silent() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>, Stop) {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, cancel) = (listener.local_addr().unwrap(), Stop::default());
+    let came = cancel.clone();
+    let served = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut bytes = vec![0; 1024];
+        let count = stream.read(&mut bytes).await.unwrap();
+        came.with(Outcome::Cancelled);
+        let mut rest = Vec::new();
+        // Ends when the other side does.
+        drop(stream.read_to_end(&mut rest).await);
+        String::from_utf8_lossy(&bytes[..count]).into_owned()
+    });
+    (address, served, cancel)
+}
+
+#[tokio::test]
+async fn a_webhook_ends_when_the_trial_is_cancelled_and_the_outcome_stays() {
+    let mut world = World::new();
+    world.runner.hosts = HostPolicy::AllowPrivate;
+    let (address, served, came) = silent().await;
+    // It would take this long otherwise; a test that hangs is ended earlier.
+    let hook = format!(
+        "post_evaluation: [{{ name: webhook, config: {{ url: 'http://{address}/', include_artifacts: true, timeout_ms: 3600000 }} }}]"
+    );
+    world.runner.stop = came;
+    let finished = world.run(&case("echo x > x", &hook)).await.unwrap();
+    assert_eq!(finished.outcome, Outcome::Passed);
+    let told = json(&finished, "hooks.json");
+    assert_eq!((&told[0]["succeeded"], &told[0]["message"]), (&false.into(), &"cancelled".into()));
+    assert!(finished.warnings[0].contains("cancelled"), "{:?}", finished.warnings);
+    assert!(served.await.unwrap().starts_with("POST / HTTP/1.1\r\n"));
+}
+
+/// A shell script that answers as `claude` does; a script, because each question has another answer.
+#[cfg(unix)]
+#[tokio::test]
+async fn claude_code_gets_its_own_variables_and_servers_with_theirs_filled_in() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let frame = r#"{"type":"result","subtype":"success","result":"ok","num_turns":1}"#;
+    let script = format!(
+        "#!/bin/sh
+case \"$1\" in --version) echo '2.1.325 (Claude Code)'; exit;; auth) echo '{{\"loggedIn\": true}}'; exit;; esac
+cat > prompt; echo \"${{UNRELATED:-unset}} $ANTHROPIC_BASE_URL\" > env; for a in \"$@\"; do echo \"$a\"; done > args
+echo '{frame}'
+"
+    );
+    let mut world = World::new()
+        .env("ANTHROPIC_API_KEY", "key-0123456789")
+        .env("ANTHROPIC_BASE_URL", "http://127.0.0.1:9")
+        .env("UNRELATED", "x")
+        .env("PORT", "4711");
+    let program = world.path("claude");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    world.runner.env.insert("YB_CLAUDE".to_owned(), program.to_str().unwrap().to_owned());
+    let text = "youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+isolation: external
+agent:
+  type: claude-code
+  model: claude-opus-5-5
+  config:
+    prompt: Greet by name.
+    max_turns: 3
+    mcp_servers: { mine: { type: http, url: 'http://127.0.0.1:${ENV:PORT}/mcp' } }
+evaluators: [{ name: git-diff }]
+";
+    let finished = world.run(text).await.unwrap();
+    assert_eq!(finished.outcome, Outcome::Passed, "{:?}", finished.log.errors);
+    let left = |file: &str| {
+        let workspace = finished.folder.parent().unwrap().join("src-modified");
+        std::fs::read_to_string(workspace.join(file)).unwrap()
+    };
+    assert_eq!(left("env"), "unset http://127.0.0.1:9\n");
+    assert!(left("args").contains("--max-turns=3") && left("args").contains("--model=claude-opus-5-5"));
+    assert!(left("prompt").contains("Greet by name."));
+    let unset = text.replace("ENV:PORT", "ENV:NO_SUCH_PORT");
+    assert!(
+        matches!(world.run(&unset).await, Err(TrialError::NoVariable { name }) if name == "NO_SUCH_PORT")
+    );
+}
