@@ -118,6 +118,9 @@ impl Shim {
     ) -> Result<(Self, Held), (Stage, io::Error)> {
         let contain = |error| (Stage::Contain, error);
         let born = Instant::now();
+        // Before the child runs: it might end us, and the host should have heard of it by then.
+        let me = std::process::id();
+        let me = Identity { pid: me, start: table::start_time(me).unwrap_or(0) };
         #[cfg(target_os = "linux")]
         let cgroup = match launch.means {
             None => Cgroup::create(&launch.id).ok(),
@@ -173,10 +176,9 @@ impl Shim {
         #[cfg(not(target_os = "linux"))]
         let means = Means::Sweep;
         // A subreaper's tree is all that hangs below it; a sweep has to know its own by their marks as well.
-        let me = std::process::id();
         let tree = Tree {
             born: Some(born),
-            below: Some(Identity { pid: me, start: table::start_time(me).unwrap_or(0) }),
+            below: Some(me),
             leader: Some(Identity { pid, start }),
             marker: (means == Means::Sweep).then(|| env::marker(&launch.id)),
         };
