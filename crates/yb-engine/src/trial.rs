@@ -227,6 +227,14 @@ impl Runner {
         Ok(format!("{}:{}", case.agent.kind, hasher.finalize().to_hex()))
     }
 
+    /// The names of the secrets that the case's agent is given.
+    ///
+    /// # Errors
+    /// When a variable that the case names is not set.
+    pub fn credentials(&self, case: &Case) -> Result<Vec<String>, TrialError> {
+        Ok(self.secrets(case)?.into_iter().map(|(name, _)| name).collect())
+    }
+
     /// Finds the commit that a case starts with, or takes the one that is given, and readies it for workspaces.
     ///
     /// # Errors

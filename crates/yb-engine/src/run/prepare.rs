@@ -1,6 +1,6 @@
 //! From a suite to a run that can begin: everything is checked and every commit is known before anything is written.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -269,6 +269,17 @@ impl Ready {
     /// The trials, in the order in which they begin.
     pub fn trials(&self) -> impl Iterator<Item = &PlannedTrial> {
         self.units.iter().map(|unit| &unit.trial)
+    }
+
+    /// The names of the secrets that each agent is given, by agent.
+    #[must_use]
+    pub fn credentials(&self) -> BTreeMap<String, BTreeSet<String>> {
+        let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for unit in &self.units {
+            let names = unit.runner.credentials(&unit.case).unwrap_or_default();
+            known.entry(unit.trial.agent.clone()).or_default().extend(names);
+        }
+        known
     }
 
     /// Makes the run's directory, its plan and its journal.

@@ -1,5 +1,7 @@
 //! `yb run`: from case files, or a run that was left undone, to results and an exit code.
 
+mod dry_run;
+mod estimate;
 mod jobs;
 mod load;
 mod summary;
@@ -14,6 +16,7 @@ use yb_engine::run::{
 };
 use yb_engine::trial::TrialError;
 
+use self::dry_run::Intent;
 use crate::agents;
 use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
@@ -99,7 +102,7 @@ async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError>
     }
     if args.dry_run {
         let info = run::RunInfo::read(run)?;
-        summary::pending(&info, printer);
+        dry_run::show(args, &Intent::of_rest(&info, options.max_cost_usd, jobs), printer);
         return Ok(Opened::Done(ExitCode::Passed));
     }
     let lost = rerun == Some(Which::Infra);
@@ -117,7 +120,7 @@ async fn begin(
     printer: &mut Printer,
 ) -> Result<Opened, CliError> {
     if args.dry_run {
-        summary::dry_run(&ready, &options, jobs, printer);
+        dry_run::show(args, &Intent::of(&ready, options.max_cost_usd, jobs), printer);
         return Ok(Opened::Done(ExitCode::Passed));
     }
     let jobs = jobs.min(ready.trials().count());
@@ -221,7 +224,7 @@ fn finish(
 ) -> Result<ExitCode, CliError> {
     let code = summary::exit_code(&over.state, over.mistake.is_some());
     if args.json {
-        summary::json(run, &over.state, code, printer);
+        summary::json(run, over, code, printer);
     } else {
         report::summary::show(run, plan, &over.state, printer);
     }

@@ -1,4 +1,4 @@
-//! `--json`: every event as a line of JSON on stdout. Documented in docs/run.md; fields are added, never changed.
+//! `--json`: every event as a line of JSON on stdout. Documented in docs/run-events.md; fields are added, never changed.
 
 use serde_json::{Value, json};
 use yb_engine::run::{Progress, Told};
@@ -60,6 +60,10 @@ fn wire(progress: &Progress) -> Option<Value> {
             "subagents_usd": live.subagents_usd,
             "input_tokens": live.input_tokens,
             "output_tokens": live.output_tokens,
+            "api_retry": live.api_retry.as_ref().map(|retry| json!({
+                "status": retry.status,
+                "retry_after_ms": retry.retry_after.map(|after| after.as_millis() as u64),
+            })),
         }),
         Progress::Holding { agent, for_ } => {
             json!({ "event": "progress_holding", "agent": agent, "for_ms": for_.as_millis() as u64 })
@@ -70,4 +74,45 @@ fn wire(progress: &Progress) -> Option<Value> {
         Progress::Killing { running } => json!({ "event": "progress_killing", "running": running }),
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use yb_engine::adapter::{ApiRetry, Live};
+    use yb_engine::run::StopReason;
+
+    use super::*;
+
+    #[test]
+    fn everything_for_those_who_look_on_has_a_line() {
+        let trial = || "a--default--1".to_owned();
+        let (mut live, mut retry) = (Live::default(), ApiRetry::default());
+        (retry.status, retry.retry_after) = (Some(429), Some(Duration::from_millis(1500)));
+        (live.turns, live.api_retry) = (2, Some(retry));
+        let step = |step| wire(&Progress::Step { trial: trial(), step }).unwrap();
+        let all = [
+            step(Step::Prepared { workspace: "/w".into() }),
+            step(Step::Hook { command: "make".to_owned() }),
+            step(Step::Acting { agent: "command" }),
+            step(Step::Captured),
+            wire(&Progress::Live { trial: trial(), live }).unwrap(),
+            wire(&Progress::Holding { agent: "claude-code".to_owned(), for_: Duration::from_secs(5) })
+                .unwrap(),
+            wire(&Progress::Draining { reason: StopReason::Budget, running: 3 }).unwrap(),
+            wire(&Progress::Killing { running: 3 }).unwrap(),
+        ];
+        let text: Vec<String> = all.iter().map(Value::to_string).collect();
+        insta::assert_snapshot!(text.join("\n"), @r#"
+        {"event":"progress_step","step":"prepared","trial":"a--default--1","workspace":"/w"}
+        {"command":"make","event":"progress_step","step":"hook","trial":"a--default--1"}
+        {"agent":"command","event":"progress_step","step":"acting","trial":"a--default--1"}
+        {"event":"progress_step","step":"captured","trial":"a--default--1"}
+        {"agent_usd":null,"api_retry":{"retry_after_ms":1500,"status":429},"event":"progress_live","input_tokens":0,"last_tool":null,"output_tokens":0,"subagents_usd":null,"trial":"a--default--1","turns":2}
+        {"agent":"claude-code","event":"progress_holding","for_ms":5000}
+        {"event":"progress_draining","reason":"budget","running":3}
+        {"event":"progress_killing","running":3}
+        "#);
+    }
 }

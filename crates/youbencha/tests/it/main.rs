@@ -7,6 +7,7 @@ mod cli;
 mod config;
 mod demo;
 mod disk;
+mod events;
 mod init;
 mod live;
 mod look;

@@ -1,13 +1,12 @@
-//! What a run comes to for a program, and what it would come to.
+//! What a run comes to, for programs.
 
 use serde_json::json;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{PlanOptions, Ready, RunDir, RunInfo, RunState, StopReason};
+use yb_engine::run::{Over, RunDir, RunState, StopReason};
 
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
-use crate::report::{JSON_VERSION, dollars};
-use crate::table::Table;
+use crate::printer::Printer;
+use crate::report::JSON_VERSION;
 
 /// The exit code of a run.
 pub(super) fn exit_code(state: &RunState, mistake: bool) -> ExitCode {
@@ -27,57 +26,26 @@ fn of(outcome: Outcome) -> ExitCode {
 }
 
 /// The last line of `--json`.
-pub(super) fn json(run: &RunDir, state: &RunState, code: ExitCode, printer: &mut Printer) {
-    let tally = state.tally();
+pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Printer) {
+    let tally = over.state.tally();
     printer.line(json!({
         "v": JSON_VERSION,
         "event": "summary",
         "run": run.id(),
+        "directory": run.path(),
         "results": run.results(),
+        "finished": over.state.finished,
+        "stopped": over.state.stopped,
         "planned": tally.planned,
         "done": tally.done,
+        "passed": tally.passed(),
+        "failed": tally.failed(),
+        "left_out": tally.left_out(),
         "outcomes": tally.outcomes,
         "spend": tally.spend,
+        "cost_usd": tally.spend.total(),
+        "unpriced": tally.unpriced,
+        "error": over.mistake.as_ref().map(ToString::to_string),
         "exit_code": code.code(),
     }));
-}
-
-/// What would be run.
-pub(super) fn dry_run(ready: &Ready, options: &PlanOptions, jobs: usize, printer: &mut Printer) {
-    let count = ready.trials().count();
-    let mut shown = Table::new(&["trial", "agent", "model", "commit"]);
-    for trial in ready.trials() {
-        let commit: String = trial.commit.chars().take(12).collect();
-        shown.row(vec![
-            trial.folder.clone(),
-            trial.agent.clone(),
-            trial.model.clone().unwrap_or_default(),
-            commit,
-        ]);
-    }
-    printer.text(&shown.to_string());
-    printer.line(format_args!(
-        "{}, {} at once; nothing was started",
-        plural(count as u64, "trial"),
-        jobs.min(count)
-    ));
-    for (agent, version) in &ready.agents {
-        let version = version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
-        printer.line(format_args!("{agent}{version}: ready"));
-    }
-    if let Some(max) = options.max_cost_usd {
-        printer.line(format_args!("stops at {}", dollars(max)));
-    }
-}
-
-/// What a resumption would do.
-pub(super) fn pending(info: &RunInfo, printer: &mut Printer) {
-    let mut count = 0;
-    for trial in &info.plan.trials {
-        if info.state.get(&trial.folder).and_then(|state| state.result()).is_none() {
-            printer.line(&trial.folder);
-            count += 1;
-        }
-    }
-    printer.line(format_args!("{} to do; nothing was started", plural(count, "trial")));
 }

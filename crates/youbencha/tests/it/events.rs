@@ -1,0 +1,162 @@
+//! `yb run --json` and `--dry-run`: for programs, and for those who want to know what it will cost.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_testkit::{Outcome, TestContext};
+
+use crate::YB;
+use crate::small_suite::{SUITE, world};
+
+fn yb(context: &TestContext, args: &[&str]) -> Outcome {
+    context.run(YB, args)
+}
+
+/// Every line of stdout, each of which must be an event.
+fn events(outcome: &Outcome) -> Vec<Value> {
+    let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    for line in &lines {
+        assert_eq!(line["v"], 1, "{line}");
+        assert!(line["event"].is_string(), "{line}");
+    }
+    lines
+}
+
+fn names(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["event"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn every_line_is_an_event_and_the_last_is_the_summary() {
+    let context = world();
+    context.write("suite.yaml", SUITE);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--json", "--jobs", "2"]);
+    let events = events(&outcome);
+    let all = names(&events);
+    assert_eq!((all[0], all[all.len() - 2], all[all.len() - 1]), ("run_started", "run_finished", "summary"));
+    for (name, count) in [("attempt_started", 3), ("attempt_finished", 3)] {
+        assert_eq!(all.iter().filter(|event| **event == name).count(), count, "{name}: {all:?}");
+    }
+    assert!(all.contains(&"progress_step"), "{all:?}");
+    let summary = events.last().unwrap();
+    assert_eq!(summary["exit_code"], 1);
+    assert_eq!(outcome.code, Some(1));
+    let counts =
+        ["planned", "done", "passed", "failed", "left_out"].map(|name| summary[name].as_u64().unwrap());
+    assert_eq!(counts, [3, 3, 2, 1, 0]);
+    // What is numbered is what the journal has.
+    let directory = summary["directory"].as_str().unwrap();
+    let journal = std::fs::read_to_string(std::path::Path::new(directory).join("journal.jsonl")).unwrap();
+    let recorded: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let mut told: Vec<Value> = events.iter().filter(|event| event["seq"].is_u64()).cloned().collect();
+    for event in &mut told {
+        event.as_object_mut().unwrap().remove("v");
+    }
+    assert_eq!(told, recorded);
+}
+
+#[test]
+fn a_single_trial_and_a_mistake_keep_stdout_clean_too() {
+    let context = world();
+    context.write("suite.yaml", SUITE);
+    let one = yb(&context, &["run", "-c", "suite.yaml", "--json", "--filter", "variant=one"]);
+    assert_eq!(events(&one).last().unwrap()["event"], "summary");
+    let wrong = yb(&context, &["run", "-c", "suite.yaml", "--json", "--filter", "variant=nobody"]);
+    assert_eq!((wrong.code, wrong.stdout.as_str()), (Some(2), ""), "{}", wrong.stderr);
+    let gone_on = yb(&context, &["run", "--rerun", "failed", "latest", "--json"]);
+    assert_eq!((gone_on.code, gone_on.stdout.as_str()), (Some(2), ""), "{}", gone_on.stderr);
+}
+
+/// An agent that tells its price.
+const PRICED: &str = r#"
+youbencha: 1
+name: nightly
+cases:
+  - name: greeting
+    description: The script greets by name.
+    repo: repo
+    env: { DEPLOY_TOKEN: very-secret-token }
+    agent: { type: command, config: { prompt: Greet by name. } }
+    evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 2 } } }]
+variants:
+  - { name: priced, type: command, config: { command: { output: claude-stream-json, argv: [sh, -c, "cat ../../../../../../../frames"] } } }
+  - { name: free, type: command, config: { command: { argv: ["true"] } } }
+repeats: 2
+"#;
+
+const FRAMES: &str = r#"{"type":"system","subtype":"init","session_id":"s","model":"claude-opus-5-5","tools":[],"cwd":"/","claude_code_version":"2.1.0"}
+{"type":"result","subtype":"success","is_error":false,"result":"done","session_id":"s","num_turns":2,"duration_ms":5,"total_cost_usd":0.25,"usage":{"input_tokens":10,"output_tokens":5},"modelUsage":{"claude-opus-5-5":{"inputTokens":10,"outputTokens":5,"costUSD":0.25}}}
+"#;
+
+#[test]
+fn a_dry_run_says_what_it_cost_before_and_what_nobody_knows() {
+    let context = world();
+    context.write("frames", FRAMES);
+    context.write("suite.yaml", PRICED);
+    let dry = |more: &[&str]| {
+        let mut args = vec!["run", "-c", "suite.yaml", "--dry-run", "--jobs", "2"];
+        args.extend(more);
+        let outcome = yb(&context, &args);
+        assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+        outcome
+    };
+    assert_snapshot!(dry(&[]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    trial                agent    commit        usual cost  usual time
+    greeting--priced--1  command  [HEX]  unknown     unknown
+    greeting--free--1    command  [HEX]  unknown     unknown
+    greeting--priced--2  command  [HEX]  unknown     unknown
+    greeting--free--2    command  [HEX]  unknown     unknown
+    4 trials, 2 at once; nothing was started
+    cost and time are unknown: none of them ran before
+    command: ready, is given DEPLOY_TOKEN
+    ----- stderr -----
+    ");
+    assert!(!context.dir().join(".youbencha-workspace/runs").exists(), "nothing is started");
+    assert_eq!(yb(&context, &["run", "-c", "suite.yaml", "--quiet"]).code, Some(0));
+    assert_snapshot!(dry(&["--max-cost", "0.30"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    trial                agent    commit        usual cost  usual time  seen
+    greeting--priced--1  command  [HEX]  $0.2500     [TIME]       2 ×
+    greeting--free--1    command  [HEX]  unknown     [TIME]       2 ×
+    greeting--priced--2  command  [HEX]  $0.2500     [TIME]       2 ×
+    greeting--free--2    command  [HEX]  unknown     [TIME]       2 ×
+    4 trials, 2 at once; nothing was started
+    as in earlier runs: at least $0.5000, [TIME]; the cost of 2 trials is unknown
+    that is more than $0.3000, where the run stops: some trials would not be done
+    command: ready, is given DEPLOY_TOKEN
+    ----- stderr -----
+    ");
+    let told = &events(&dry(&["--json", "--max-cost", "9", "--filter", "variant=priced"]))[0];
+    assert_eq!((&told["estimate"]["cost_usd"], &told["exceeds_max_cost"]), (&0.5.into(), &false.into()));
+    assert_eq!(told["trials"][0]["estimate"]["from"], 2);
+    assert_eq!(told["credentials"]["command"][0], "DEPLOY_TOKEN");
+    // A case that was changed since goes by its name.
+    context.write("suite.yaml", PRICED.replace("Greet by name.", "Greet everybody by name."));
+    let told = &events(&dry(&["--json", "--filter", "variant=priced"]))[0];
+    assert_eq!(told["estimate"]["cost_usd"], 0.5);
+}
+
+#[test]
+fn a_dry_resumption_says_what_is_left() {
+    let context = world();
+    context.write("suite.yaml", SUITE);
+    yb(&context, &["run", "-c", "suite.yaml", "--quiet", "--jobs", "1"]);
+    let runs = context.dir().join(".youbencha-workspace/runs");
+    let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    // As if it had died within its third trial.
+    let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
+    let third = journal.lines().position(|line| line.contains("greeting--none--1")).unwrap();
+    let kept: String = journal.lines().take(third + 1).map(|line| format!("{line}\n")).collect();
+    std::fs::write(run.join("journal.jsonl"), kept).unwrap();
+    assert_snapshot!(yb(&context, &["run", "--resume", "--dry-run", "--jobs", "2"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    trial              agent    commit        usual cost  usual time
+    greeting--none--1  command  [HEX]  unknown     unknown
+    1 trial, 1 at once; nothing was started
+    cost and time are unknown: none of them ran before
+    ----- stderr -----
+    ");
+}
