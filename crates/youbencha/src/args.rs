@@ -90,6 +90,7 @@ pub(crate) enum Command {
     ///
     /// Everything is kept below `.youbencha-workspace/runs`: each agent's log, its changes as a patch, the results, and
     /// a journal from which a run that was stopped goes on. Ctrl-C lets running trials end; a second one ends them.
+    #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
 
     /// Print the JSON Schema of case files or suite files, for editors

@@ -46,7 +46,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// Print every event as a line of JSON on stdout
+    /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 

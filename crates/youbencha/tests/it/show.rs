@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_testkit::{Outcome, TestContext};
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{Outcome, RealClaude, TestContext};
 
 use crate::YB;
 use crate::small_suite::{SUITE, world};
@@ -255,4 +256,65 @@ fn what_somebody_works_on_is_never_removed_nor_what_is_elsewhere() {
     let outcome = yb(&context, &["clean", elsewhere.to_str().unwrap(), "--yes"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(elsewhere.join("plan.json").exists());
+}
+
+/// What the real agent said is readable, and what it did can be done again by hand.
+#[test]
+fn real_claude_is_shown_and_repeated_by_hand() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - { say: I look first., tools: [{ Bash: { command: cat greet.sh, description: Look } }] }
+    - { tools: [{ Bash: { command: 'echo changed > greet.sh', description: Fix } }] }
+    - { say: Done., usage: { input: 100, output: 20 } }
+";
+    let server =
+        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+    let (claude, context) = (RealClaude::new(), world());
+    let key = "not-a-real-key-but-a-secret";
+    context.write(
+        "case.yaml",
+        "
+youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+isolation: external
+agent: { type: claude-code, model: claude-opus-5-5, config: { prompt: Greet by name., permission_mode: bypassPermissions } }
+evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
+",
+    );
+    let with_model = |program: &str| {
+        let command = context.command(program).env("ANTHROPIC_BASE_URL", server.base_url());
+        // What lets the CLI run as root with permissions bypassed, as the case says.
+        command.env("ANTHROPIC_API_KEY", key).env("YB_CLAUDE", claude.program()).env("IS_SANDBOX", "1")
+    };
+    let ran = with_model(YB).args(["run", "-c", "case.yaml", "-q"]).run();
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    assert_snapshot!(yb(&context, &["show", "--transcript"]).snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+
+    user
+      Greet by name.
+
+    agent
+      I look first.
+      → Bash command: cat greet.sh, description: Look
+      ← echo Hello!
+
+    agent
+      → Bash command: echo changed > greet.sh, description: Fix
+      ← (Bash completed with no output)
+
+    agent
+      Done.
+    ----- stderr -----
+    ");
+    let script = yb(&context, &["show", "--command"]).stdout;
+    assert!(script.contains("ANTHROPIC_API_KEY") && !script.contains(key), "{script}");
+    let again = with_model("sh").arg("-e").stdin(script.clone()).run();
+    assert!(again.success(), "{script}{}{}", again.stdout, again.stderr);
+    assert_eq!(context.read("again/greet.sh"), "changed\n");
 }
