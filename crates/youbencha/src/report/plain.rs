@@ -95,7 +95,7 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
 
 impl Reporter for Plain {
     fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
-        // Each of these is a line, but for what a running agent tells.
+        // What a running agent tells is no line; whatever else happens is one, or soon is.
         if !matches!(told, Told::Progress(Progress::Live { .. })) {
             self.said = Instant::now();
         }

@@ -18,13 +18,16 @@ pub(super) struct Estimate {
     pub(super) from: usize,
 }
 
+/// What a trial cost, if it told, and how many milliseconds it took.
+type Known = (Option<f64>, u64);
+
 /// The trials of earlier runs.
 #[derive(Default)]
 pub(super) struct History {
     /// By what the agent saw: all repeats of it are the same.
-    by_task: HashMap<String, Vec<(Option<f64>, u64)>>,
+    by_task: HashMap<String, Vec<Known>>,
     /// By case and variant, for those that were changed since.
-    by_name: HashMap<(String, String), Vec<(Option<f64>, u64)>>,
+    by_name: HashMap<(String, String), Vec<Known>>,
 }
 
 impl History {
