@@ -122,8 +122,8 @@ impl Cache {
                 Err(error) => return Err(error.into()),
             }
         }
-        let since = SystemTime::now();
         let mirror = self.root.join("mirrors").join(format!("{}.git", digest(&key(source))));
+        let before = fetched_at(&mirror);
         let missing = || RepoError::NoRevision {
             what: revision.what(),
             name: revision.name().to_owned(),
@@ -142,7 +142,7 @@ impl Cache {
         let _lock = Lock::take(&mirror.with_extension("lock"), &self.git).await?;
         if is_whole(&mirror) {
             // Whoever held the lock may have fetched while we waited for it.
-            if !(fetch_first && fetched_before(&mirror, since))
+            if !(fetch_first && fetched_at(&mirror) == before)
                 && let Some(commit) = self.look_up(&mirror, revision).await?
             {
                 return Ok(Resolved::in_mirror(commit, mirror));
@@ -355,8 +355,9 @@ fn is_whole(mirror: &Path) -> bool {
     mirror.join(FETCHED).is_file() && skeleton::is_whole(mirror)
 }
 
-fn fetched_before(mirror: &Path, moment: SystemTime) -> bool {
-    fs::metadata(mirror.join(FETCHED)).and_then(|file| file.modified()).map_or(true, |at| at < moment)
+/// Only ever compared with itself: the clock may have been set back since.
+fn fetched_at(mirror: &Path) -> Option<SystemTime> {
+    fs::metadata(mirror.join(FETCHED)).and_then(|file| file.modified()).ok()
 }
 
 /// Removes what processes that died have left beside a cache entry; its lock must be held.

@@ -48,6 +48,20 @@ async fn revisions_become_commits() {
 }
 
 #[tokio::test]
+async fn a_clock_that_was_set_back_hides_no_commit() {
+    let place = Place::new();
+    let origin = place.origin();
+    origin.write("a", "1\n").commit("first");
+    place.resolve(&origin, Revision::Default).await;
+    let tomorrow = std::time::SystemTime::now() + Duration::from_secs(86_400);
+    let mirrors = fs::read_dir(place.path("cache/mirrors")).unwrap().map(|entry| entry.unwrap().path());
+    let fetched = mirrors.map(|path| path.join("youbencha-fetched")).find(|path| path.exists()).unwrap();
+    fs::File::options().write(true).open(fetched).unwrap().set_modified(tomorrow).unwrap();
+    let second = origin.write("a", "2\n").commit("second");
+    assert_eq!(place.resolve(&origin, Revision::Default).await.commit, second);
+}
+
+#[tokio::test]
 async fn a_branch_is_fetched_again_and_a_commit_is_not() {
     let place = Place::new();
     let origin = place.origin();
