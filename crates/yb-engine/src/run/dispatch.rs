@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 use super::budget::Budget;
 use super::error::RunError;
-use super::event::{AttemptRecord, Progress, RunEvent, StopReason, Then, Told};
+use super::event::{AttemptRecord, Progress, RunEvent, Spend, StopReason, Then, Told};
 use super::governor::{Governor, Wait};
 use super::open::OpenRun;
 use super::results::RunResults;
@@ -83,6 +83,8 @@ struct Running {
     task: Id,
     /// How long the API asked us to wait, when it last did.
     retry_after: Option<Duration>,
+    /// What it has cost so far, for an attempt that can't say so itself any more.
+    metered: Spend,
 }
 
 struct Dispatcher<'a> {
@@ -218,7 +220,8 @@ impl Dispatcher<'_> {
             let (stop, news) = (Stop::default(), self.news.clone());
             let run = unit.attempt(index, attempt, place, stop.clone(), news);
             let task = self.tasks.spawn(async move { (index, run.await) }).id();
-            self.running.insert(index, Running { attempt, stop, task, retry_after: None });
+            self.running
+                .insert(index, Running { attempt, stop, task, retry_after: None, metered: Spend::default() });
         }
     }
 
@@ -270,8 +273,12 @@ impl Dispatcher<'_> {
                         }
                         self.refused(index, retry.retry_after);
                     }
-                    let spent = live.agent_usd.unwrap_or(0.0) + live.subagents_usd.unwrap_or(0.0);
-                    self.budget.so_far(&trial, spent);
+                    let (agent_usd, subagents_usd) = (live.agent_usd, live.subagents_usd);
+                    let metered = Spend { agent_usd, subagents_usd, judge_usd: None };
+                    if let Some(running) = self.running.get_mut(&index) {
+                        running.metered = metered;
+                    }
+                    self.budget.so_far(&trial, metered.total().unwrap_or(0.0));
                     (self.tell)(Told::Progress(&Progress::Live { trial, live }));
                 }
             }
@@ -309,6 +316,9 @@ impl Dispatcher<'_> {
         };
         let Some(running) = self.running.remove(&index) else { return };
         let Ended { mut record, error } = ended;
+        if record.spend.total().is_none() {
+            record.spend = running.metered;
+        }
         let unit = &self.open.units[index];
         let (account, folder) = (unit.account.clone(), unit.trial.folder.clone());
         self.governor.ended(&account);
