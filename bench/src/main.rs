@@ -7,8 +7,12 @@ mod deadline;
 mod decode;
 mod flood;
 mod provider;
+mod resume;
+mod runs;
+mod sigterm;
 mod spawn;
 mod stats;
+mod suite;
 mod trial;
 
 type Failure = Box<dyn std::error::Error>;
@@ -20,7 +24,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 7] = [
+const BENCHES: [Bench; 10] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -45,6 +49,21 @@ const BENCHES: [Bench; 7] = [
         name: "trial",
         about: "a whole trivial trial: at most 1.6 x a shell script, below 30 MB; `yb --version`: at most 4 x hello-world",
         run: trial::run,
+    },
+    Bench {
+        name: "resume",
+        about: "kill -9 at 200 random moments of 20 trials, then --resume: nothing lost, repeated or left alive",
+        run: resume::run,
+    },
+    Bench {
+        name: "suite",
+        about: "1,000 trivial trials: yb itself at most 3 ms CPU each, below 60 MB; journal below 4 KB each",
+        run: suite::run,
+    },
+    Bench {
+        name: "sigterm",
+        about: "SIGTERM while 8 trials run: gone within 3 s, nothing left alive, --resume completes",
+        run: sigterm::run,
     },
     Bench {
         name: "adapter",

@@ -1,0 +1,148 @@
+//! `kill -9` at random moments of a run, and a journal that is cut at every byte of its end: nothing is lost or repeated.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use yb_engine::case::LoadOptions;
+use yb_engine::config::Settings;
+use yb_engine::run::{Plan, RunDir, Setup};
+
+use crate::Failure;
+use crate::runs::{World, journal, results};
+use crate::stats::row;
+
+const POINTS: usize = 200;
+const TRIALS: usize = 20;
+/// Works a moment, and leaves something running that would outlive it.
+const AGENT: &str = "(setsid sleep 300 > /dev/null 2>&1 &); sleep 0.02; echo more >> a.txt";
+
+#[derive(Default)]
+struct Count {
+    in_flight: usize,
+    before: usize,
+    after: usize,
+    lost: usize,
+    repeated: usize,
+    orphans: usize,
+    wrong: usize,
+}
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let seed =
+        std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x9E37_79B9_7F4A_7C15_u64);
+    let mut random = seed;
+    let world = World::new(AGENT, TRIALS)?;
+    let began = Instant::now();
+    let (code, said) = world.start(&["-c", "suite.yaml", "--jobs", "4"])?.wait()?;
+    if code != Some(0) {
+        return Err(said.into());
+    }
+    let whole = began.elapsed();
+    let mut count = Count::default();
+    for _ in 0..POINTS {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let at = Duration::from_nanos(random % u64::try_from(whole.as_nanos())?);
+        kill(&world, at, &mut count)?;
+    }
+    row("seed", &seed.to_string(), None);
+    row("an uninterrupted run", &format!("{:.2} s", whole.as_secs_f64()), None);
+    row(
+        "points: before the first, within, after the last trial",
+        &format!("{}, {}, {}", count.before, count.in_flight, count.after),
+        None,
+    );
+    row("finished trials lost", &count.lost.to_string(), Some(("0", count.lost == 0)));
+    row("finished trials repeated", &count.repeated.to_string(), Some(("0", count.repeated == 0)));
+    row("orphan processes", &count.orphans.to_string(), Some(("0", count.orphans == 0)));
+    row("totals that are wrong", &count.wrong.to_string(), Some(("0", count.wrong == 0)));
+    cuts(&world)
+}
+
+fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
+    world.clear()?;
+    let mut yb = world.start(&["-c", "suite.yaml", "--jobs", "4"])?;
+    std::thread::sleep(at);
+    if yb.is_over()? {
+        count.after += 1;
+        return Ok(());
+    }
+    yb.signal(Signal::KILL)?;
+    yb.wait()?;
+    count.orphans += world.orphans();
+    let Some(run) = world.run()? else {
+        count.before += 1;
+        return Ok(());
+    };
+    let before = results(&journal(&run)?)?;
+    count.in_flight += 1;
+    let (code, said) = world.start(&["--resume", "--jobs", "4"])?.wait()?;
+    // Killed after its last line and its results, it was finished.
+    let was_finished = code == Some(2) && said.contains("is unfinished");
+    if code != Some(0) && !was_finished {
+        return Err(format!("after {at:?}: {said}").into());
+    }
+    count.orphans += world.orphans();
+    let after = match results(&journal(&run)?) {
+        Ok(after) => after,
+        Err(_) => {
+            count.repeated += 1;
+            return Ok(());
+        }
+    };
+    count.lost += before.iter().filter(|(trial, result)| after.get(*trial) != Some(result)).count();
+    let told: serde_json::Value = serde_json::from_slice(&fs::read(run.join("results.json"))?)?;
+    let right = told["done"] == TRIALS
+        && after.len() == TRIALS
+        && told["outcomes"]["passed"] == TRIALS
+        && told["finished"] == true;
+    count.wrong += usize::from(!right);
+    Ok(())
+}
+
+/// Resumes at every byte of the last lines of a run that was killed, as far as its first trial.
+fn cuts(world: &World) -> Result<(), Failure> {
+    world.clear()?;
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "4"])?;
+    let run = loop {
+        match world.run()? {
+            Some(run) if results(&journal(&run)?)?.len() >= 3 => break run,
+            _ => std::thread::sleep(Duration::from_millis(1)),
+        }
+    };
+    yb.signal(Signal::KILL)?;
+    yb.wait()?;
+    let path = run.join("journal.jsonl");
+    let whole = fs::read(&path)?;
+    let tail: usize = whole.split_inclusive(|byte| *byte == b'\n').rev().take(4).map(<[u8]>::len).sum();
+    let runtime = tokio::runtime::Runtime::new()?;
+    let (mut resumed, mut wrong) = (0, 0);
+    for cut in whole.len() - tail..=whole.len() {
+        fs::write(&path, &whole[..cut])?;
+        let done = results(&journal(&run)?)?.len();
+        match runtime.block_on(resume(world.path(), &run)) {
+            Ok(pending) if pending == TRIALS - done => resumed += 1,
+            _ => wrong += 1,
+        }
+    }
+    row("journal cut at each byte of its last lines", &format!("{} cuts", tail + 1), None);
+    row("resumed with exactly what is left", &resumed.to_string(), Some(("all", wrong == 0)));
+    Ok(())
+}
+
+async fn resume(root: &Path, run: &Path) -> Result<usize, Failure> {
+    let workspace = root.join(".youbencha-workspace").display().to_string();
+    let settings = Settings::default().with_argument("workspace_dir", workspace);
+    let path = std::env::var("PATH").unwrap_or_default();
+    let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]));
+    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &LoadOptions::default());
+    let suite = loaded.suite.ok_or("the suite can't be read")?;
+    let run = RunDir::at(run);
+    let plan = Plan::read(&run.plan())?;
+    let open = setup.resume(run, plan, &suite, false, 4).await?;
+    Ok(open.state.tally().pending())
+}

@@ -1,0 +1,179 @@
+//! What the benchmarks of whole runs share: a suite of shell agents, a `yb` that can be signalled, and its journal.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use serde_json::{Value, json};
+
+use crate::Failure;
+
+/// After so long, something that should have happened never will.
+const HANG: Duration = Duration::from_secs(900);
+
+/// A folder with a suite of one case.
+pub(crate) struct World {
+    root: tempfile::TempDir,
+    yb: PathBuf,
+}
+
+impl World {
+    /// So many repeats of one case whose agent is this shell command.
+    pub(crate) fn new(agent: &str, repeats: usize) -> Result<Self, Failure> {
+        let yb = std::env::current_exe()?.with_file_name("yb");
+        if !yb.exists() {
+            return Err("build it first: `cargo build --release -p youbencha`".into());
+        }
+        let root = tempfile::tempdir()?;
+        fs::create_dir(root.path().join("tree"))?;
+        fs::write(root.path().join("tree/a.txt"), "start\n")?;
+        let world = Self { root, yb };
+        world.suite(agent, repeats)?;
+        Ok(world)
+    }
+
+    pub(crate) fn suite(&self, agent: &str, repeats: usize) -> Result<(), Failure> {
+        let case = json!({ "name": "one", "description": "One file changes.", "directory": "tree",
+            "agent": { "type": "command", "config": { "prompt": "Change one file.",
+                "command": { "argv": ["sh", "-c", agent] } } },
+            "evaluators": [{ "name": "git-diff", "config": { "assertions": { "max_files_changed": 1 } } }] });
+        let suite = json!({ "youbencha": 1, "name": "bench", "cases": [case], "repeats": repeats });
+        Ok(fs::write(self.path().join("suite.yaml"), suite.to_string())?)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.root.path()
+    }
+
+    /// `yb run` with these arguments, in the background.
+    pub(crate) fn start(&self, args: &[&str]) -> Result<Yb, Failure> {
+        let stderr = self.path().join("stderr");
+        let mut command = Command::new(&self.yb);
+        command.arg("run").args(args).current_dir(self.path()).stdin(Stdio::null());
+        command.stdout(Stdio::null()).stderr(File::create(&stderr)?);
+        Ok(Yb { child: command.spawn()?, stderr })
+    }
+
+    /// The newest run.
+    pub(crate) fn run(&self) -> Result<Option<PathBuf>, Failure> {
+        let runs = yb_engine::run::all_runs(&self.path().join(".youbencha-workspace"))?;
+        Ok(runs.last().map(|run| run.path().to_owned()))
+    }
+
+    /// Removes all runs; what is cached stays.
+    pub(crate) fn clear(&self) -> Result<(), Failure> {
+        match fs::remove_dir_all(self.path().join(".youbencha-workspace/runs")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// How many processes are still at work below the folder, once they had a moment to go.
+    pub(crate) fn orphans(&self) -> usize {
+        let end = Instant::now() + Duration::from_secs(5);
+        loop {
+            let left = yb_testkit::processes_in(self.path()).len();
+            if left == 0 || Instant::now() > end {
+                return left;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+/// A `yb` in the background.
+pub(crate) struct Yb {
+    child: Child,
+    stderr: PathBuf,
+}
+
+/// What a `yb` used itself, without any of its children.
+pub(crate) struct Own {
+    pub(crate) cpu: Duration,
+    pub(crate) peak_rss: u64,
+}
+
+impl Yb {
+    pub(crate) fn signal(&self, signal: Signal) -> Result<(), Failure> {
+        Ok(kill_process(Pid::from_child(&self.child), signal)?)
+    }
+
+    pub(crate) fn is_over(&mut self) -> Result<bool, Failure> {
+        Ok(self.child.try_wait()?.is_some())
+    }
+
+    /// Its exit code and the last that it said.
+    pub(crate) fn wait(mut self) -> Result<(Option<i32>, String), Failure> {
+        let end = Instant::now() + HANG;
+        while !self.is_over()? {
+            if Instant::now() > end {
+                let _ = self.child.kill();
+                return Err("`yb` hung".into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok((self.child.wait()?.code(), fs::read_to_string(&self.stderr)?))
+    }
+
+    /// Waits for its end, and looks at its own account before the system forgets it.
+    pub(crate) fn measured(mut self) -> Result<Own, Failure> {
+        let pid = Pid::from_child(&self.child);
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+        let mut peak_rss = 0;
+        while waitid(WaitId::Pid(pid), options)?.is_none() {
+            let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+            let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+            let kilobytes = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+            peak_rss = peak_rss.max(kilobytes.unwrap_or(0) * 1024);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id()))?;
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+        let ticks: u64 =
+            fields.get(11..13).into_iter().flatten().filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+        let code = self.child.wait()?.code();
+        if code != Some(0) {
+            return Err(format!("exit code {code:?}: {}", fs::read_to_string(&self.stderr)?).into());
+        }
+        let per_second = rustix::param::clock_ticks_per_second();
+        Ok(Own { cpu: Duration::from_millis(ticks * 1000 / per_second), peak_rss })
+    }
+}
+
+/// The events of a run's journal; a torn last line is left out.
+pub(crate) fn journal(run: &Path) -> Result<Vec<Value>, Failure> {
+    let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    whole.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
+}
+
+/// Each trial's result. A trial that is begun again after it, or an attempt that begins or ends twice, is an error.
+pub(crate) fn results(journal: &[Value]) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut results = BTreeMap::new();
+    let mut open: BTreeMap<String, Value> = BTreeMap::new();
+    for entry in journal {
+        let trial = entry["trial"].as_str().unwrap_or_default().to_owned();
+        match entry["event"].as_str() {
+            Some("attempt_started") => {
+                let again = results.contains_key(&trial) || open.contains_key(&trial);
+                open.insert(trial, entry["attempt"].clone());
+                if again {
+                    return Err(format!("repeated: {entry}").into());
+                }
+            }
+            Some("attempt_finished") => {
+                if open.remove(&trial).as_ref() != Some(&entry["attempt"]) {
+                    return Err(format!("ended without a beginning: {entry}").into());
+                }
+                if entry["then"] == "done" && entry["outcome"] != "cancelled" {
+                    results.insert(trial, entry.clone());
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(results)
+}
