@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
 mod ask;
+mod budget;
 mod cli;
 mod config;
 mod demo;

@@ -254,3 +254,30 @@ fn a_rate_limit_holds_back_the_others_of_the_account() {
     let others = order.iter().take(3).copied().collect::<Vec<_>>();
     assert_eq!(others, ["one--limited--1", "one--other--1", "one--other--2"], "{order:?}");
 }
+
+/// Also while it only waits to ask again.
+#[test]
+fn an_agent_that_waits_for_the_api_holds_back_the_others() {
+    let world = World::new();
+    let count = world.path("count").display().to_string();
+    let retry = json!({ "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
+        "retry_delay_ms": 1500, "error_status": 429, "error": "rate_limit" });
+    let agent = format!(
+        "echo x >> {count}; if [ $(wc -l < {count}) = 1 ]; then echo '{retry}'; sleep 1.5; fi; {GOOD}"
+    );
+    let variants = json!([variant("v", &agent, "claude-stream-json")]);
+    let cases = json!([case("one")]);
+    world.context.write(
+        "suite.yaml",
+        format!("youbencha: 1\nname: n\ncases: {cases}\nvariants: {variants}\nrepeats: 3"),
+    );
+    let outcome = world.suite(&["--jobs", "1", "--json"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let events: Vec<serde_json::Value> =
+        outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let holding = events.iter().position(|event| event["event"] == "progress_holding").unwrap();
+    assert_eq!(events[holding]["for_ms"], 1500);
+    let ended = events.iter().position(|event| event["event"] == "attempt_finished").unwrap();
+    assert!(holding < ended, "it is told while the agent waits");
+    assert_complete(&world.only_run(), 3);
+}

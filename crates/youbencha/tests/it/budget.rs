@@ -1,0 +1,127 @@
+//! `--max-cost`: a run that has cost enough is stopped while its trials are at work, with all that they did kept.
+
+use serde_json::{Value, json};
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::RealClaude;
+
+use crate::suites::{Journal, World, assert_complete, assert_same, case, variant};
+
+/// Agents that tell of one call after another, until the file `last` is there; each writes down its calls.
+fn metered(repeats: usize) -> World {
+    let world = World::new();
+    let (calls, last) = (world.path("calls").display().to_string(), world.path("last").display().to_string());
+    let frame = json!({ "type": "assistant", "session_id": "s", "message": { "id": "msg_@", "type": "message",
+        "role": "assistant", "model": "claude-opus-5-5", "content": [{ "type": "text", "text": "working" }],
+        "usage": { "input_tokens": 100_000, "output_tokens": 1 } } });
+    let agent = format!(
+        "echo more >> a.txt; i=0; while :; do i=$((i+1)); echo x >> {calls}; echo '{frame}' | sed s/@/$$.$i/; \
+         [ ! -e {last} ] || exit 0; sleep 1; done"
+    );
+    let variants = json!([variant("v", &agent, "claude-stream-json")]);
+    let text = format!(
+        "youbencha: 1\nname: n\ncases: {}\nvariants: {variants}\nrepeats: {repeats}",
+        json!([case("one")])
+    );
+    world.context.write("suite.yaml", text);
+    world
+}
+
+/// What one call of [`metered`] costs.
+fn one_call() -> f64 {
+    let world = metered(1);
+    world.context.write("last", "");
+    assert_eq!(world.suite(&[]).run().code, Some(0));
+    let usd = Journal::of(&world.only_run()).usd();
+    assert!(usd > 0.0, "nothing was metered");
+    usd
+}
+
+#[test]
+fn a_run_that_has_cost_enough_is_stopped_in_flight() {
+    let call = one_call();
+    let world = metered(6);
+    let limit = 6.0 * call;
+    let outcome = world.suite(&["--jobs", "4", "--max-cost", &limit.to_string()]).run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the budget is spent: stopping 4 running trials"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--max-cost MORE`"), "{}", outcome.stderr);
+    world.assert_nothing_runs();
+    let run = world.only_run();
+    let journal = Journal::of(&run);
+    // All that ran, nothing that waited.
+    assert_eq!((journal.started().len(), journal.results().len()), (4, 4));
+    assert!(journal.results().values().all(|outcome| outcome == "budget"), "{:?}", journal.results());
+    assert_eq!(journal.entries.last().unwrap()["reason"], "budget");
+    // The overshoot that is promised: no more than one call of each running trial. One that was stopped in the middle
+    // of a call has not told of it.
+    let (spent, called) = (journal.usd(), world.lines("calls").len() as f64 * call);
+    let most = limit + 4.0 * call + 1e-9;
+    assert!(
+        spent > limit - 1e-9 && spent <= called + 1e-9 && called <= most,
+        "{spent}, {called}: {limit}, {call} each"
+    );
+    let told: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &told);
+    for repeat in 1..=4 {
+        let artifacts = run.join(format!("trials/one--v--{repeat}/artifacts"));
+        let read = |name: &str| std::fs::read_to_string(artifacts.join(name)).unwrap();
+        assert!(read("git-diff.patch").contains("+more"), "what it did is kept");
+        assert!(read("frames.jsonl").contains("working") && read("youbencha-log.json").contains("working"));
+    }
+
+    // The same limit leaves nothing to spend.
+    let outcome = world.run(&["--resume", "--jobs", "4"]).run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    assert_eq!(Journal::of(&run).started().len(), 4);
+    world.context.write("last", "");
+    let more = (2.0 * spent).to_string();
+    let outcome = world.run(&["--resume", "--jobs", "4", "--max-cost", &more]).run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    let told = assert_complete(&run, 6);
+    assert_eq!(told["outcomes"], json!({ "budget": 4, "passed": 2 }));
+    world.assert_nothing_runs();
+}
+
+#[test]
+fn below_the_limit_nothing_happens() {
+    let call = one_call();
+    let world = metered(2);
+    world.context.write("last", "");
+    let outcome = world.suite(&["--max-cost", &(2.5 * call).to_string()]).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    assert_complete(&world.only_run(), 2);
+}
+
+/// Nothing is replaced but the model, which would have more to say.
+#[test]
+fn real_claude_is_stopped_when_the_run_has_cost_enough() {
+    let turn = "{ tools: [{ Bash: { command: 'echo more >> a.txt; sleep 1', description: Work } }], \
+                usage: { input: 100000, output: 1000 } }";
+    let turns = format!("- {turn}\n    ").repeat(20);
+    let script = format!("tape: 1\nlanes:\n  main:\n    {turns}- {{ say: Done. }}\n");
+    let server =
+        Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+    let world = World::new();
+    let mut one = case("one");
+    one["agent"] = json!({ "type": "claude-code", "model": "claude-opus-5-5",
+        "config": { "prompt": "Change one file.", "permission_mode": "bypassPermissions" } });
+    one["isolation"] = json!("external");
+    one["youbencha"] = json!(1);
+    world.context.write("case.yaml", one.to_string());
+    let outcome = world
+        .run(&["-c", "case.yaml", "--max-cost", "1.2"])
+        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_API_KEY", "not-a-real-key")
+        .env("YB_CLAUDE", RealClaude::new().program())
+        .run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    let run = world.only_run();
+    let journal = Journal::of(&run);
+    assert_eq!(journal.outcomes("one--default--1"), ["budget"], "{}", outcome.stderr);
+    let asked = server.requests().iter().filter(|seen| seen.lane.is_some()).count();
+    assert!(asked < 20, "it was stopped in flight: {asked}");
+    assert!(journal.usd() >= 1.2, "{}", journal.usd());
+    let patch = std::fs::read_to_string(run.join("artifacts/git-diff.patch")).unwrap();
+    assert!(patch.contains("+more"), "{patch}");
+    world.assert_nothing_runs();
+}
