@@ -113,13 +113,14 @@ fn repeat_wins_over_the_suite_and_a_dry_run_leaves_no_run() {
     assert_snapshot!(dry.snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    trial         agent    commit
-    one--good--1  command  [HEX]
-    one--good--2  command  [HEX]
-    one--good--3  command  [HEX]
+    trial         agent    commit        usual cost  usual time
+    one--good--1  command  [HEX]  unknown     unknown
+    one--good--2  command  [HEX]  unknown     unknown
+    one--good--3  command  [HEX]  unknown     unknown
     3 trials, 2 at once; nothing was started
+    cost and time are unknown: none of them ran before
+    the run stops at $2.5000
     command: ready
-    stops at $2.5000
     ----- stderr -----
     ");
     assert_eq!(world.runs().len(), 0);
