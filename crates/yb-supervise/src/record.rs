@@ -40,9 +40,14 @@ impl TreeRecord {
 /// This start of the system and this PID namespace; empty if the system does not tell, which equals nothing.
 #[cfg(target_os = "linux")]
 pub(crate) fn boot() -> String {
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
-    if boot.is_empty() { boot } else { format!("{} {}", boot.trim(), namespace.display()) }
+    // Neither changes while a process lives, and every child asks for it.
+    static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let boot = BOOT.get_or_init(|| {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        if boot.is_empty() { boot } else { format!("{} {}", boot.trim(), namespace.display()) }
+    });
+    boot.clone()
 }
 
 #[cfg(all(unix, not(target_os = "linux")))]

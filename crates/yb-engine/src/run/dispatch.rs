@@ -243,6 +243,11 @@ impl Dispatcher<'_> {
             return None;
         }
         let now = Instant::now();
+        // Usually nothing waits for a moment in time: what is tried again is at the end, and no account is closed.
+        let again = self.queue.back().is_some_and(|queued| queued.not_before.is_some());
+        if !again && !self.governor.holds(now) {
+            return None;
+        }
         let each = self.queue.iter().filter_map(|queued| {
             match self.governor.wait(&self.open.units[queued.unit].account, now) {
                 Wait::Until(at) => Some(queued.not_before.map_or(at, |not_before| at.max(not_before))),

@@ -38,6 +38,11 @@ impl Governor {
         }
     }
 
+    /// Whether any account has to wait for a moment in time.
+    pub(crate) fn holds(&self, now: Instant) -> bool {
+        self.accounts.values().any(|account| account.closed_until.is_some_and(|until| until > now))
+    }
+
     pub(crate) fn started(&mut self, account: &str) {
         self.accounts.entry(account.to_owned()).or_default().running += 1;
     }
@@ -110,11 +115,13 @@ mod tests {
         assert_eq!(governor.refused("a", Some(Duration::from_secs(7)), now), Some(Duration::from_secs(7)));
         assert_eq!(governor.wait("a", now), Wait::Until(now + Duration::from_secs(7)));
         assert_eq!(governor.wait("b", now), Wait::No);
+        assert!(governor.holds(now));
         // The others of the account are refused in the same breath: that is one strike, not four.
         for _ in 0..3 {
             assert_eq!(governor.refused("a", Some(Duration::from_secs(6)), now), None);
         }
         let later = now + Duration::from_secs(8);
+        assert!(!governor.holds(later));
         assert_eq!(governor.wait("a", later), Wait::ForAnEnd);
         for _ in 0..3 {
             governor.ended("a");
