@@ -233,9 +233,12 @@ impl ObjectStore {
         if !skeleton::is_ref_name(trial) {
             return Err(RepoError::BadName { what: "trial id", name: trial.to_owned() });
         }
+        let reference = format!("refs/trials/{trial}/{moment}");
+        // Only one attempt of a trial is ever at work: a lock that is there is that of a git that was killed.
+        let _ = std::fs::remove_file(self.path.join(format!("{reference}.lock")));
         Ok(Import {
             git_dir: self.path.clone(),
-            reference: format!("refs/trials/{trial}/{moment}"),
+            reference,
             message: format!("{moment} of {trial}"),
             root: root.to_owned(),
             tracked,

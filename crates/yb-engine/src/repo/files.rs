@@ -82,3 +82,24 @@ pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
 pub(crate) fn path_of(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
+
+/// Removes the locks that a killed git has left in a repository; nobody else may be at work in it.
+pub(crate) fn remove_dead_locks(git_dir: &Path) {
+    let is_lock = |path: &Path| path.extension().is_some_and(|extension| extension == "lock");
+    let mut folders = vec![git_dir.join("refs")];
+    let top = fs::read_dir(git_dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut locks: Vec<PathBuf> = top.filter(|path| is_lock(path)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if is_lock(&path) {
+                locks.push(path);
+            }
+        }
+    }
+    for lock in locks {
+        let _ = fs::remove_file(lock);
+    }
+}

@@ -220,6 +220,12 @@ impl Cache {
     }
 
     async fn fetch(&self, mirror: &Path, source: &Source, refspecs: &[&str]) -> Result<(), RepoError> {
+        let dead = mirror.to_owned();
+        blocking(move || {
+            files::remove_dead_locks(&dead);
+            Ok(())
+        })
+        .await?;
         let call = self.git.call("fetch").git_dir(mirror).args([
             "--quiet",
             "--no-tags",

@@ -62,6 +62,21 @@ async fn a_clock_that_was_set_back_hides_no_commit() {
 }
 
 #[tokio::test]
+async fn locks_of_a_git_that_was_killed_are_in_nobody_s_way() {
+    let place = Place::new();
+    let origin = place.origin();
+    origin.write("a", "1\n").commit("first");
+    place.resolve(&origin, Revision::Default).await;
+    let mut mirrors = fs::read_dir(place.path("cache/mirrors")).unwrap().map(|entry| entry.unwrap().path());
+    let mirror = mirrors.find(|path| path.join("youbencha-fetched").exists()).unwrap();
+    for lock in ["refs/heads/main.lock", "packed-refs.lock"] {
+        fs::write(mirror.join(lock), "").unwrap();
+    }
+    let second = origin.write("a", "2\n").commit("second");
+    assert_eq!(place.resolve(&origin, Revision::Default).await.commit, second);
+}
+
+#[tokio::test]
 async fn a_branch_is_fetched_again_and_a_commit_is_not() {
     let place = Place::new();
     let origin = place.origin();
