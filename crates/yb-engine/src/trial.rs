@@ -246,7 +246,6 @@ impl Runner {
         commit: Option<&str>,
     ) -> Result<StartPoint, TrialError> {
         let git = self.git(cache)?;
-        git.check().await.map_err(RepoError::from)?;
         let (source, revision, branch) = match &case.start {
             Start::Repo { repo, branch, commit: wanted } => {
                 let revision = match (commit.or(wanted.as_deref()), branch) {
@@ -259,7 +258,11 @@ impl Runner {
             Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
         };
         let cache = Cache::new(cache, &git)?.hosts(self.hosts);
-        let resolved = cache.resolve(&source, &revision, Refresh::Moving).await?;
+        // Asking git for its version takes as long as a small fetch: both at once, and the version's word first.
+        let (version, resolved) =
+            tokio::join!(git.check(), cache.resolve(&source, &revision, Refresh::Moving));
+        version.map_err(RepoError::from)?;
+        let resolved = resolved?;
         let cut = cache.cut(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
         Ok(StartPoint { cut, source: source.to_string(), branch })
@@ -411,9 +414,11 @@ impl Runner {
         place: &Place,
     ) -> Result<Vec<EvaluatorResult>, TrialError> {
         let began = Instant::now();
-        let diff = store.diff(&start.tree, end).await?;
-        let secrets = self.secrets(case)?;
-        let patch = store.write_patch(&start.tree, end, &place.artifacts.join(PATCH_FILE), &secrets).await?;
+        let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
+        let (diff, patch) = tokio::try_join!(
+            store.diff(&start.tree, end),
+            store.write_patch(&start.tree, end, &patch, &secrets)
+        )?;
         let patch = patch.map(|_| PATCH_FILE);
         let graded = case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
             Check::GitDiff(limits) => {

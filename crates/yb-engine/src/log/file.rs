@@ -60,7 +60,6 @@ impl YouBenchaLog {
             let mut text = serde_json::to_vec_pretty(self)?;
             text.push(b'\n');
             file.write_all(&text)?;
-            file.sync_all()?;
             std::fs::rename(&unfinished, &path)
         };
         written().map_err(|source| LogFileError::Write { path: path.clone(), source })?;

@@ -85,6 +85,14 @@ pub enum RunEvent {
     RunFinished,
 }
 
+impl RunEvent {
+    /// Whether it must outlive the machine: a result must never be lost. An attempt that began is nothing without the
+    /// machine that it ran on, and the end of a run can be told from its results.
+    pub(crate) fn is_relied_on(&self) -> bool {
+        matches!(self, Self::AttemptFinished(_) | Self::RunStopped { .. })
+    }
+}
+
 /// Why a run ended before all was done.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

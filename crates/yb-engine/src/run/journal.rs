@@ -1,4 +1,4 @@
-//! The journal of a run, one JSON object a line, each on disk before anything relies on it.
+//! The journal of a run, one JSON object a line, on disk before anything relies on it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -120,7 +120,8 @@ impl Journal {
     /// When it can't be made, or is there already.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
         let file = File::create_new(path).map_err(JournalError::io("make", path))?;
-        if let Some(folder) = path.parent() {
+        // The run's own name and those in it, of the plan and of this journal.
+        for folder in path.ancestors().skip(1).take(2) {
             sync_folder(folder).map_err(JournalError::io("make", path))?;
         }
         Ok(Self { path: path.to_owned(), file, next: 1, whole: 0 })
@@ -140,7 +141,8 @@ impl Journal {
         Ok((journal, found))
     }
 
-    /// Appends events, and returns when they are on disk; several cost no more than one.
+    /// Appends events, several at the cost of one. An event that others rely on is on disk when this returns; the rest
+    /// is safe from the death of this process, and gets there with the next: what they tell of is gone with the machine.
     ///
     /// # Errors
     /// When they can't be written; then none of them is in the journal.
@@ -157,7 +159,9 @@ impl Journal {
                 .map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
             text.push(b'\n');
         }
-        if let Err(error) = self.file.write_all(&text).and_then(|()| self.file.sync_data()) {
+        let durable = entries.iter().any(|entry| entry.event.is_relied_on());
+        let sync = |file: &File| if durable { file.sync_data() } else { Ok(()) };
+        if let Err(error) = self.file.write_all(&text).and_then(|()| sync(&self.file)) {
             // Half a line in the middle would make all that follows unreadable.
             let _ = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::End(0)));
             return Err(JournalError::io("write", &self.path)(error));

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
 use super::event::{AttemptRecord, Entry, JOURNAL_VERSION, RunEvent};
-use super::journal::{Journal, sync_folder};
+use super::journal::Journal;
 use super::lock::{Locked, RunLock};
 use super::plan::{Plan, PlanOptions, PlannedTrial};
 use super::prepare::{Part, Ready, Setup};
@@ -285,15 +285,14 @@ fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
     }
 }
 
-/// Replaces a file as a whole, and returns when it is on disk.
+/// Replaces a file as a whole. Its content is on disk when this returns, its name when the folder is.
 pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
     let part = crate::repo::temporary_name(path);
     let written = || {
         let mut file = fs::File::create(&part)?;
         file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&part, path)?;
-        path.parent().map_or(Ok(()), sync_folder)
+        file.sync_data()?;
+        fs::rename(&part, path)
     };
     written().map_err(|error| {
         let _ = fs::remove_file(&part);
