@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use jiff::Timestamp;
+use tokio::sync::OnceCell;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
 pub use agent::agent_host;
@@ -147,6 +148,11 @@ impl StartPoint {
     }
 }
 
+/// The tree that trials of one combination begin with, once the first of them has recorded it. A case with hooks before
+/// the agent has none: a hook may do something else each time.
+#[derive(Debug, Default)]
+pub struct KnownStart(OnceCell<Arc<StartTree>>);
+
 /// Which attempt of which trial, and where it belongs.
 #[derive(Debug, Clone, Copy)]
 pub struct Attempt<'a> {
@@ -156,6 +162,8 @@ pub struct Attempt<'a> {
     pub store: &'a ObjectStore,
     /// Where the case starts.
     pub start: &'a StartPoint,
+    /// The tree that others of its combination began with.
+    pub known: &'a KnownStart,
     /// The trial's folder.
     pub trial: &'a str,
     /// Counts from 1.
@@ -313,7 +321,14 @@ impl Runner {
                 return Err(failed.error());
             }
         }
-        let start = store.start(&place.trial, &workspace, &include).await?;
+        let start = if case.pre_execution.is_empty() {
+            let record = async || store.start(&place.trial, &workspace, &include).await.map(Arc::new);
+            let start = attempt.known.0.get_or_try_init(record).await?.clone();
+            store.start_as(&place.trial, &start)?;
+            start
+        } else {
+            Arc::new(store.start(&place.trial, &workspace, &include).await?)
+        };
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
         tell(Step::Acting { agent: adapter.name() });
@@ -374,7 +389,7 @@ impl Runner {
         }
         place.finish(self.settings.keep_workspace())?;
         let artifacts = place.seal()?;
-        Ok(Finished { outcome, log, results, trees: (start.tree, end.tree), artifacts, warnings })
+        Ok(Finished { outcome, log, results, trees: (start.tree.clone(), end.tree), artifacts, warnings })
     }
 
     fn git(&self, cache: &Path) -> Result<Git, TrialError> {

@@ -214,6 +214,19 @@ impl ObjectStore {
         Ok(StartTree { tree, commit, warnings, paths, rules, include: include.clone() })
     }
 
+    /// Records that a trial begins with a tree that another one began with: nothing ran in between that could have
+    /// changed it, so nothing is read again.
+    pub(crate) fn start_as(&self, trial: &str, start: &StartTree) -> Result<(), RepoError> {
+        if !skeleton::is_ref_name(trial) {
+            return Err(RepoError::BadName { what: "trial id", name: trial.to_owned() });
+        }
+        let path = self.path.join("refs/trials").join(trial).join("start");
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(RepoError::io("make the directory", folder))?;
+        }
+        skeleton::write(&path, &format!("{}\n", start.commit))
+    }
+
     /// Records what the agent left. Every process of the agent must be dead.
     pub async fn end(&self, trial: &str, workspace: &Path, start: &StartTree) -> Result<EndTree, RepoError> {
         let import = self.import(trial, "end", workspace, &start.include, start.paths.clone())?;

@@ -18,7 +18,7 @@ use super::unit::Unit;
 use crate::config::Settings;
 use crate::repo::HostPolicy;
 use crate::suite::{Combination, Suite};
-use crate::trial::{Runner, StartPoint, TrialError};
+use crate::trial::{KnownStart, Runner, StartPoint, TrialError};
 use yb_supervise::PauseSwitch;
 
 /// What all runs of this process share.
@@ -103,7 +103,7 @@ impl Setup {
         let mut parts = Vec::with_capacity(taken.len());
         for ((combination, runner), start) in taken.iter().zip(runners).zip(starts) {
             let account = runner.account(&combination.case).map_err(RunError::one)?;
-            parts.push(Part { combination, runner, start, account });
+            parts.push(Part { combination, runner, start, known: Arc::default(), account });
         }
         Ok((parts, agents))
     }
@@ -140,6 +140,7 @@ pub(super) struct Part<'a> {
     pub(super) combination: &'a Combination,
     runner: Runner,
     start: Arc<StartPoint>,
+    known: Arc<KnownStart>,
     account: String,
 }
 
@@ -166,6 +167,7 @@ impl<'a> Part<'a> {
             case: self.combination.case.clone(),
             runner: self.runner.clone(),
             start: self.start.clone(),
+            known: self.known.clone(),
             account: self.account.clone(),
         }
     }

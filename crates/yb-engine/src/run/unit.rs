@@ -16,7 +16,7 @@ use crate::case::Case;
 use crate::log::UsageSource;
 use crate::outcome::Outcome;
 use crate::repo::ObjectStore;
-use crate::trial::{Attempt, Finished, Runner, StartPoint, Step, Stop, TrialError};
+use crate::trial::{Attempt, Finished, KnownStart, Runner, StartPoint, Step, Stop, TrialError};
 
 /// The longest error and warnings that go into the journal; the log has all of them.
 const KEPT: usize = 500;
@@ -29,6 +29,7 @@ pub(super) struct Unit {
     pub(super) case: Arc<Case>,
     pub(super) runner: Runner,
     pub(super) start: Arc<StartPoint>,
+    pub(super) known: Arc<KnownStart>,
     pub(super) account: String,
 }
 
@@ -89,8 +90,14 @@ impl Unit {
         let sender = Arc::new(Sender { unit: index, to: to.clone(), last: Mutex::default() });
         self.runner.observer = Some(sender.clone());
         let (began, started_at) = (Instant::now(), Timestamp::now().to_string());
-        let attempt =
-            Attempt { run: &run, store: &store, start: &self.start, trial: &self.trial.folder, number };
+        let attempt = Attempt {
+            run: &run,
+            store: &store,
+            start: &self.start,
+            known: &self.known,
+            trial: &self.trial.folder,
+            number,
+        };
         let mut tell = |step: Step| {
             let _ = to.send((index, News::Step(step)));
         };

@@ -11,7 +11,7 @@ use yb_engine::config::Settings;
 use yb_engine::outcome::Outcome;
 use yb_engine::repo::HostPolicy;
 use yb_engine::run::RunDir;
-use yb_engine::trial::{Attempt, Finished, Runner, Step, Stop, TrialError};
+use yb_engine::trial::{Attempt, Finished, KnownStart, Runner, Step, Stop, TrialError};
 use yb_testkit::git::Repo;
 
 /// A repository with one file, a case for it, and who runs it.
@@ -61,7 +61,9 @@ impl World {
         let store = runner.store(&run, &cache).await?;
         let steps = &mut self.steps;
         let mut tell = |step: Step| steps.push(format!("{step:?}"));
-        let attempt = Attempt { run: &run, store: &store, start: &start, trial: "greeting", number: 1 };
+        let known = KnownStart::default();
+        let attempt =
+            Attempt { run: &run, store: &store, start: &start, known: &known, trial: "greeting", number: 1 };
         let finished = runner.attempt(&case, &cache, &attempt, &mut tell).await?;
         let folder = run.artifacts("greeting", 1);
         Ok(Ran { finished, run, folder })
@@ -352,4 +354,28 @@ evaluators: [{ name: git-diff }]
     assert!(
         matches!(world.run(&unset).await, Err(TrialError::NoVariable { name }) if name == "NO_SUCH_PORT")
     );
+}
+
+/// The second of two trials of a combination names the tree that the first one recorded, and is measured from it.
+#[tokio::test]
+async fn trials_without_hooks_share_the_tree_that_they_begin_with() {
+    let world = World::new();
+    let file = world.path("case.yaml");
+    std::fs::write(&file, case("echo more >> greet.sh", "")).unwrap();
+    let case = case::load(&file, &LoadOptions::default()).case.unwrap();
+    let (runner, root) = (&world.runner, world.runner.settings.workspace_dir());
+    let cache = root.join(yb_engine::run::CACHE);
+    let start = runner.start_point(&case, &cache, None).await.unwrap();
+    let run = RunDir::create(&root, "run", jiff::Timestamp::now()).unwrap();
+    let store = runner.store(&run, &cache).await.unwrap();
+    let known = KnownStart::default();
+    let mut trees = Vec::new();
+    for trial in ["one", "two"] {
+        let attempt = Attempt { run: &run, store: &store, start: &start, known: &known, trial, number: 1 };
+        let finished = runner.attempt(&case, &cache, &attempt, &mut |_| {}).await.unwrap();
+        assert_eq!(finished.results.evaluators[0].metrics["lines_added"], 1);
+        let named = std::fs::read_to_string(run.objects().join(format!("refs/trials/{trial}/start")));
+        trees.push((finished.trees.clone(), named.unwrap()));
+    }
+    assert_eq!(trees[0], trees[1]);
 }
