@@ -127,6 +127,9 @@ pub struct Patch {
 impl ObjectStore {
     /// The differences between two trees or commits of this store, by their ids.
     pub async fn diff(&self, from: &str, to: &str) -> Result<Diff, RepoError> {
+        if from == to {
+            return Ok(Diff::default());
+        }
         let call = self.git().call("diff-tree").git_dir(self.path());
         let options =
             ["-r", "-z", "--raw", "--numstat", "--no-abbrev", "-M", "--no-ext-diff", "--no-textconv"];
@@ -146,6 +149,9 @@ impl ObjectStore {
         path: &Path,
         secrets: &[(String, Vec<u8>)],
     ) -> Result<Option<Patch>, RepoError> {
+        if from == to {
+            return Ok(None);
+        }
         let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
         let options =
             ["-r", "-p", "--binary", "--full-index", "-M", "--no-ext-diff", "--no-textconv", "--no-color"];
