@@ -8,6 +8,15 @@ use crate::repo::{GitError, ObjectStore, RepoError};
 /// How large a patch file may become by default.
 pub const PATCH_CEILING: u64 = 1 << 30;
 
+/// A longer patch is not held in memory.
+const ORDINARY_PATCH: usize = 1 << 20;
+
+/// How git is asked for the numbers, and for the patch.
+const NUMBERS: [&str; 8] =
+    ["-r", "-z", "--raw", "--numstat", "--no-abbrev", "-M", "--no-ext-diff", "--no-textconv"];
+const PATCH: [&str; 7] =
+    ["-p", "--binary", "--full-index", "-M", "--no-ext-diff", "--no-textconv", "--no-color"];
+
 /// All differences between two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
@@ -125,19 +134,38 @@ pub struct Patch {
 }
 
 impl ObjectStore {
+    /// [`diff`](Self::diff) and [`write_patch`](Self::write_patch) in one call of git, if the patch is of ordinary size.
+    pub async fn diff_and_patch(
+        &self,
+        from: &str,
+        to: &str,
+        path: &Path,
+        secrets: &[(String, Vec<u8>)],
+    ) -> Result<(Diff, Option<Patch>), RepoError> {
+        if from == to {
+            return Ok((Diff::default(), None));
+        }
+        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
+        let call = call.args(NUMBERS).args(PATCH).args(["--end-of-options", from, to]);
+        let Some(answer) = call.bytes_within(ORDINARY_PATCH).await? else {
+            return tokio::try_join!(self.diff(from, to), self.write_patch(from, to, path, secrets));
+        };
+        let (diff, patch) = parse(&answer).ok_or_else(unreadable)?;
+        if patch.is_empty() {
+            return Ok((diff, None));
+        }
+        std::fs::write(path, patch).map_err(RepoError::io("write", path))?;
+        Ok((diff, Some(Patch { bytes: patch.len() as u64, dropped: 0 })))
+    }
+
     /// The differences between two trees or commits of this store, by their ids.
     pub async fn diff(&self, from: &str, to: &str) -> Result<Diff, RepoError> {
         if from == to {
             return Ok(Diff::default());
         }
         let call = self.git().call("diff-tree").git_dir(self.path());
-        let options =
-            ["-r", "-z", "--raw", "--numstat", "--no-abbrev", "-M", "--no-ext-diff", "--no-textconv"];
-        let answer = call.args(options).args(["--end-of-options", from, to]).bytes().await?;
-        parse(&answer).ok_or_else(|| {
-            let what = "its lines are not those of --raw --numstat -z".to_owned();
-            GitError::Answer { command: "diff-tree".to_owned(), what }.into()
-        })
+        let answer = call.args(NUMBERS).args(["--end-of-options", from, to]).bytes().await?;
+        parse(&answer).map(|(diff, _)| diff).ok_or_else(unreadable)
     }
 
     /// Writes the differences as a patch that `git apply` takes, binary files and all, without the secrets. Nothing
@@ -153,9 +181,7 @@ impl ObjectStore {
             return Ok(None);
         }
         let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
-        let options =
-            ["-r", "-p", "--binary", "--full-index", "-M", "--no-ext-diff", "--no-textconv", "--no-color"];
-        let call = call.args(options).args(["--end-of-options", from, to]);
+        let call = call.args(["-r"]).args(PATCH).args(["--end-of-options", from, to]);
         let log = call.into_file(path, PATCH_CEILING).await?;
         if log.teed == 0 {
             std::fs::remove_file(path).map_err(RepoError::io("remove", path))?;
@@ -165,15 +191,34 @@ impl ObjectStore {
     }
 }
 
+fn unreadable() -> RepoError {
+    let what = "its lines are not those of --raw --numstat -z".to_owned();
+    GitError::Answer { command: "diff-tree".to_owned(), what }.into()
+}
+
+/// Fields that end with a NUL.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn next(&mut self) -> Option<&'a [u8]> {
+        let end = self.0.iter().position(|byte| *byte == 0)?;
+        let (field, rest) = (&self.0[..end], &self.0[end + 1..]);
+        self.0 = rest;
+        Some(field)
+    }
+}
+
 /// The raw lines come first, `:<mode> <mode> <id> <id> <status>\0<path>\0[<path>\0]`, then the numbers,
-/// `<added>\t<removed>\t<path>\0`, of a rename `<added>\t<removed>\t\0<from>\0<to>\0`.
-fn parse(answer: &[u8]) -> Option<Diff> {
-    let mut fields = answer.split(|byte| *byte == 0);
+/// `<added>\t<removed>\t<path>\0`, of a rename `<added>\t<removed>\t\0<from>\0<to>\0`; then, if it was asked for, a NUL
+/// and the patch.
+fn parse(answer: &[u8]) -> Option<(Diff, &[u8])> {
+    let mut fields = Fields(answer);
     let mut files = Vec::new();
     let mut numbers: HashMap<Vec<u8>, Lines> = HashMap::new();
-    while let Some(field) = fields.next() {
+    while !fields.0.is_empty() {
+        let field = fields.next()?;
         if field.is_empty() {
-            continue;
+            break;
         }
         if let Some(raw) = field.strip_prefix(b":") {
             let raw = std::str::from_utf8(raw).ok()?;
@@ -193,7 +238,12 @@ fn parse(answer: &[u8]) -> Option<Diff> {
         } else {
             let mut parts = field.splitn(3, |byte| *byte == b'\t');
             let (added, removed, path) = (parts.next()?, parts.next()?, parts.next()?);
-            let path = if path.is_empty() { fields.nth(1)? } else { path };
+            let path = if path.is_empty() {
+                fields.next()?;
+                fields.next()?
+            } else {
+                path
+            };
             let lines = match (added, removed) {
                 (b"-", b"-") => Lines::Binary,
                 _ => Lines::Text { added: number(added)?, removed: number(removed)? },
@@ -205,7 +255,7 @@ fn parse(answer: &[u8]) -> Option<Diff> {
         // Where a file became a link, git counts it as two changes of one path; the last number stands.
         file.lines = *numbers.get(&file.path)?;
     }
-    Some(Diff { files })
+    Some((Diff { files }, fields.0))
 }
 
 fn number(digits: &[u8]) -> Option<u64> {
@@ -245,13 +295,16 @@ mod tests {
             ":100644 000000 {id} {id} D\0gone\0:100644 100755 {id} {id} R090\0a\tb\0c\nd\0:000000 100644 {id} {id} A\0bin\0\
              0\t3\tgone\x001\t2\t\0a\tb\0c\nd\0-\t-\tbin\0"
         );
-        let diff = parse(answer.as_bytes()).expect("parsed");
+        let (diff, patch) = parse(answer.as_bytes()).expect("parsed");
+        assert_eq!(patch, b"");
         assert_eq!(diff.files_changed(), 3);
         assert_eq!((diff.lines_added(), diff.lines_removed(), diff.total_changes()), (1, 5, 6));
         assert_eq!(diff.files[1].kind, ChangeKind::Renamed { from: b"a\tb".to_vec() });
         assert_eq!(diff.files[1].path, b"c\nd");
         assert_eq!(diff.files[2].lines, Lines::Binary);
         assert_eq!(parse(b":junk\0"), None);
-        assert_eq!(parse(b""), Some(Diff::default()));
+        assert_eq!(parse(b""), Some((Diff::default(), &b""[..])));
+        let with_patch = format!("{answer}\0diff --git a/x b/x\n+\0\n");
+        assert_eq!(parse(with_patch.as_bytes()), Some((diff, &b"diff --git a/x b/x\n+\0\n"[..])));
     }
 }

@@ -430,10 +430,7 @@ impl Runner {
     ) -> Result<Vec<EvaluatorResult>, TrialError> {
         let began = Instant::now();
         let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
-        let (diff, patch) = tokio::try_join!(
-            store.diff(&start.tree, end),
-            store.write_patch(&start.tree, end, &patch, &secrets)
-        )?;
+        let (diff, patch) = store.diff_and_patch(&start.tree, end, &patch, &secrets).await?;
         let patch = patch.map(|_| PATCH_FILE);
         let graded = case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
             Check::GitDiff(limits) => {

@@ -13,7 +13,6 @@ pub(crate) enum Wish {
     /// SIGTERM or SIGHUP: end now.
     Terminate,
     /// Ctrl-Z: stand still.
-    #[cfg_attr(not(unix), expect(dead_code, reason = "only Unix has it"))]
     Suspend,
 }
 

@@ -164,6 +164,16 @@ impl<'a> Call<'a> {
         answer(name, report)
     }
 
+    /// Runs it and gives stdout, unless that is longer.
+    pub(crate) async fn bytes_within(self, limit: usize) -> Result<Option<Vec<u8>>, GitError> {
+        let name = self.name;
+        let report = self.command().output(OutputMode::Capture { limit }).run().await;
+        if report.success() && report.output.captured().is_some_and(|captured| captured.dropped() > 0) {
+            return Ok(None);
+        }
+        answer(name, report).map(Some)
+    }
+
     /// Runs it and gives stdout as text, without the newline at its end.
     pub(crate) async fn text(self) -> Result<String, GitError> {
         let name = self.name;

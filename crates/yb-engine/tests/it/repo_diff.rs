@@ -63,6 +63,28 @@ async fn a_patch_applies_and_keeps_secrets() {
     assert!(!text.contains("sk-very"));
 }
 
+/// One call of git gives the same as two, whether the patch is short or long, and whatever the files are called.
+#[tokio::test]
+async fn both_at_once_are_what_each_is_alone() {
+    for long in [10, 3_000_000] {
+        let trial = Trial::begin(&[("a", "1\n"), ("moves", "one\ntwo\nthree\n")]).await;
+        trial.write("a", "2\n");
+        trial.write("caf\u{e9} \"quoted\"\t\n", "odd\n");
+        trial.write("binary", [vec![0, 1, 2], b"diff --git a/x b/x\n".to_vec()].concat());
+        trial.write("long", "x\n".repeat(long / 2));
+        fs::rename(trial.workspace.path().join("moves"), trial.workspace.path().join("moved")).unwrap();
+        trial.write("leak", "the key is sk-very-secret-value here\n");
+        let (end, diff) = trial.end().await;
+        let secrets = [("API_KEY".to_owned(), b"sk-very-secret-value".to_vec())];
+        let (alone, both) = (trial.place.path("alone.patch"), trial.place.path("both.patch"));
+        let (from, to) = (&trial.start.tree, &end.tree);
+        let patch = trial.store.write_patch(from, to, &alone, &secrets).await.unwrap();
+        assert_eq!(trial.store.diff_and_patch(from, to, &both, &secrets).await.unwrap(), (diff, patch));
+        assert!(fs::read(&both).unwrap() == fs::read(&alone).unwrap(), "{long}");
+        assert!(!String::from_utf8_lossy(&fs::read(&both).unwrap()).contains("sk-very"));
+    }
+}
+
 #[tokio::test]
 async fn nothing_changed_leaves_no_patch() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
