@@ -29,7 +29,11 @@ use crate::signals::{Signals, Wish, stand_still};
 const SETTLE: Duration = Duration::from_secs(2);
 
 pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
+    // One thread: what many trials do is wait, and threads that wake one another cost more than they share.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
         let mut signals =
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
