@@ -195,6 +195,10 @@ impl View {
             let Ok(real) = path.canonicalize() else { continue };
             let directory = real.is_dir();
             for (at, mount) in &self.0 {
+                // The way to what is shown within can't be changed either, even where `/tmp` can.
+                if at != path && at.starts_with(path) && path.is_absolute() {
+                    covers.push((path.clone(), Mount::Nothing { directory: true }));
+                }
                 let Mount::Bind { source, .. } = mount else { continue };
                 let Ok(source) = source.canonicalize() else { continue };
                 if let Ok(below) = real.strip_prefix(&source)

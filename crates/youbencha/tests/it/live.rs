@@ -132,6 +132,7 @@ cases:
   - name: greeting
     description: The script greets by name.
     repo: repo
+    isolation: none
     agent: {{ type: command, config: {{ prompt: Greet by name., command: {{ argv: [sh, -c, "touch ../../../../../../../up; while ! test -e ../../../../../../../go; do sleep 0.05; done"] }} }} }}
     evaluators: [{{ name: git-diff, config: {{ assertions: {{ max_files_changed: 2 }} }} }}]
 repeats: {repeats}
@@ -165,7 +166,7 @@ fn running_trials_are_seen_and_nothing_of_it_is_left() {
     insta::assert_snapshot!(rest, @r"
     case      passed  median time
     greeting  2/2     [TIME]
-    2 of 2 trials: 2 passed
+    2 of 2 trials: 2 passed; isolation: none
     look at it: `yb show latest`
     ");
 }
