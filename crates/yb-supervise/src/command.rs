@@ -314,6 +314,8 @@ impl Command {
             Some(sandbox) => sandboxed(sandbox, &way, &program, &self.args, &cwd, &env)?,
             None => (program, self.program, self.args),
         };
+        #[cfg(windows)]
+        let _ = arg0;
         let log = match &self.log {
             Some(path) => Some(LogFile::create(path, self.log_ceiling, true)?),
             None => None,

@@ -9,6 +9,7 @@ mod view;
 use std::path::{Path, PathBuf};
 
 pub use probe::SandboxUnavailable;
+#[cfg(target_os = "linux")]
 pub(crate) use probe::bubblewrap;
 #[cfg(target_os = "linux")]
 pub(crate) use view::wrap;

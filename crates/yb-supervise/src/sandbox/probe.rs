@@ -1,5 +1,6 @@
 //! Whether sandboxes work here: by starting a child in one.
 
+#[cfg(target_os = "linux")]
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
@@ -26,6 +27,7 @@ pub(super) fn probe() -> Result<(), SandboxUnavailable> {
 }
 
 /// Where `bwrap` is.
+#[cfg(target_os = "linux")]
 pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let mut candidates =
