@@ -65,8 +65,20 @@ want_python() {
   fi
 }
 
+# The default isolation of agents. Tests try it, so it is installed where that is possible without asking.
+want_bubblewrap() {
+  [[ $(uname -s) == Linux ]] || return 0
+  if ! command -v bwrap >/dev/null && [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    say "installing bubblewrap"
+    apt-get install -y -qq bubblewrap >/dev/null 2>&1 ||
+      { apt-get update -qq && apt-get install -y -qq bubblewrap; } >/dev/null 2>&1 || true
+  fi
+  want_version bwrap 0.8 "install bubblewrap from your system's packages; on Debian: apt-get install bubblewrap"
+}
+
 # What the tests need; `scripts/test` installs the rest.
 want_test_prerequisites() {
+  want_bubblewrap
   want_cargo
   want_git
   want_node

@@ -18,6 +18,7 @@ mod result;
 mod secrets;
 mod transcript;
 mod verdict;
+mod view;
 
 use async_trait::async_trait;
 
@@ -80,6 +81,9 @@ pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
 pub fn adapter_names() -> impl Iterator<Item = &'static str> {
     ADAPTERS.into_iter().map(Adapter::name)
 }
+
+pub(crate) use secrets::without as without_secrets;
+pub(crate) use view::{Places, base as base_view};
 
 /// The secrets among the variables that an agent is given, by name.
 pub(crate) fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {

@@ -6,6 +6,8 @@ mod known;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::adapter::without_secrets;
+
 pub(crate) use git_diff::{Trees, git_diff};
 pub use known::{KnownEvaluator, known_evaluators};
 
@@ -41,6 +43,31 @@ pub struct EvaluatorResult {
     pub assertions: Map<String, Value>,
     /// Files that it left in the artifacts.
     pub artifacts: Vec<Artifact>,
+}
+
+impl EvaluatorResult {
+    /// Takes secrets out of whatever an agent may have put them into, such as the name of a file.
+    pub(crate) fn redact(&mut self, secrets: &[(String, Vec<u8>)]) {
+        self.message = without_secrets(&self.message, secrets.iter().cloned());
+        for map in [&mut self.metrics, &mut self.assertions] {
+            map.values_mut().for_each(|value| redact(value, secrets));
+        }
+    }
+}
+
+fn redact(value: &mut Value, secrets: &[(String, Vec<u8>)]) {
+    match value {
+        Value::String(text) => *text = without_secrets(text, secrets.iter().cloned()),
+        Value::Array(values) => values.iter_mut().for_each(|value| redact(value, secrets)),
+        Value::Object(map) => {
+            let entries = std::mem::take(map);
+            for (name, mut value) in entries {
+                redact(&mut value, secrets);
+                map.insert(without_secrets(&name, secrets.iter().cloned()), value);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// A file that an evaluator left.

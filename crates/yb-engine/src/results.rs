@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use crate::adapter::Isolation;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus};
 use crate::log::ExecutionStatus;
 use crate::outcome::Outcome;
@@ -67,6 +68,8 @@ pub struct RunInfo {
     pub youbencha_version: &'static str,
     /// `os`, `node_version` (not used, so `none`) and `workspace_dir`.
     pub environment: BTreeMap<&'static str, String>,
+    /// What stood between the agent and the machine.
+    pub isolation: Isolation,
 }
 
 /// How the agent went.

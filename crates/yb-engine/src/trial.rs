@@ -3,6 +3,7 @@
 mod agent;
 mod error;
 mod hooks;
+mod isolation;
 mod place;
 mod webhook;
 
@@ -20,10 +21,10 @@ pub use error::TrialError;
 pub use hooks::HookResult;
 
 use crate::adapter::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent, Observer,
-    adapter,
+    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
+    Isolation, Observer, adapter, without_secrets,
 };
-use crate::case::{Case, Check, Start};
+use crate::case::{self, Case, Check, Start};
 use crate::config::Settings;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
 use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
@@ -55,6 +56,8 @@ pub struct Runner {
     pub stop: Stop,
     /// Holds everything still.
     pub pause: PauseSwitch,
+    /// The isolation, where it is another than the case's.
+    pub isolation: Option<case::Isolation>,
     /// Looks on while the agent works.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -97,9 +100,16 @@ impl Runner {
             shim: None,
             stop: Stop::default(),
             pause: PauseSwitch::default(),
+            isolation: None,
             observer: None,
         }
     }
+}
+
+/// What an attempt's children are kept from.
+pub(super) struct View {
+    pub(super) isolation: Isolation,
+    pub(super) hidden: Vec<PathBuf>,
 }
 
 /// What a trial tells while it runs.
@@ -202,7 +212,7 @@ impl Runner {
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let roots = std::slice::from_ref(&case.dir);
-        adapter.validate(&Intent::new(&config, &host, agent::isolation(case), roots))?;
+        adapter.validate(&Intent::new(&config, &host, self.level(case)?.used, roots))?;
         Ok(())
     }
 
@@ -304,18 +314,21 @@ impl Runner {
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let (start_point, store) = (attempt.start, attempt.store);
+        let level = self.level(case)?;
+        let view = View { isolation: level.used, hidden: self.hidden(case, attempt) };
         let place = Place::create(attempt.run, attempt.trial, attempt.number)?;
 
         let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
         let options = WorkspaceOptions { branch: start_point.branch.clone(), identity: Some(identity) };
         let workspace = start_point.cut.workspace(&self.git(cache)?, &place.workspace, &options).await?;
         tell(Step::Prepared { workspace: place.workspace.clone() });
-        let mut warnings: Vec<String> = workspace.unsupported().iter().map(ToString::to_string).collect();
+        let mut warnings: Vec<String> = level.warning.into_iter().collect();
+        warnings.extend(workspace.unsupported().iter().map(ToString::to_string));
 
         let mut told = Vec::new();
         for hook in &case.pre_execution {
             tell(Step::Hook { command: hook.command.clone() });
-            told.push(hooks::before(hook, case, &place, self, &start_point.branch).await?);
+            told.push(hooks::before(hook, case, &place, self, &start_point.branch, &view).await?);
             place.write(hooks::HOOKS_FILE, &told)?;
             if let Some(failed) = told.iter().find(|hook| !hook.succeeded) {
                 return Err(failed.error());
@@ -332,7 +345,7 @@ impl Runner {
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
         tell(Step::Acting { agent: adapter.name() });
-        let context = self.context(case, &place, config, host);
+        let context = self.context(case, &place, config, host, view);
         let mut executed = match adapter.execute(&context).await {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
@@ -358,6 +371,7 @@ impl Runner {
                 duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                 youbencha_version: env!("CARGO_PKG_VERSION"),
                 environment: environment(attempt.run),
+                isolation: context.isolation,
             },
             agent: AgentInfo {
                 kind: adapter.name().to_owned(),
@@ -387,6 +401,10 @@ impl Runner {
             told.push(result);
             place.write(hooks::HOOKS_FILE, &told)?;
         }
+        let secrets = self.secrets(case)?;
+        for warning in &mut warnings {
+            *warning = without_secrets(warning, secrets.iter().cloned());
+        }
         place.finish(self.settings.keep_workspace())?;
         let artifacts = place.seal()?;
         Ok(Finished { outcome, log, results, trees: (start.tree.clone(), end.tree), artifacts, warnings })
@@ -403,12 +421,20 @@ impl Runner {
         })
     }
 
-    fn context(&self, case: &Case, place: &Place, config: AgentConfig, host: Host) -> ExecutionContext {
+    fn context(
+        &self,
+        case: &Case,
+        place: &Place,
+        config: AgentConfig,
+        host: Host,
+        view: View,
+    ) -> ExecutionContext {
         let mut context =
             ExecutionContext::new(&place.workspace, &place.artifacts, &place.private, config, host);
         context.search_roots = vec![case.dir.clone()];
         context.timeout = self.settings.timeouts().agent;
-        context.isolation = agent::isolation(case);
+        context.isolation = view.isolation;
+        context.hidden = view.hidden;
         context.cancellation = self.stop.token.clone();
         context.pause = self.pause.clone();
         context.observer.clone_from(&self.observer);
@@ -438,6 +464,7 @@ impl Runner {
                 let mut result = git_diff(&evaluator.name, limits, &diff, &trees);
                 result.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
                 result.timestamp = Timestamp::now().to_string();
+                result.redact(&secrets);
                 Some(result)
             }
             _ => None,

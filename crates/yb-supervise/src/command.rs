@@ -1,5 +1,6 @@
 //! The builder: everything that can be said about a child before it runs.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::pump::{Pump, output_pipe};
 use crate::quota::Quota;
 use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
+use crate::sandbox::Sandbox;
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;
@@ -105,6 +107,7 @@ pub struct Command {
     shim: Option<PathBuf>,
     quotas: Vec<Quota>,
     tap: bool,
+    sandbox: Option<Sandbox>,
 }
 
 /// Arguments and environment may hold secrets; only their number is shown.
@@ -143,6 +146,7 @@ impl Command {
             shim: None,
             quotas: Vec::new(),
             tap: false,
+            sandbox: None,
         }
     }
 
@@ -275,6 +279,13 @@ impl Command {
         self
     }
 
+    /// Lets the child see, write and reach no more than this. It must be contained; and an end by signal `n` is told as
+    /// the exit code 128 + `n`, as a shell does.
+    pub fn sandbox(mut self, sandbox: Sandbox) -> Self {
+        self.sandbox = Some(sandbox);
+        self
+    }
+
     /// Runs the child to its end. A child that could not be started is a report too.
     pub async fn run(self) -> Report {
         match self.spawn().await {
@@ -299,6 +310,12 @@ impl Command {
         }
         let program = program::resolve(&self.program, &env)?;
         let way = self.way()?;
+        let (program, arg0, args) = match &self.sandbox {
+            Some(sandbox) => sandboxed(sandbox, &way, &program, &self.args, &cwd, &env)?,
+            None => (program, self.program, self.args),
+        };
+        #[cfg(windows)]
+        let _ = arg0;
         let log = match &self.log {
             Some(path) => Some(LogFile::create(path, self.log_ceiling, true)?),
             None => None,
@@ -342,10 +359,12 @@ impl Command {
         let start = Start {
             program,
             #[cfg(unix)]
-            arg0: self.program,
-            args: self.args,
+            arg0,
+            args,
             cwd,
             env,
+            #[cfg(unix)]
+            sandboxed: self.sandbox.is_some(),
             #[cfg(unix)]
             means: self.means,
             id: unique_id(),
@@ -379,4 +398,40 @@ impl Command {
     fn way(&self) -> Result<Way, SpawnError> {
         Ok(Way::Job)
     }
+}
+
+/// What is started instead: the program that makes the sandbox, which starts the other.
+type Wrapped = (PathBuf, OsString, Vec<OsString>);
+
+#[cfg(target_os = "linux")]
+fn sandboxed(
+    sandbox: &Sandbox,
+    way: &Way,
+    program: &Path,
+    args: &[OsString],
+    cwd: &Path,
+    env: &BTreeMap<OsString, OsString>,
+) -> Result<Wrapped, SpawnError> {
+    // Its end follows the end of the thread that starts it, and only a shim has but one.
+    if matches!(way, Way::Direct) {
+        return Err(SpawnError::NoShim);
+    }
+    let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
+    let args = crate::sandbox::wrap(sandbox, program, args, cwd, env.get(OsStr::new("PATH")).map(|p| &**p))?;
+    Ok((bwrap, "bwrap".into(), args))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sandboxed(
+    _: &Sandbox,
+    _: &Way,
+    _: &Path,
+    _: &[OsString],
+    _: &Path,
+    _: &BTreeMap<OsString, OsString>,
+) -> Result<Wrapped, SpawnError> {
+    Err(match Sandbox::probe() {
+        Err(unavailable) => SpawnError::Sandbox(unavailable),
+        Ok(()) => SpawnError::NoShim,
+    })
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::report::Means;
+use crate::sandbox::SandboxUnavailable;
 
 /// Why a child could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +85,23 @@ pub enum SpawnError {
         /// What the system said.
         source: io::Error,
     },
+    /// A sandbox was asked for, and there is none here.
+    #[error("no sandbox is available: {0}")]
+    Sandbox(SandboxUnavailable),
+    /// What the sandbox is to show is not there.
+    #[error("sandbox can't show `{}`", path.display())]
+    SandboxPath {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The sandbox does not show the working directory.
+    #[error("sandbox does not show the working directory: `{}`", path.display())]
+    NotShown {
+        /// The directory.
+        path: PathBuf,
+    },
     /// Anything else that the system refused.
     #[error("failed to {what}")]
     System {
@@ -122,6 +140,9 @@ impl SpawnError {
                 "it needs cgroup v2 with a delegated subtree (root, or `systemd-run --user --scope`)"
                     .to_owned()
             }
+            Self::Sandbox(unavailable) => unavailable.fix.clone(),
+            Self::SandboxPath { .. } => "create it first, or don't show it".to_owned(),
+            Self::NotShown { .. } => "show it: `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
             Self::Shim { .. } | Self::MeansUnavailable { .. } | Self::System { .. } => return None,
         })
     }

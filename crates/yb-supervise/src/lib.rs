@@ -39,6 +39,7 @@ mod reap;
 mod record;
 mod redact;
 mod report;
+mod sandbox;
 #[cfg(unix)]
 mod shim;
 mod sink;
@@ -64,6 +65,7 @@ pub use pause::PauseSwitch;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
+pub use sandbox::{Network, Sandbox, SandboxUnavailable};
 #[cfg(unix)]
 pub use shim::shim_main;
 pub use stdin::{Stdin, StdinWriter};

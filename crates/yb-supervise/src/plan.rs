@@ -16,6 +16,9 @@ pub(crate) struct Start {
     pub(crate) env: BTreeMap<OsString, OsString>,
     #[cfg(unix)]
     pub(crate) means: Option<crate::report::Means>,
+    /// Whether the program is one that makes a sandbox, and the child runs within.
+    #[cfg(unix)]
+    pub(crate) sandboxed: bool,
     /// Unique among all supervised children of this machine.
     pub(crate) id: String,
     pub(crate) stdin: Option<std::io::PipeReader>,

@@ -63,6 +63,8 @@ struct Shim {
     control: UnixStream,
     child_ended: UnixStream,
     leader: Pid,
+    /// Whether the leader only makes a sandbox and waits for what runs within.
+    sandboxed: bool,
     /// How the leader ended, once it was reaped.
     status: Option<ExitStatus>,
     tree: Tree,
@@ -186,6 +188,7 @@ impl Shim {
             control: control.try_clone().map_err(contain)?,
             child_ended,
             leader,
+            sandboxed: launch.sandboxed,
             status: None,
             tree,
             means,
@@ -306,11 +309,23 @@ impl Shim {
     fn terminate(&mut self) {
         // Until the leader is reaped nobody else can have its group; after that only if a member is left.
         if self.status.is_none() || self.tree.living().iter().any(|process| in_group(*process, self.leader)) {
-            let _ = kill_process_group(self.leader, Signal::TERM);
-            let _ = kill_process_group(self.leader, Signal::CONT);
+            let group = self.inside().unwrap_or(self.leader);
+            let _ = kill_process_group(group, Signal::TERM);
+            let _ = kill_process_group(group, Signal::CONT);
         }
         // Only now: what was held sees the signal first.
         self.resume();
+    }
+
+    /// The group of what runs in the sandbox: its leader, the only child of ours, can't be signalled without an end of
+    /// everything. It is led by the first process of the namespace, which hears no signal but those that can't be refused.
+    fn inside(&self) -> Option<Pid> {
+        if !self.sandboxed || self.status.is_some() {
+            return None;
+        }
+        let first = self.tree.child_of_leader()?;
+        let pid = Pid::from_raw(i32::try_from(first.pid).ok()?)?;
+        (in_group(first, pid) && table::lives(first)).then_some(pid)
     }
 
     /// Kills in a loop: killing a daemon hands its children over to us. Returns what could not be killed.

@@ -52,6 +52,14 @@ impl Tree {
         select_rows(&rows, self).into_iter().filter(|row| !row.stopped).map(|row| row.id).collect()
     }
 
+    /// The oldest child of the leader, as far as it lives.
+    pub(crate) fn child_of_leader(&self) -> Option<Identity> {
+        let leader = self.leader?;
+        let rows = self.rows(&mut |_| {});
+        let children = rows.iter().filter(|row| row.parent == leader.pid && !row.zombie);
+        children.map(|row| row.id).min_by_key(|child| (child.start, child.pid))
+    }
+
     /// Sends SIGKILL to every living process of the tree and says which those were.
     pub(crate) fn kill(&self) -> Vec<Identity> {
         // Those that are known by themselves die as soon as they are seen: a storm of short-lived processes would be

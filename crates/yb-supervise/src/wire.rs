@@ -36,6 +36,8 @@ pub(crate) struct Launch {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// `None`: the strongest that works here.
     pub(crate) means: Option<Means>,
+    /// Whether the program is one that makes a sandbox, and the child runs within.
+    pub(crate) sandboxed: bool,
     /// Unique to this child: names its cgroup and marks its environment.
     pub(crate) id: String,
     /// Whether the child's stdin comes along as a descriptor; else it is `/dev/null`.
@@ -193,6 +195,7 @@ impl Order {
                     out.os(value);
                 }
                 out.u64(means_code(launch.means));
+                out.u64(u64::from(launch.sandboxed));
                 out.bytes(launch.id.as_bytes());
                 out.u64(u64::from(launch.stdin));
             }
@@ -214,6 +217,7 @@ impl Order {
                 cwd: body.os()?.into(),
                 env: body.list(|body| Ok((body.os()?, body.os()?)))?,
                 means: means_from(body.u64()?)?,
+                sandboxed: body.u64()? == 1,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
             })),
@@ -321,6 +325,7 @@ mod tests {
             cwd: "/".into(),
             env: vec![("A".into(), "b=c".into())],
             means: Some(Means::Sweep),
+            sandboxed: true,
             id: "yb-1".into(),
             stdin: true,
         }));
@@ -357,6 +362,7 @@ mod tests {
             cwd: "/".into(),
             env: vec![],
             means: None,
+            sandboxed: false,
             id: "yb-1".into(),
             stdin: false,
         }))

@@ -85,7 +85,10 @@ impl Adapter for ClaudeCode {
         yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
-        let driven = drive(command, Stdout::Frames, &artifacts, context).await?;
+        let driven = drive(command, Stdout::Frames, &artifacts, context, |view| {
+            environment::show(super::view::show_packages(view, &program), context)
+        })
+        .await?;
         let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());

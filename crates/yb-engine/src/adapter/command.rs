@@ -99,7 +99,13 @@ impl Adapter for Command {
             DeclaredOutput::ClaudeStreamJson => Stdout::Frames,
             DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
         };
-        let driven = drive(command, stdout, &artifacts, context).await?;
+        let driven = drive(command, stdout, &artifacts, context, |view| {
+            let words = spec.argv.iter().map(Path::new);
+            let view = words.fold(view, super::view::show_file);
+            find(&spec.argv[0], &context.host)
+                .map_or(view.clone(), |program| super::view::show_packages(view, &program))
+        })
+        .await?;
         let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
         result.executed = Some(Executed {
             argv: argv.into_iter().map(Into::into).collect(),

@@ -28,8 +28,28 @@ pub enum Isolation {
     /// Nothing.
     #[default]
     None,
+    /// Bubblewrap: a file system, processes and a user of its own.
+    Bubblewrap,
     /// The machine itself is the sandbox: the user said so.
     External,
+}
+
+impl Isolation {
+    /// Whether the agent is in a sandbox, ours or the user's.
+    pub(crate) fn is_sandbox(self) -> bool {
+        self != Self::None
+    }
+}
+
+/// As a case writes it.
+impl fmt::Display for Isolation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::None => "none",
+            Self::Bubblewrap => "bubblewrap",
+            Self::External => "external",
+        })
+    }
 }
 
 /// Where a child of ours runs.
@@ -89,6 +109,8 @@ pub struct ExecutionContext {
     pub host: Host,
     /// What stands between it and the machine.
     pub isolation: Isolation,
+    /// What a sandbox must not show, whatever contains it.
+    pub hidden: Vec<PathBuf>,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
     /// Holds the agent, and its timeout, while it is on.
@@ -115,6 +137,7 @@ impl ExecutionContext {
             timeout: DEFAULT_TIMEOUT,
             host,
             isolation: Isolation::default(),
+            hidden: Vec::new(),
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use yb_claude::Message;
 use yb_claude::frame::System;
-use yb_supervise::{Command, Launch, Output, OutputMode, Report, StreamItem};
+use yb_supervise::{Command, Launch, Output, OutputMode, Report, Sandbox, StreamItem};
 
 use super::artifacts::{self, Artifacts};
 use super::meter::Live;
-use super::{AdapterError, ExecutionContext, Transcript};
+use super::{AdapterError, ExecutionContext, Isolation, Transcript, view};
 
 /// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
 pub const MAX_OUTPUT_SIZE: usize = 10_485_760;
@@ -40,12 +40,13 @@ pub(super) struct Driven {
     pub(super) warnings: Vec<String>,
 }
 
-/// Runs the command; an error means that it was not started.
+/// Runs the command; an error means that it was not started. What the agent needs to see beside what all do is `more`.
 pub(super) async fn drive(
     command: Command,
     stdout: Stdout,
     artifacts: &Artifacts,
     context: &ExecutionContext,
+    more: impl FnOnce(Sandbox) -> Sandbox,
 ) -> Result<Driven, AdapterError> {
     let mut command = command
         .launch(Launch::Contained)
@@ -54,6 +55,10 @@ pub(super) async fn drive(
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
         .pause_on(context.pause.clone());
+    if context.isolation == Isolation::Bubblewrap {
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        command = command.sandbox(more(view::of(context).map_err(private)?));
+    }
     if let Some(shim) = &context.host.shim {
         command = command.shim(shim);
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use yb_supervise::TreeRecord;
 
-use crate::adapter::Live;
+use crate::adapter::{Isolation, Live};
 use crate::evaluate::EvaluatorStatus;
 use crate::outcome::Outcome;
 use crate::trial::Step;
@@ -137,6 +137,9 @@ pub struct AttemptRecord {
     /// The model, if it was named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// What stood between the agent and the machine; absent if there was no agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<Isolation>,
     /// The trees before and after, in the run's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,

@@ -59,6 +59,9 @@ pub struct PlanOptions {
     /// The run's money.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
+    /// The isolation of all trials, instead of the cases' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isolation: Option<crate::case::Isolation>,
 }
 
 impl PlanOptions {
@@ -71,6 +74,7 @@ impl PlanOptions {
             retries: suite.retries,
             concurrency: suite.concurrency.clone(),
             max_cost_usd: suite.max_cost_usd,
+            isolation: None,
         }
     }
 }

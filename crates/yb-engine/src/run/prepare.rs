@@ -129,6 +129,7 @@ impl Setup {
         if options.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;
         }
+        runner.isolation = options.isolation;
         runner.shim.clone_from(&self.shim);
         runner.pause = self.pause.clone();
         runner

@@ -166,6 +166,7 @@ impl AttemptRecord {
             turns: None,
             agent_version: None,
             model: None,
+            isolation: None,
             trees: None,
             evaluators: Vec::new(),
             artifacts: std::collections::BTreeMap::new(),
@@ -191,6 +192,7 @@ impl AttemptRecord {
         let known = |text: &str| (text != "unknown").then(|| text.to_owned());
         self.agent_version = known(&log.agent_info.version);
         self.model = known(&log.model_info.name);
+        self.isolation = Some(log.execution.isolation);
         let (start, end) = finished.trees.clone();
         self.trees = Some(Trees { start, end });
         self.evaluators = finished

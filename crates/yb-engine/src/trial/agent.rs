@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TrialError;
-use crate::adapter::{AgentConfig, CommandSpec, Host, Isolation};
-use crate::case::{self, Case, Prompt, with_environment};
+use crate::adapter::{AgentConfig, CommandSpec, Host};
+use crate::case::{Case, Prompt, with_environment};
 
 /// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
 const CLAUDE_CODE: [&str; 14] = [
@@ -115,10 +115,6 @@ pub(super) fn secrets(
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
     Ok(crate::adapter::secrets_of(&host(case, env, None)?))
-}
-
-pub(super) fn isolation(case: &Case) -> Isolation {
-    if case.isolation == case::Isolation::External { Isolation::External } else { Isolation::None }
 }
 
 fn fill(text: &str, env: &BTreeMap<String, String>) -> Result<String, TrialError> {

@@ -35,6 +35,16 @@ pub enum TrialError {
         /// The ways out.
         hints: Vec<String>,
     },
+    /// The isolation that is asked for does not work here.
+    #[error("`isolation: {level}` does not work here: {reason}")]
+    Isolation {
+        /// Which.
+        level: &'static str,
+        /// Why not.
+        reason: String,
+        /// The way out.
+        fix: String,
+    },
     /// A webhook that can't be sent as the case has it.
     #[error("invalid webhook: {reason}")]
     Webhook {
@@ -97,7 +107,11 @@ impl TrialError {
                 true
             }
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
-            Self::Unavailable { .. } | Self::Hook { .. } | Self::Io { .. } | Self::Log(_) => false,
+            Self::Unavailable { .. }
+            | Self::Isolation { .. }
+            | Self::Hook { .. }
+            | Self::Io { .. }
+            | Self::Log(_) => false,
         }
     }
 
@@ -131,6 +145,10 @@ impl TrialError {
             Self::Repo(error) => error.hint().map(str::to_owned).into_iter().collect(),
             Self::Agent(error) => error.hints(),
             Self::Unavailable { hints, .. } => hints.clone(),
+            Self::Isolation { fix, .. } => vec![
+                fix.clone(),
+                "`isolation: external` says that the machine itself is the sandbox".to_owned(),
+            ],
             Self::Webhook { hint, .. } => vec![(*hint).to_owned()],
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
-use yb_supervise::{Command, Launch, OutputMode};
+use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
 use super::place::Place;
-use super::{Runner, TrialError, webhook};
+use super::{Runner, TrialError, View, webhook};
+use crate::adapter::{Environment, Isolation, Places, base_view};
 use crate::case::{Case, Database, PostHook, Script, with_environment};
 use crate::results::Results;
 
@@ -19,6 +20,10 @@ const READ: usize = 1 << 20;
 
 /// The file in the artifacts that tells how each hook went.
 pub(super) const HOOKS_FILE: &str = "hooks.json";
+
+/// The folder in the artifacts into which hooks before the agent may write when they are in a sandbox. They run what
+/// the repository brings, which is to have no hand in any other file there.
+const FROM_HOOKS: &str = "pre-execution";
 
 /// How one hook went.
 #[derive(Debug, Clone, Serialize)]
@@ -57,17 +62,46 @@ pub(super) async fn before(
     place: &Place,
     runner: &Runner,
     branch: &str,
+    view: &View,
 ) -> Result<HookResult, TrialError> {
+    let sandboxed = view.isolation == Isolation::Bubblewrap;
+    let artifacts = if sandboxed { place.artifacts.join(FROM_HOOKS) } else { place.artifacts.clone() };
     let workspace = place.workspace.to_string_lossy().into_owned();
     let variables = [
         ("WORKSPACE_DIR", workspace.clone()),
         ("REPO_DIR", workspace),
-        ("ARTIFACTS_DIR", place.artifacts.to_string_lossy().into_owned()),
+        ("ARTIFACTS_DIR", artifacts.to_string_lossy().into_owned()),
         ("TEST_CASE_NAME", case.name.clone()),
         ("REPO_URL", case.start.to_string()),
         ("BRANCH", branch.to_owned()),
     ];
-    script(hook, "pre_execution", &variables, &place.workspace, runner, &runner.secrets(case)?).await
+    let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, place, runner, view)?) } else { None };
+    let at = (place.workspace.as_path(), sandbox);
+    script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
+}
+
+/// What a hook before the agent sees: what the agent will, and a folder of the artifacts.
+fn sandbox(
+    hook: &Script,
+    artifacts: &Path,
+    place: &Place,
+    runner: &Runner,
+    view: &View,
+) -> Result<Sandboxed, TrialError> {
+    std::fs::create_dir_all(artifacts).map_err(TrialError::io(artifacts))?;
+    let mut env = Environment::new();
+    for (name, value) in &hook.env {
+        env.insert(name.into(), fill(value, runner)?.into());
+    }
+    let places = Places { workspace: &place.workspace, private: &place.private, hidden: &view.hidden };
+    let sandbox = base_view(places, &env).map_err(TrialError::io(&place.private))?.writable(artifacts);
+    Ok(Sandboxed { sandbox, private: place.private.clone() })
+}
+
+/// A hook's view, and where its HOME and TMPDIR are.
+struct Sandboxed {
+    sandbox: Sandbox,
+    private: PathBuf,
 }
 
 /// Does what the case wants done with the results. A hook that fails is told, and changes nothing.
@@ -88,7 +122,7 @@ pub(super) async fn after(
                 ("OVERALL_STATUS", results.summary.overall_status.to_owned()),
             ];
             let here = std::env::current_dir().unwrap_or_else(|_| case.dir.clone());
-            script(hook, "post_evaluation", &variables, &here, runner, &runner.secrets(case)?).await
+            script(hook, "post_evaluation", &variables, (&here, None), runner, &runner.secrets(case)?).await
         }
         PostHook::Database(database) => {
             let began = std::time::Instant::now();
@@ -117,7 +151,7 @@ async fn script(
     hook: &Script,
     moment: &'static str,
     variables: &[(&str, String)],
-    directory: &Path,
+    (directory, sandbox): (&Path, Option<Sandboxed>),
     runner: &Runner,
     secrets: &[(String, Vec<u8>)],
 ) -> Result<HookResult, TrialError> {
@@ -143,6 +177,10 @@ async fn script(
         if let Some(value) = runner.env.get(name) {
             command = command.env(name, value);
         }
+    }
+    if let Some(Sandboxed { sandbox, private }) = sandbox {
+        command =
+            command.sandbox(sandbox).env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
     }
     for (name, value) in &hook.env {
         command = command.env(name, fill(value, runner)?);

@@ -115,6 +115,7 @@ impl Contained {
             cwd: start.cwd,
             env: start.env.into_iter().collect(),
             means: start.means,
+            sandboxed: start.sandboxed,
             id: start.id,
             stdin: start.stdin.is_some(),
         }));

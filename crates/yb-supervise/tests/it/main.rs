@@ -16,6 +16,8 @@ mod pause;
 mod quota;
 mod reap;
 mod redaction;
+#[cfg(target_os = "linux")]
+mod sandbox;
 mod soak;
 mod stdin;
 mod stream;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use yb_engine::case::Isolation;
+
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct RunArgs {
@@ -46,6 +48,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
+    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `none`, or
+    /// `external`, which says that the machine itself is a sandbox
+    #[arg(long, value_name = "LEVEL", value_parser = isolation)]
+    pub(crate) isolation: Option<Isolation>,
+
     /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
@@ -65,6 +72,15 @@ pub(crate) struct RunArgs {
     /// Fetch from, and send webhooks to, hosts inside a private network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+}
+
+fn isolation(text: &str) -> Result<Isolation, String> {
+    let known = [Isolation::Auto, Isolation::Bubblewrap, Isolation::None, Isolation::External];
+    let found = known.into_iter().find(|level| level.as_str() == text);
+    found.ok_or_else(|| {
+        let known = known.map(|level| format!("`{}`", level.as_str()));
+        format!("expected one of {}", known.join(", "))
+    })
 }
 
 fn dollars(text: &str) -> Result<f64, String> {

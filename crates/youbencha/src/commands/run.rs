@@ -137,6 +137,7 @@ async fn begin(
 fn apply(args: &RunArgs, options: &mut PlanOptions) {
     options.retries = args.retries.unwrap_or(options.retries);
     options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
+    options.isolation = args.isolation.or(options.isolation);
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

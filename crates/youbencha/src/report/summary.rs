@@ -90,11 +90,29 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
         unpriced => format!(" (the cost of {} is not known)", plural(unpriced as u64, "trial")),
     };
     let outcomes = if outcomes.is_empty() { "nothing done".to_owned() } else { outcomes.join(", ") };
+    let isolation = isolation(plan, state);
     printer.line(format_args!(
-        "{} of {}: {outcomes}{cost}{unknown}",
+        "{} of {}: {outcomes}{cost}{unknown}{isolation}",
         tally.done,
         plural(tally.planned as u64, "trial")
     ));
+}
+
+/// The levels that were really used, with their numbers where they differ.
+fn isolation(plan: &Plan, state: &RunState) -> String {
+    let mut used: BTreeMap<String, usize> = BTreeMap::new();
+    for trial in &plan.trials {
+        let result = state.get(&trial.folder).and_then(|trial| trial.result());
+        if let Some(level) = result.and_then(|result| result.isolation) {
+            *used.entry(level.to_string()).or_default() += 1;
+        }
+    }
+    let levels: Vec<String> = match used.len() {
+        0 => return String::new(),
+        1 => used.into_keys().collect(),
+        _ => used.into_iter().map(|(level, count)| format!("{level} ({count})")).collect(),
+    };
+    format!("; isolation: {}", levels.join(", "))
 }
 
 /// What to type now.

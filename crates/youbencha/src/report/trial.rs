@@ -50,6 +50,7 @@ fn agent(log: &YouBenchaLog, printer: &mut Printer) {
     };
     let seconds = log.execution.duration_ms as f64 / 1000.0;
     printer.line(format_args!("  agent: {} {status} after {seconds:.1} s{used}", log.agent_info.name));
+    printer.line(format_args!("  isolation: {}", log.execution.isolation));
     for error in &log.errors {
         printer.line(format_args!("  error: {}", error.message));
     }

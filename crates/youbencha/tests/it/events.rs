@@ -75,6 +75,7 @@ cases:
     description: The script greets by name.
     repo: repo
     env: { DEPLOY_TOKEN: very-secret-token }
+    isolation: none
     agent: { type: command, config: { prompt: Greet by name. } }
     evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 2 } } }]
 variants:

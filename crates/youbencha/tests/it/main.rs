@@ -8,6 +8,8 @@ mod cli;
 mod config;
 mod demo;
 mod disk;
+#[cfg(target_os = "linux")]
+mod escapes;
 mod events;
 mod init;
 mod live;

@@ -45,7 +45,7 @@ fn what_was_finished_stays_and_the_rest_is_done() {
     one    v        1/1     [TIME]
     two    v        1/1     [TIME]
     three  v        1/1     [TIME]
-    3 of 3 trials: 3 passed
+    3 of 3 trials: 3 passed; isolation: none
     ----- stderr -----
     [1/3] two / v: cancelled in [TIME]: the run died while it ran
     goes on: 2 trials to do, 1 at once

@@ -65,6 +65,7 @@ fn a_case_becomes_a_log_a_patch_and_results() {
     ----- stdout -----
     greeting: passed
       agent: command succeeded after [TIME]
+      isolation: bubblewrap
       git-diff: passed: ✓ 1 changed files (+1/-1 lines)
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
@@ -85,7 +86,10 @@ fn a_case_becomes_a_log_a_patch_and_results() {
 #[test]
 fn ctrl_c_twice_ends_the_agent_and_keeps_what_it_did() {
     let context = world();
-    context.write("case.yaml", case("echo half > half-done; touch ../../../../../../../up; sleep 321", ""));
+    context.write(
+        "case.yaml",
+        case("echo half > half-done; touch ../../../../../../../up; sleep 321", "isolation: none"),
+    );
     let mut yb = std::process::Command::new(YB);
     yb.args(["run", "-c", "case.yaml"]).current_dir(context.dir()).env_clear();
     yb.env("PATH", std::env::var_os("PATH").unwrap()).stdin(std::process::Stdio::null());

@@ -41,7 +41,7 @@ fn the_newest_run_is_shown_as_at_its_end() {
     greeting  one      1/1     [TIME]
     greeting  two      0/1     [TIME]
     greeting  none     1/1     [TIME]
-    3 of 3 trials: 2 passed, 1 failed
+    3 of 3 trials: 2 passed, 1 failed; isolation: bubblewrap
 
     greeting--two--1: failed in [TIME]: git-diff
     ----- stderr -----
@@ -59,6 +59,7 @@ fn a_trial_is_shown_with_all_that_it_left() {
       trial: greeting--two--1, id [HEX], of [RUN]
       started: [WHEN]
       agent: command succeeded after [TIME]
+      isolation: bubblewrap
         exit code 0
       git-diff: failed: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
       workspace: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/src-modified

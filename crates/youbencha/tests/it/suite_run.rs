@@ -51,7 +51,7 @@ fn the_table_and_the_next_command() {
     one   bad      0/2     [TIME]
     two   good     2/2     [TIME]
     two   bad      0/2     [TIME]
-    8 of 8 trials: 4 passed, 4 failed
+    8 of 8 trials: 4 passed, 4 failed; isolation: none
     ----- stderr -----
     look at it: `yb show latest one--bad--1`
     ");

@@ -36,9 +36,9 @@ pub(crate) fn suite(cases: &[&str], variants: &[(&str, &str)], rest: &str) -> St
     format!("youbencha: 1\nname: nightly\ncases: {}\nvariants: {}\n{rest}", json!(cases), json!(variants))
 }
 
-/// One case of a suite.
+/// One case of a suite. Its agents tell the tests what they do by files outside of their workspace.
 pub(crate) fn case(name: &str) -> Value {
-    json!({ "name": name, "description": "One file changes.", "directory": "tree",
+    json!({ "name": name, "description": "One file changes.", "directory": "tree", "isolation": "none",
         "agent": { "type": "command", "config": { "prompt": "Change one file." } },
         "evaluators": [{ "name": "git-diff", "config": { "assertions": { "max_files_changed": 1 } } }] })
 }

@@ -1,9 +1,11 @@
 //! The environment of Claude Code in a trial: private where it can be, the user's own where a login needs it.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use yb_claude::env_vars as vars;
 use yb_claude::{Options, PermissionMode};
+use yb_supervise::Sandbox;
 
 use super::super::{AdapterError, ExecutionContext, Host, Isolation};
 
@@ -71,10 +73,32 @@ pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionC
         options = options.with_env(READ_INSTRUCTIONS, "1");
     }
     // An inherited value says nothing about this machine.
-    if context.isolation == Isolation::External {
+    if context.isolation.is_sandbox() {
         options.with_sandboxed(true)
     } else {
         options.without_env(vars::IS_SANDBOX)
+    }
+}
+
+/// Files of clouds' own tools, below HOME.
+const CLOUD_FILES: [&str; 3] = [".aws", ".azure", ".config/gcloud"];
+/// Where the CLI keeps its login and its settings, below HOME.
+const LOGIN_FILES: [&str; 2] = [".claude", ".claude.json"];
+
+/// What the credentials need to be seen. A login is the user's own, because its tokens rotate; the home around it is
+/// private all the same.
+pub(super) fn show(view: Sandbox, context: &ExecutionContext) -> Sandbox {
+    let credentials = Credentials::of(&context.host);
+    let home = context.host.variable(vars::HOME).map(Path::new).filter(|home| home.is_dir());
+    let (Credentials::Cloud | Credentials::Login, Some(home)) = (credentials, home) else { return view };
+    let view = view.writable_as(context.private_dir.join("home"), home);
+    let below = |names: &[&str]| -> Vec<PathBuf> {
+        names.iter().map(|name| home.join(name)).filter(|path| path.exists()).collect()
+    };
+    match (credentials, context.host.variable(vars::CLAUDE_CONFIG_DIR)) {
+        (Credentials::Cloud, _) => below(&CLOUD_FILES).iter().fold(view, Sandbox::read_only),
+        (_, Some(own)) if Path::new(own).is_dir() => view.writable(own),
+        _ => below(&LOGIN_FILES).iter().fold(view, Sandbox::writable),
     }
 }
 
@@ -101,7 +125,7 @@ pub(super) fn check_privileges(
 ) -> Result<(), AdapterError> {
     let refused = mode == PermissionMode::BypassPermissions
         && privileges == Privileges::Root
-        && isolation != Isolation::External;
+        && !isolation.is_sandbox();
     if !refused {
         return Ok(());
     }
@@ -109,6 +133,7 @@ pub(super) fn check_privileges(
         message: "as root, Claude Code bypasses permissions only in a sandbox (`IS_SANDBOX=1`)".to_owned(),
         hints: vec![
             "say `isolation: external` if this machine is a sandbox".to_owned(),
+            "or let it run in one: `yb doctor` says what bubblewrap needs here".to_owned(),
             "or run as another user, or choose another `permission_mode`".to_owned(),
         ],
     })
@@ -136,12 +161,13 @@ mod tests {
 
     #[test]
     fn only_root_without_a_sandbox_may_not_bypass() {
-        use Isolation::{External, None};
+        use Isolation::{Bubblewrap, External, None};
         use PermissionMode::{AcceptEdits, BypassPermissions};
         use Privileges::{Ordinary, Root};
         for (mode, isolation, privileges, fine) in [
             (BypassPermissions, None, Root, false),
             (BypassPermissions, External, Root, true),
+            (BypassPermissions, Bubblewrap, Root, true),
             (BypassPermissions, None, Ordinary, true),
             (AcceptEdits, None, Root, true),
         ] {
@@ -159,6 +185,27 @@ mod tests {
         let with = |value: &str| without_loopback(&Host::new([("NO_PROXY", value)]), "NO_PROXY");
         assert_eq!(with(""), "127.0.0.1,localhost,::1");
         assert_eq!(with("example.org, localhost"), "example.org, localhost,127.0.0.1,::1");
+    }
+
+    #[test]
+    fn a_stored_login_is_shown_as_it_is_and_its_home_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (home, private) = (dir.path().join("home"), dir.path().join("private"));
+        for name in [".claude", ".ssh", ".aws"] {
+            std::fs::create_dir_all(home.join(name)).unwrap();
+        }
+        let shown = |more: &[(&str, &str)]| {
+            let mut host = Host::new([("HOME", &home)]);
+            host.env.extend(more.iter().map(|(name, value)| (name.into(), value.into())));
+            let context = ExecutionContext::new("/w", "/a", &private, Default::default(), host);
+            show(Sandbox::new(), &context)
+        };
+        let around = || Sandbox::new().writable_as(private.join("home"), &home);
+        assert_eq!(shown(&[]), around().writable(home.join(".claude")));
+        let own = home.join(".aws");
+        assert_eq!(shown(&[("CLAUDE_CONFIG_DIR", own.to_str().unwrap())]), around().writable(&own));
+        assert_eq!(shown(&[("CLAUDE_CODE_USE_BEDROCK", "1")]), around().read_only(&own));
+        assert_eq!(shown(&[("ANTHROPIC_API_KEY", "key")]), Sandbox::new());
     }
 
     #[test]

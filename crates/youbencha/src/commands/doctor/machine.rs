@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, End, Means};
+use yb_supervise::{Command, End, Means, Sandbox};
 
 use super::Finding;
 
@@ -52,18 +52,24 @@ pub(super) async fn containment() -> Finding {
     }
 }
 
-/// For information: which means of isolation the machine has.
+/// Which means of isolation the machine has: the first by trying it.
 pub(super) fn isolation() -> Vec<Finding> {
-    let bubblewrap = match find("bwrap") {
-        Some(path) => format!("found: {}", path.display()),
-        None => "not found; `bwrap` comes with the package bubblewrap".to_owned(),
+    let bubblewrap = match Sandbox::probe() {
+        Ok(()) => {
+            Finding::ok("bubblewrap", "works: agents see their workspace and the system, and nothing else")
+        }
+        Err(why) => {
+            let message =
+                format!("{}; without it nothing stands between agents and this machine", why.reason);
+            Finding::warning("bubblewrap", message, why.fix)
+        }
     };
-    let mut findings = vec![Finding::ok("bubblewrap", bubblewrap)];
+    let mut findings = vec![bubblewrap];
     if cfg!(target_os = "linux") {
         let modules = std::fs::read_to_string("/sys/kernel/security/lsm");
         let landlock = match &modules {
             Ok(modules) if modules.trim().split(',').any(|module| module == "landlock") => {
-                "the kernel has it"
+                "the kernel has it; not used yet"
             }
             Ok(_) => "not in this kernel, or not switched on",
             Err(_) => "not known: the kernel's list of security modules can't be read",
@@ -71,13 +77,6 @@ pub(super) fn isolation() -> Vec<Finding> {
         findings.push(Finding::ok("landlock", landlock));
     }
     findings
-}
-
-fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let directories: Vec<PathBuf> =
-        std::env::split_paths(&path).filter(|directory| directory.is_absolute()).collect();
-    directories.into_iter().map(|directory| directory.join(program)).find(|program| program.is_file())
 }
 
 pub(super) fn resources(workspace: &Path) -> Vec<Finding> {
@@ -187,13 +186,15 @@ fn open_files() -> Option<u64> {
     None
 }
 
+/// Only a problem where there is no sandbox.
 #[cfg(unix)]
 fn as_root() -> Option<Finding> {
-    rustix::process::geteuid().is_root().then(|| {
+    let exposed = rustix::process::geteuid().is_root() && Sandbox::probe().is_err();
+    exposed.then(|| {
         Finding::warning(
             "user",
-            "root: Claude Code bypasses permissions only where the machine is a sandbox",
-            "write `isolation: external` in the case if it is one, or run as another user",
+            "root: Claude Code bypasses permissions only in a sandbox",
+            "make bubblewrap work, write `isolation: external` in the case if this machine is a sandbox, or run as another user",
         )
     })
 }

@@ -1,0 +1,110 @@
+//! What a child may see, write and reach: a view of the machine that begins with nothing.
+
+mod probe;
+#[cfg(target_os = "linux")]
+mod system;
+#[cfg(target_os = "linux")]
+mod view;
+
+use std::path::{Path, PathBuf};
+
+pub use probe::SandboxUnavailable;
+#[cfg(target_os = "linux")]
+pub(crate) use probe::bubblewrap;
+#[cfg(target_os = "linux")]
+pub(crate) use view::wrap;
+
+/// A view of the machine for one child, made by bubblewrap: the system read-only, PID, mount, IPC, UTS and user
+/// namespaces of its own, no capabilities, no new privileges, and of everything else only what is named here.
+///
+/// The nearest name wins: a directory below a hidden one can be shown, and one below a shown one hidden. The child's
+/// program and the directories of its PATH are shown without being named; its working directory must be.
+///
+/// ```no_run
+/// # async fn example() {
+/// use yb_supervise::{Command, Sandbox};
+/// let sandbox = Sandbox::new().writable("/work/copy").writable_as("/work/tmp", "/tmp");
+/// let report = Command::new("make").current_dir("/work/copy").sandbox(sandbox).run().await;
+/// # }
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[must_use]
+pub struct Sandbox {
+    pub(crate) writable: Vec<Shown>,
+    pub(crate) read_only: Vec<Shown>,
+    pub(crate) hidden: Vec<PathBuf>,
+    pub(crate) network: Network,
+}
+
+/// A file or directory, and the path under which the child sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shown {
+    pub(crate) source: PathBuf,
+    pub(crate) path: PathBuf,
+}
+
+/// What a sandboxed child can connect to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Network {
+    /// What the host can.
+    #[default]
+    Shared,
+    /// Nothing but a loopback of its own.
+    None,
+}
+
+impl Sandbox {
+    /// The system, and nothing else.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Shows a file or directory, which the child may change.
+    pub fn writable(self, path: impl AsRef<Path>) -> Self {
+        self.writable_as(&path, &path)
+    }
+
+    /// Shows a file or directory under another path; the child may change it.
+    pub fn writable_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
+        self.writable.push(Shown::new(source.as_ref(), path.as_ref()));
+        self
+    }
+
+    /// Shows a file or directory.
+    pub fn read_only(self, path: impl AsRef<Path>) -> Self {
+        self.read_only_as(&path, &path)
+    }
+
+    /// Shows a file or directory under another path.
+    pub fn read_only_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
+        self.read_only.push(Shown::new(source.as_ref(), path.as_ref()));
+        self
+    }
+
+    /// Hides a file or directory, in case that something shown contains it.
+    pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
+        self.hidden.push(path.as_ref().to_owned());
+        self
+    }
+
+    /// What the child can connect to.
+    pub fn network(mut self, network: Network) -> Self {
+        self.network = network;
+        self
+    }
+
+    /// Whether sandboxes work here. A child is really started in one, once for each process; later calls know.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn probe() -> Result<(), SandboxUnavailable> {
+        probe::probe()
+    }
+}
+
+impl Shown {
+    fn new(source: &Path, path: &Path) -> Self {
+        Self { source: source.to_owned(), path: path.to_owned() }
+    }
+}

@@ -1,0 +1,130 @@
+//! Whether sandboxes work here: by starting a child in one.
+
+#[cfg(target_os = "linux")]
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// Why there are no sandboxes here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{reason}")]
+#[non_exhaustive]
+pub struct SandboxUnavailable {
+    /// What is missing, or what was tried and failed.
+    pub reason: String,
+    /// What to do about it.
+    pub fix: String,
+}
+
+impl SandboxUnavailable {
+    fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
+        Self { reason: reason.into(), fix: fix.into() }
+    }
+}
+
+pub(super) fn probe() -> Result<(), SandboxUnavailable> {
+    static KNOWN: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
+    KNOWN.get_or_init(platform::attempt).clone()
+}
+
+/// Where `bwrap` is.
+#[cfg(target_os = "linux")]
+pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut candidates =
+        std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("bwrap"));
+    candidates.find(|path| path.is_file()).ok_or_else(missing)
+}
+
+fn missing() -> SandboxUnavailable {
+    if cfg!(target_os = "linux") {
+        let fix = "install the package `bubblewrap`, for example: `apt-get install bubblewrap`";
+        SandboxUnavailable::new("`bwrap` is not found", fix)
+    } else {
+        SandboxUnavailable::new("there is no sandbox for this system yet", "use Linux")
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod platform {
+    pub(super) fn attempt() -> Result<(), super::SandboxUnavailable> {
+        Err(super::missing())
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod platform {
+    use std::ffi::OsString;
+    use std::fs;
+    use std::io;
+    use std::path::Path;
+    use std::process::{Command, Output, Stdio};
+    use std::time::{Duration, Instant};
+
+    use super::super::{Sandbox, wrap};
+    use super::{SandboxUnavailable, bubblewrap};
+
+    /// How long the child may take; it is a matter of milliseconds.
+    const LIMIT: Duration = Duration::from_secs(10);
+
+    pub(super) fn attempt() -> Result<(), SandboxUnavailable> {
+        let bwrap = bubblewrap()?;
+        let broken = |reason: String| SandboxUnavailable::new(reason, "see `yb doctor`, or `bwrap --help`");
+        let program = Path::new("/bin/sh");
+        let args = ["-c", "exit 0"].map(OsString::from);
+        let sandbox = Sandbox::new().writable_as(std::env::temp_dir(), "/tmp");
+        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None)
+            .map_err(|error| broken(error.to_string()))?;
+        let ended = run(&bwrap, &argv).map_err(|error| broken(format!("`{}`: {error}", bwrap.display())))?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&ended.stderr);
+        let said = said.lines().next().unwrap_or("it said nothing").to_owned();
+        Err(SandboxUnavailable::new(format!("`bwrap` does not work here: {said}"), fix(&said)))
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "what it starts ends by itself, and is waited for")]
+    fn run(bwrap: &Path, argv: &[OsString]) -> io::Result<Output> {
+        let mut command = Command::new(bwrap);
+        command.args(argv).env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let limit = Instant::now() + LIMIT;
+        while child.try_wait()?.is_none() {
+            if Instant::now() > limit {
+                child.kill()?;
+                child.wait()?;
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        child.wait_with_output()
+    }
+
+    /// The switch that forbids it, if one can be seen to.
+    fn fix(said: &str) -> String {
+        let is = |file: &str, value: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
+        if said.contains("Unknown option") {
+            "install bubblewrap 0.8 or newer".to_owned()
+        } else if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+            "allow user namespaces: `sysctl -w kernel.unprivileged_userns_clone=1`".to_owned()
+        } else if is("/proc/sys/user/max_user_namespaces", "0") {
+            "allow user namespaces: `sysctl -w user.max_user_namespaces=10000`".to_owned()
+        } else if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+            "allow user namespaces: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give `bwrap` an AppArmor profile"
+                .to_owned()
+        } else {
+            "allow user namespaces; in a container, start it with a seccomp profile that does, and with an unmasked `/proc`"
+                .to_owned()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fix_names_the_package() {
+        assert!(!cfg!(target_os = "linux") || missing().fix.contains("apt-get install bubblewrap"));
+    }
+}

@@ -1,0 +1,357 @@
+//! From a `Sandbox` to the arguments of `bwrap`.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+
+use super::system::{BESIDE_BIN, DIRECTORIES, ETC, USER};
+use super::{Network, Sandbox, Shown};
+use crate::error::SpawnError;
+
+/// How many links in a row are followed, as the kernel does.
+const LINKS: usize = 40;
+
+/// What is at one path of the view.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Mount {
+    /// A file or directory of the host.
+    Bind { source: PathBuf, writable: bool },
+    /// A link.
+    Link(PathBuf),
+    /// An empty directory, or an empty file.
+    Nothing { directory: bool },
+    /// Its own processes.
+    Proc,
+    /// The devices that are none.
+    Dev,
+}
+
+/// Everything that a child sees, by path: parents come first, so that the nearest name wins.
+#[derive(Debug, Default)]
+struct View(BTreeMap<PathBuf, Mount>);
+
+/// The arguments of `bwrap` that run a program in the sandbox.
+pub(crate) fn wrap(
+    sandbox: &Sandbox,
+    program: &Path,
+    args: &[OsString],
+    cwd: &Path,
+    search: Option<&OsStr>,
+) -> Result<Vec<OsString>, SpawnError> {
+    check_format(program)?;
+    let view = View::of(sandbox, program, search)?;
+    if !view.shows(cwd) {
+        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+    }
+    let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
+    view.write(&mut argv);
+    argv.extend(["--chdir".into(), cwd.into(), "--".into(), program.into()]);
+    argv.extend(args.iter().cloned());
+    Ok(argv)
+}
+
+/// Everything but the files.
+fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
+    let mut flags = vec![
+        "--unshare-user",
+        "--unshare-pid",
+        "--unshare-ipc",
+        "--unshare-uts",
+        "--unshare-cgroup-try",
+        // A session within the shim's: so SIGTERM reaches the child and not `bwrap`, whose end is everybody's.
+        "--new-session",
+        "--die-with-parent",
+        "--cap-drop",
+        "ALL",
+    ];
+    if sandbox.network == Network::None {
+        flags.push("--unshare-net");
+    }
+    if rustix::process::geteuid().is_root() {
+        flags.extend(["--uid", USER, "--gid", USER]);
+    }
+    flags
+}
+
+/// `bwrap` would try a shell on what has no format; we start none that nobody asked for.
+fn check_format(program: &Path) -> Result<(), SpawnError> {
+    let mut start = [0; 4];
+    let read = File::open(program).and_then(|mut file| file.read(&mut start));
+    match read {
+        Ok(length) if !start[..length].starts_with(b"#!") && start != *b"\x7fELF" => {
+            Err(SpawnError::BadFormat { path: program.to_owned() })
+        }
+        // What may be executed may still not be read; then the system decides.
+        _ => Ok(()),
+    }
+}
+
+impl View {
+    fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
+        let mut view = Self::default();
+        view.system();
+        view.tools(search);
+        // What is hidden wins over what nobody named, and loses against what somebody did.
+        view.hide(&sandbox.hidden);
+        for (list, writable) in [(&sandbox.read_only, false), (&sandbox.writable, true)] {
+            for shown in list {
+                view.declare(shown, writable)?;
+            }
+        }
+        view.program(program);
+        // Once more: what was declared may contain what is to be hidden.
+        view.hide(&sandbox.hidden);
+        Ok(view)
+    }
+
+    fn system(&mut self) {
+        for directory in DIRECTORIES.map(PathBuf::from) {
+            match directory.symlink_metadata() {
+                Ok(found) if found.is_symlink() => {
+                    if let Ok(target) = directory.read_link() {
+                        self.0.insert(directory, Mount::Link(target));
+                    }
+                }
+                Ok(_) => self.bind(directory.clone(), directory, false),
+                Err(_) => {}
+            }
+        }
+        for name in ETC {
+            let path = Path::new("/etc").join(name);
+            // Followed: the resolver's file is a link to where nothing is shown.
+            if path.exists() {
+                self.bind(path.clone(), path, false);
+            }
+        }
+        self.0.insert("/proc".into(), Mount::Proc);
+        self.0.insert("/dev".into(), Mount::Dev);
+        self.0.insert("/tmp".into(), Mount::Nothing { directory: true });
+        self.0.insert("/var/tmp".into(), Mount::Link("/tmp".into()));
+    }
+
+    /// What PATH names and is not the system's.
+    fn tools(&mut self, search: Option<&OsStr>) {
+        let home = std::env::home_dir();
+        let holds_home = |directory: &Path| home.as_ref().is_some_and(|home| home.starts_with(directory));
+        for directory in search.into_iter().flat_map(std::env::split_paths) {
+            if !directory.is_absolute() || !directory.is_dir() || holds_home(&directory) {
+                continue;
+            }
+            if directory.file_name() == Some(OsStr::new("bin"))
+                && let Some(parent) = directory.parent()
+            {
+                let beside = BESIDE_BIN.map(|name| parent.join(name));
+                for directory in beside.into_iter().filter(|path| path.is_dir()) {
+                    self.show_tool(directory);
+                }
+            }
+            self.show_tool(directory);
+        }
+    }
+
+    fn show_tool(&mut self, directory: PathBuf) {
+        if !self.shows(&directory) {
+            self.bind(directory.clone(), directory, false);
+        }
+    }
+
+    fn declare(&mut self, shown: &Shown, writable: bool) -> Result<(), SpawnError> {
+        let unusable = |source| SpawnError::SandboxPath { path: shown.source.clone(), source };
+        shown.source.metadata().map_err(unusable)?;
+        if !shown.path.is_absolute() {
+            return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
+        }
+        self.bind(shown.source.clone(), shown.path.clone(), writable);
+        Ok(())
+    }
+
+    /// The program under every name that leads to it, whatever hides the directory that it is in.
+    fn program(&mut self, program: &Path) {
+        let mut path = program.to_owned();
+        for _ in 0..LINKS {
+            if self.0.contains_key(&path) || self.shows(&path) {
+                return;
+            }
+            let Ok(target) = path.read_link() else {
+                self.bind(path.clone(), path, false);
+                return;
+            };
+            let next = path.parent().unwrap_or(Path::new("/")).join(&target);
+            self.0.insert(path, Mount::Link(target));
+            path = without_dots(&next);
+        }
+    }
+
+    fn bind(&mut self, source: PathBuf, path: PathBuf, writable: bool) {
+        self.0.insert(path, Mount::Bind { source, writable });
+    }
+
+    /// Covers what is to be hidden wherever a bind would show it, under whatever name.
+    fn hide(&mut self, hidden: &[PathBuf]) {
+        let mut covers = Vec::new();
+        for path in hidden {
+            let Ok(real) = path.canonicalize() else { continue };
+            let directory = real.is_dir();
+            for (at, mount) in &self.0 {
+                // The way to what is shown within can't be changed either, even where `/tmp` can.
+                if at != path && at.starts_with(path) && path.is_absolute() {
+                    covers.push((path.clone(), Mount::Nothing { directory: true }));
+                }
+                let Mount::Bind { source, .. } = mount else { continue };
+                let Ok(source) = source.canonicalize() else { continue };
+                if let Ok(below) = real.strip_prefix(&source)
+                    && !below.as_os_str().is_empty()
+                {
+                    covers.push((at.join(below), Mount::Nothing { directory }));
+                }
+            }
+        }
+        for (at, mount) in covers {
+            self.0.entry(at).or_insert(mount);
+        }
+    }
+
+    /// Whether the path is one that the child can open.
+    fn shows(&self, path: &Path) -> bool {
+        let mut path = path.to_owned();
+        for _ in 0..LINKS {
+            let nearest = path.ancestors().find_map(|above| self.0.get(above).map(|mount| (above, mount)));
+            match nearest {
+                Some((above, Mount::Nothing { .. })) => return above == path,
+                Some((above, Mount::Link(target))) => {
+                    let below = path.strip_prefix(above).unwrap_or(Path::new(""));
+                    let from = above.parent().unwrap_or(Path::new("/"));
+                    path = without_dots(&from.join(target).join(below));
+                }
+                Some(_) => return true,
+                None => return false,
+            }
+        }
+        false
+    }
+
+    fn write(&self, argv: &mut Vec<OsString>) {
+        let mut closed = vec![OsString::from("/")];
+        for (path, mount) in &self.0 {
+            let at = path.clone().into_os_string();
+            match mount {
+                Mount::Bind { source, writable } => {
+                    let flag = if *writable { "--bind" } else { "--ro-bind" };
+                    argv.extend([flag.into(), source.clone().into_os_string(), at]);
+                }
+                Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
+                Mount::Nothing { directory: false } => {
+                    argv.extend(["--ro-bind".into(), "/dev/null".into(), at]);
+                }
+                Mount::Nothing { directory: true } => {
+                    argv.extend(["--tmpfs".into(), at.clone()]);
+                    if path != Path::new("/tmp") {
+                        closed.push(at);
+                    }
+                }
+                Mount::Proc => argv.extend(["--proc".into(), at]),
+                Mount::Dev => argv.extend(["--dev".into(), at]),
+            }
+        }
+        // Last, because places for the others have to be made in them.
+        for path in closed {
+            argv.extend(["--remount-ro".into(), path]);
+        }
+    }
+}
+
+/// The path without `.` and `..`; the links before them were followed already.
+fn without_dots(path: &Path) -> PathBuf {
+    use std::path::Component;
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            Component::ParentDir => drop(clean.pop()),
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view(sandbox: &Sandbox, search: &str) -> View {
+        View::of(sandbox, Path::new("/bin/sh"), Some(OsStr::new(search))).unwrap()
+    }
+
+    #[test]
+    fn the_nearest_name_wins() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (all, secret, work, tools) = (at("all"), at("all/secret"), at("all/secret/work"), at("all/bin"));
+        let sandbox = Sandbox::new().read_only(&all).hidden(&secret).writable(&work);
+        let view = view(&sandbox, tools.to_str().unwrap());
+        for (path, seen) in [(&all, true), (&all.join("x"), true), (&secret.join("x"), false), (&work, true)]
+        {
+            assert_eq!(view.shows(path), seen, "{}", path.display());
+        }
+        assert!(!view.shows(dir.path()) && !view.shows(Path::new("/etc/shadow")));
+        let mut argv = Vec::new();
+        view.write(&mut argv);
+        let position = |path: &Path| argv.iter().position(|arg| arg == path.as_os_str()).unwrap();
+        assert!(position(&all) < position(&secret) && position(&secret) < position(&work));
+        assert_eq!(argv[position(&work) - 1], "--bind");
+        assert_eq!(argv[position(&secret) - 1], "--tmpfs");
+    }
+
+    #[test]
+    fn what_is_hidden_is_hidden_under_every_name() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(dir.path().join("real/secret")).unwrap();
+        std::fs::write(dir.path().join("real/key"), "k").unwrap();
+        std::os::unix::fs::symlink("real", dir.path().join("alias")).unwrap();
+        let alias = dir.path().join("alias");
+        let hidden = [dir.path().join("real/secret"), dir.path().join("real/key")];
+        let sandbox = hidden.iter().fold(Sandbox::new().read_only(&alias), Sandbox::hidden);
+        let view = view(&sandbox, "");
+        assert!(view.shows(&alias));
+        assert!(!view.shows(&alias.join("secret/x")));
+        assert_eq!(view.0[&alias.join("key")], Mount::Nothing { directory: false });
+    }
+
+    #[test]
+    fn a_program_is_seen_under_every_name_and_its_neighbours_are_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let real = dir.path().join("lib/program");
+        std::fs::create_dir_all(real.parent().unwrap()).unwrap();
+        std::fs::write(&real, "#!/bin/sh\n").unwrap();
+        let link = dir.path().join("program");
+        std::os::unix::fs::symlink("./lib/../lib/program", &link).unwrap();
+        let view = View::of(&Sandbox::new().hidden(dir.path()), &link, None).unwrap();
+        assert!(view.shows(&link) && view.shows(&real));
+        assert!(!view.shows(&dir.path().join("lib/other")));
+        assert_eq!(view.0[&link], Mount::Link("./lib/../lib/program".into()));
+    }
+
+    #[test]
+    fn a_path_that_holds_a_home_shows_no_home() {
+        let home = std::env::home_dir().unwrap();
+        let search = format!("{}:/", home.display());
+        assert!(!view(&Sandbox::new(), &search).shows(&home));
+    }
+
+    #[test]
+    fn what_has_no_format_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        for (content, fine) in [("echo x\n", false), ("", false), ("#!/bin/sh\n", true), ("\x7fELF\0", true)]
+        {
+            let path = dir.path().join("program");
+            std::fs::write(&path, content).unwrap();
+            assert_eq!(check_format(&path).is_ok(), fine, "{content:?}");
+        }
+    }
+}
