@@ -168,13 +168,18 @@ pub(crate) fn start_time(pid: u32) -> Option<u64> {
 
 #[cfg(target_os = "linux")]
 mod platform {
+    use std::io::Read as _;
+
     use super::{Identity, Row};
 
     /// How often one look at the table follows those that are born while it looks.
     const ROUNDS: usize = 64;
 
     pub(super) fn row(pid: u32) -> Option<Row> {
-        parse_stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?)
+        // The line is always shorter, and comes whole in one read.
+        let mut line = [0; 1024];
+        let length = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+        parse_stat(&line[..length])
     }
 
     /// All processes; those before `from`, if pids have not wrapped since, are left out. The marker is looked for

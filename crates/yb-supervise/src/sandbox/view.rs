@@ -191,17 +191,24 @@ impl View {
     /// Covers what is to be hidden wherever a bind would show it, under whatever name.
     fn hide(&mut self, hidden: &[PathBuf]) {
         let mut covers = Vec::new();
+        // Looked up once: for each hidden path again, it would take longer than all the rest.
+        let binds: Vec<(&PathBuf, PathBuf)> = self
+            .0
+            .iter()
+            .filter_map(|(at, mount)| match mount {
+                Mount::Bind { source, .. } => Some((at, source.canonicalize().ok()?)),
+                _ => None,
+            })
+            .collect();
         for path in hidden {
             let Ok(real) = path.canonicalize() else { continue };
             let directory = real.is_dir();
-            for (at, mount) in &self.0 {
-                // The way to what is shown within can't be changed either, even where `/tmp` can.
-                if at != path && at.starts_with(path) && path.is_absolute() {
-                    covers.push((path.clone(), Mount::Nothing { directory: true }));
-                }
-                let Mount::Bind { source, .. } = mount else { continue };
-                let Ok(source) = source.canonicalize() else { continue };
-                if let Ok(below) = real.strip_prefix(&source)
+            // The way to what is shown within can't be changed either, even where `/tmp` can.
+            if path.is_absolute() && self.0.keys().any(|at| at != path && at.starts_with(path)) {
+                covers.push((path.clone(), Mount::Nothing { directory: true }));
+            }
+            for (at, source) in &binds {
+                if let Ok(below) = real.strip_prefix(source)
                     && !below.as_os_str().is_empty()
                 {
                     covers.push((at.join(below), Mount::Nothing { directory }));
