@@ -15,6 +15,9 @@ mod init;
 mod live;
 mod look;
 mod real_claude;
+mod report;
+#[cfg(unix)]
+mod report_browser;
 mod resume;
 mod run;
 mod setup;

@@ -1,0 +1,1 @@
+//! `yb report`: what each format says, where it goes, and what can't be reported.
