@@ -75,16 +75,20 @@ pub(crate) fn words(text: &str) -> String {
     escaped
 }
 
-/// Code within a line of Markdown, also in a table; nothing for nothing.
+/// Code within a line of Markdown; nothing for nothing.
 pub(crate) fn code(text: &str) -> String {
-    // GitHub's tables read `\|` also within code; outside of one nobody minds the other bar.
-    let text = crate::figures::one_line(&clean(text)).replace('|', "¦");
+    let text = crate::figures::one_line(&clean(text));
     if text.is_empty() {
         return text;
     }
     let ticks = "`".repeat(longest_ticks(&text) + 1);
     let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
     format!("{ticks}{space}{text}{space}{ticks}")
+}
+
+/// Code in a cell of a table, where a bar ends the cell, also within code, unless it is escaped.
+pub(crate) fn cell(text: &str) -> String {
+    code(text).replace('|', "\\|")
 }
 
 /// A block of Markdown that is shown as it is.
@@ -137,7 +141,7 @@ mod tests {
     fn markdown_shows_what_was_written() {
         assert_eq!(words("a|b `c` <d> *e*\nf"), r"a\|b \`c\` &lt;d&gt; \*e\* f");
         assert_eq!(words("- @all [x](y) ![z](q)"), "\\- @\u{2060}all \\[x\\](y) !\\[z\\](q)");
-        assert_eq!(code("a|b"), "`a¦b`");
+        assert_eq!((code("a|b"), cell("a|b")), ("`a|b`".to_owned(), "`a\\|b`".to_owned()));
         assert_eq!(code("``x`"), "``` ``x` ```");
         assert_eq!(code(""), "");
         assert_eq!(fence("```\nx\n```", "diff"), "````diff\n```\nx\n```\n````\n");

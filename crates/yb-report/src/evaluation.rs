@@ -101,7 +101,7 @@ fn assertion(name: &str, value: &Value) -> Assertion {
             ("name" | "assertion" | "key" | "id", Value::String(text)) if text == name => {}
             (_, Value::Null) => {}
             ("score" | "value" | "actual", value) if found.score.is_none() => {
-                found.score = Some(plain(value))
+                found.score = Some(plain(value));
             }
             ("threshold" | "limit" | "expected", value) if found.threshold.is_none() => {
                 found.threshold = Some(plain(value));

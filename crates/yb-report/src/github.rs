@@ -96,11 +96,8 @@ fn failures(text: &mut String, run: &Run) {
     if bad.is_empty() {
         return;
     }
-    let _ = writeln!(
-        text,
-        "\n<details><summary>{}</summary>\n",
-        format!("{} that did not pass", plural(bad.len(), "trial"))
-    );
+    let _ =
+        writeln!(text, "\n<details><summary>{} that did not pass</summary>\n", plural(bad.len(), "trial"));
     for trial in bad.iter().take(ROWS) {
         let why = reason(trial).map(|why| format!(": {}", code(&shorten(&why, REASON)))).unwrap_or_default();
         let _ = writeln!(

@@ -56,7 +56,7 @@ pub fn html(report: &Report) -> Html<'_> {
 
 /// A trial with its place in the report.
 #[derive(Debug)]
-pub(self) struct Entry<'a> {
+struct Entry<'a> {
     at: usize,
     run: &'a Run,
     trial: &'a Trial,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value};
 
 use crate::csv::reason;
-use crate::escape::{code, fence, words};
+use crate::escape::{cell as code_cell, code, fence, words};
 use crate::evaluation::{Assertion, Evaluation, evaluations};
 use crate::figures::{count, dollars, duration, moment, percent};
 use crate::model::{Cell, Matrix, Report, Run, Standing, Trial};
@@ -31,7 +31,7 @@ fn of_run(text: &mut String, run: &Run) {
     let outcomes: Vec<String> =
         run.verdicts().iter().map(|(verdict, count)| format!("{count} {}", words(&verdict.word))).collect();
     let mut rows = vec![
-        ("Run", code(&run.id)),
+        ("Run", code_cell(&run.id)),
         ("State", words(&run.condition)),
         ("Trials", format!("{} ({})", run.trials.len(), outcomes.join(", "))),
     ];
@@ -44,7 +44,7 @@ fn of_run(text: &mut String, run: &Run) {
     for (name, value) in [("Started", &run.started_at), ("Last event", &run.last_at)] {
         rows.extend(value.as_ref().map(|at| (name, moment(at))));
     }
-    rows.extend(run.config.as_ref().map(|config| ("Configuration", code(config))));
+    rows.extend(run.config.as_ref().map(|config| ("Configuration", code_cell(config))));
     rows.extend(run.youbencha.as_ref().map(|version| ("youBencha", words(version))));
     facts(text, &rows);
     for (name, value) in &run.extra {
@@ -112,7 +112,11 @@ fn matrix(text: &mut String, run: &Run) {
         }
         text.push('\n');
     }
-    text.push_str("\nPassed of those that count; *without* a result are those that were lost or not done.\n");
+    if matrix.cells().any(|(_, _, cell)| cell.left_out + cell.pending > 0) {
+        text.push_str(
+            "\nPassed of those that count; *without* a result are those that were lost or not done.\n",
+        );
+    }
 }
 
 fn trials(text: &mut String, run: &Run) {
@@ -129,7 +133,7 @@ fn trials(text: &mut String, run: &Run) {
             trial.money.total().map(dollars).unwrap_or_default(),
             trial.tokens.map(count).unwrap_or_default(),
             trial.turns.map(count).unwrap_or_default(),
-            reason(trial).map(|why| code(&crate::figures::shorten(&why, 200))).unwrap_or_default(),
+            reason(trial).map(|why| code_cell(&crate::figures::shorten(&why, 200))).unwrap_or_default(),
         );
     }
 }
@@ -142,10 +146,10 @@ fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
     let field = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     for (name, value) in [
         ("Description", field(&results["test_case"]["description"]).map(|text| words(&text))),
-        ("Repository", field(&results["test_case"]["repo"]).map(|text| code(&text))),
-        ("Branch", field(&results["test_case"]["branch"]).map(|text| code(&text))),
-        ("Expected branch", field(&results["test_case"]["expected_branch"]).map(|text| code(&text))),
-        ("Commit", trial.commit.as_deref().map(code)),
+        ("Repository", field(&results["test_case"]["repo"]).map(|text| code_cell(&text))),
+        ("Branch", field(&results["test_case"]["branch"]).map(|text| code_cell(&text))),
+        ("Expected branch", field(&results["test_case"]["expected_branch"]).map(|text| code_cell(&text))),
+        ("Commit", trial.commit.as_deref().map(code_cell)),
         ("Agent", Some(agent(trial, &log))),
         ("Exit code", results["agent"]["exit_code"].as_i64().map(|code| code.to_string())),
         ("Isolation", trial.isolation.as_deref().map(words)),
@@ -154,7 +158,7 @@ fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
         ("Turns", trial.turns.map(count)),
         ("Cost", trial.money.total().map(|usd| cost(&Cell { money: trial.money, ..Cell::default() }, usd))),
         ("Tokens", tokens(trial, &log)),
-        ("Artifacts", trial.artifacts.as_ref().map(|path| code(&path.display().to_string()))),
+        ("Artifacts", trial.artifacts.as_ref().map(|path| code_cell(&path.display().to_string()))),
     ] {
         rows.extend(value.map(|value| (name, value)));
     }
@@ -248,7 +252,7 @@ fn assertions(text: &mut String, assertions: &[Assertion]) {
     if assertions.is_empty() {
         return;
     }
-    text.push_str("| assertion | holds | score | threshold | |\n| --- | --- | ---: | ---: | --- |\n");
+    text.push_str("| assertion | holds | score | threshold | remark |\n| --- | --- | ---: | ---: | --- |\n");
     for one in assertions {
         let holds = match one.holds {
             Some(true) => "✓",

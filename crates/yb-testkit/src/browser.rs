@@ -74,12 +74,12 @@ impl Browser {
             process,
             _home: home,
         };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let target = browser.call("Target.createTarget", &json!({"url": "about:blank"}));
         let session =
-            browser.call("Target.attachToTarget", json!({"targetId": target["targetId"], "flatten": true}));
+            browser.call("Target.attachToTarget", &json!({"targetId": target["targetId"], "flatten": true}));
         browser.session = session["sessionId"].as_str().unwrap_or_default().to_owned();
         for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
+            browser.call(&format!("{domain}.enable"), &json!({}));
         }
         browser
     }
@@ -89,7 +89,7 @@ impl Browser {
     /// # Panics
     /// When the browser refuses it or does not answer.
     #[track_caller]
-    pub fn call(&mut self, method: &str, params: Value) -> Value {
+    pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
         let mut command = json!({"id": self.next, "method": method, "params": params});
         if !self.session.is_empty() {
@@ -120,7 +120,7 @@ impl Browser {
     #[track_caller]
     pub fn open(&mut self, url: &str) {
         self.seen.retain(|message| message["method"] != "Page.loadEventFired");
-        let answer = self.call("Page.navigate", json!({"url": url}));
+        let answer = self.call("Page.navigate", &json!({"url": url}));
         assert!(answer["errorText"].is_null(), "{url}: {answer}");
         if answer["loaderId"].is_null() {
             return;
@@ -147,7 +147,7 @@ impl Browser {
     pub fn eval(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",
-            json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
+            &json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
         );
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].clone()
@@ -169,7 +169,7 @@ impl Browser {
         for kind in ["mousePressed", "mouseReleased"] {
             self.call(
                 "Input.dispatchMouseEvent",
-                json!({"type": kind, "x": place["x"], "y": place["y"], "button": "left", "clickCount": 1}),
+                &json!({"type": kind, "x": place["x"], "y": place["y"], "button": "left", "clickCount": 1}),
             );
         }
     }
@@ -186,7 +186,7 @@ impl Browser {
             let text = if kind == "keyDown" { text } else { "" };
             self.call(
                 "Input.dispatchKeyEvent",
-                json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}),
+                &json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": text}),
             );
         }
     }
@@ -196,11 +196,11 @@ impl Browser {
     pub fn look(&mut self, width: u32, height: u32, theme: &str) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
-            json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}),
+            &json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}),
         );
         self.call(
             "Emulation.setEmulatedMedia",
-            json!({"features": [{"name": "prefers-color-scheme", "value": theme}]}),
+            &json!({"features": [{"name": "prefers-color-scheme", "value": theme}]}),
         );
     }
 
@@ -208,7 +208,7 @@ impl Browser {
     #[must_use]
     #[track_caller]
     pub fn screenshot(&mut self) -> Vec<u8> {
-        let answer = self.call("Page.captureScreenshot", json!({"format": "png"}));
+        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}));
         base64(answer["data"].as_str().unwrap_or_default())
     }
 

@@ -88,7 +88,7 @@ pub(crate) enum Command {
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
 
-    /// Make a document of a run: a page, Markdown, JSON, CSV, JUnit, or a comment for a pull request
+    /// Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
     ///
     /// The same run gives the same bytes at any time. HTML is one file for up to 50 trials, otherwise a folder with a page for each; it
     /// needs no network.

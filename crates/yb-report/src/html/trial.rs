@@ -182,7 +182,8 @@ fn assertions(body: &mut Markup, assertions: &[Assertion]) {
     if judged {
         body.raw("<th scope=\"col\" class=\"num\">score</th><th scope=\"col\" class=\"num\">threshold</th>");
     }
-    body.raw("<th scope=\"col\"></th></tr></thead><tbody>");
+    body.raw(if judged { "<th scope=\"col\"></th>" } else { "<th scope=\"col\">value</th>" });
+    body.raw("</tr></thead><tbody>");
     for one in assertions {
         body.raw("<tr><td>");
         match one.holds {

@@ -58,8 +58,8 @@ fn read(root: &Path, name: &str) -> Result<Run, CliError> {
     };
     found.map_err(|error| match error {
         ReadError::Run(error) => error.into(),
-        ReadError::Io { .. } => edge(ErrorKind::Infrastructure, error),
-        error => edge(ErrorKind::Usage, error)
+        ReadError::Io { .. } => edge(ErrorKind::Infrastructure, &error),
+        error => edge(ErrorKind::Usage, &error)
             .hint("`--from` takes a run, or the `results.json` of one trial; `yb list runs` has the runs"),
     })
 }
@@ -79,8 +79,8 @@ fn no_such(error: RunError, path: &Path) -> CliError {
     error.into()
 }
 
-fn edge(kind: ErrorKind, error: ReadError) -> CliError {
-    let source = std::error::Error::source(&error).map(ToString::to_string);
+fn edge(kind: ErrorKind, error: &ReadError) -> CliError {
+    let source = std::error::Error::source(error).map(ToString::to_string);
     let edge = CliError::new(kind, error.to_string());
     match source {
         Some(source) => edge.caused_by(source),

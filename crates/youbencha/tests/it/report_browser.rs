@@ -75,7 +75,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     assert_eq!(browser.eval("document.getElementById('shown').textContent"), "3 of 45");
     browser.click(".chip[data-outcome='']");
     browser.click("#search");
-    browser.call("Input.insertText", json!({"text": "DISK WENT"}));
+    browser.call("Input.insertText", &json!({"text": "DISK WENT"}));
     assert_eq!(shown_rows(browser), 1);
     browser.eval("(() => { const s = document.getElementById('search'); s.value = ''; s.dispatchEvent(new Event('input')); })()");
     browser.click(".heat tbody tr:nth-child(2) td:nth-of-type(1) a");
