@@ -44,7 +44,7 @@ fn suite(xml: &mut Xml, report: &Report, run: &Run, variant: &str) {
     xml.text.push_str("    <properties>\n");
     let version = run.youbencha.as_deref().unwrap_or_default();
     for (name, value) in [("run", run.id.as_str()), ("variant", variant), ("youbencha", version)] {
-        xml.property(6, name, value);
+        xml.property(name, value);
     }
     xml.text.push_str("    </properties>\n");
     for trial in trials {
@@ -57,41 +57,46 @@ fn case(xml: &mut Xml, run: &Run, trial: &Trial) {
     let name = run.label(trial);
     let seconds = seconds(trial.duration_ms.unwrap_or(0));
     xml.open("testcase", &[("name", &name), ("classname", &trial.case), ("time", &seconds)], None);
-    xml.text.push_str("      <properties>\n");
+    let word = &trial.verdict.word;
+    let said = match reason(trial) {
+        Some(why) if word == "failed" => why,
+        Some(why) => format!("{word}: {why}"),
+        None => word.clone(),
+    };
+    match trial.verdict.standing {
+        Standing::Passed => {}
+        Standing::Failed => xml.said("failure", word, &said),
+        Standing::Unsure => xml.said("error", word, &said),
+        Standing::LeftOut | Standing::Pending => {
+            xml.text.push_str("      <skipped");
+            xml.attribute("message", &said);
+            xml.text.push_str("/>\n");
+        }
+    }
+    xml.text.push_str("      <system-out>");
+    markup(&mut xml.text, &told(trial));
+    xml.text.push_str("</system-out>\n");
+    xml.text.push_str("    </testcase>\n");
+}
+
+/// What is known of a trial, for whoever opens it in a CI system. As text: properties of a test are not in the schema
+/// that some of them check against.
+fn told(trial: &Trial) -> String {
     let tokens = trial.tokens.map(|tokens| tokens.to_string());
     let cost = trial.money.total().map(|usd| usd.to_string());
-    for (name, value) in [
+    let artifacts = trial.artifacts.as_ref().map(|path| path.display().to_string());
+    let facts = [
+        ("trial", Some(&trial.name)),
         ("outcome", Some(&trial.verdict.word)),
         ("agent", Some(&trial.agent)),
         ("model", trial.model.as_ref()),
         ("cost_usd", cost.as_ref()),
         ("tokens", tokens.as_ref()),
         ("isolation", trial.isolation.as_ref()),
-    ] {
-        if let Some(value) = value {
-            xml.property(8, name, value);
-        }
-    }
-    xml.text.push_str("      </properties>\n");
-    let said = reason(trial).unwrap_or_else(|| trial.verdict.word.clone());
-    match trial.verdict.standing {
-        Standing::Passed => {}
-        Standing::Failed => xml.said("failure", &trial.verdict.word, &said),
-        Standing::Unsure => xml.said("error", &trial.verdict.word, &said),
-        Standing::LeftOut | Standing::Pending => {
-            let said =
-                if said == trial.verdict.word { said } else { format!("{}: {said}", trial.verdict.word) };
-            xml.text.push_str("      <skipped message=\"");
-            markup(&mut xml.text, &said);
-            xml.text.push_str("\"/>\n");
-        }
-    }
-    if let Some(artifacts) = &trial.artifacts {
-        xml.text.push_str("      <system-out>");
-        markup(&mut xml.text, &format!("trial: {}\nartifacts: {}", trial.name, artifacts.display()));
-        xml.text.push_str("</system-out>\n");
-    }
-    xml.text.push_str("    </testcase>\n");
+        ("artifacts", artifacts.as_ref()),
+    ];
+    let known = facts.iter().filter_map(|(name, value)| Some(format!("{name}: {}", value.as_ref()?)));
+    known.collect::<Vec<_>>().join("\n")
 }
 
 fn seconds(ms: u64) -> String {
@@ -141,9 +146,8 @@ impl Xml {
         self.text.push('"');
     }
 
-    fn property(&mut self, indent: usize, name: &str, value: &str) {
-        self.text.extend(std::iter::repeat_n(' ', indent));
-        self.text.push_str("<property");
+    fn property(&mut self, name: &str, value: &str) {
+        self.text.push_str("      <property");
         self.attribute("name", name);
         self.attribute("value", value);
         self.text.push_str("/>\n");

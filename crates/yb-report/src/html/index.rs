@@ -3,7 +3,7 @@
 use super::markup::Markup;
 use super::{Html, chart, table, values};
 use crate::figures::{count, dollars, duration, moment, percent, plural};
-use crate::model::{Cell, Matrix, Run};
+use crate::model::{Cell, Matrix, Run, Standing};
 use crate::value::spoken;
 
 /// Narrower matrices have nothing that the table of trials has not.
@@ -156,7 +156,11 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
         }
         body.raw("</tr></tfoot>");
     }
-    body.raw("</table></div></section>");
+    body.raw("</table></div><p class=\"hint\">Passed of those that count");
+    if run.trials.iter().any(|trial| !matches!(trial.verdict.standing, Standing::Passed | Standing::Failed)) {
+        body.raw("; +n were lost, not done, or nobody can tell");
+    }
+    body.raw(". A cell shows its trials in the table below.</p></section>");
 }
 
 fn square(body: &mut Markup, cell: Option<&Cell>, filter: Option<(usize, &str, &str)>) {

@@ -46,7 +46,10 @@ fn a_bundle_of_the_original_is_read() {
         assert!(text.contains(expected), "{expected}\n{text}");
     }
     assert!(!text.contains("[object"));
-    assert!(yb_report::junit(&report).contains("<error message=\"expected-diff: boom\" type=\"partial\">"));
+    assert!(
+        yb_report::junit(&report)
+            .contains("<error message=\"partial: expected-diff: boom\" type=\"partial\">")
+    );
     let page = yb_report::html(&report).pages().next().unwrap();
     assert!(page.text.contains("hello"));
 }

@@ -94,12 +94,10 @@ fn rules(element: &Element, parent: &str) {
             &["name", "timestamp", "tests", "failures", "errors", "skipped", "time"],
             &["properties", "testcase"],
         ),
-        "testcase" => (
-            &["testsuite"],
-            &["name", "classname", "time"],
-            &["properties", "skipped", "error", "failure", "system-out"],
-        ),
-        "properties" => (&["testsuite", "testcase"], &[], &["property"]),
+        "testcase" => {
+            (&["testsuite"], &["name", "classname", "time"], &["skipped", "error", "failure", "system-out"])
+        }
+        "properties" => (&["testsuite"], &[], &["property"]),
         "property" => (&["properties"], &["name", "value"], &[]),
         "failure" | "error" => (&["testcase"], &["message", "type"], &[]),
         "skipped" => (&["testcase"], &["message"], &[]),
