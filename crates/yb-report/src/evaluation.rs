@@ -51,7 +51,14 @@ fn read(value: &Value) -> Evaluation {
             ("message", value) => found.message = plain(value),
             ("duration_ms", value) => found.duration_ms = value.as_f64().map(|ms| ms as u64),
             ("cost_usd", value) => found.cost_usd = value.as_f64(),
+            // `checks` say more about the same assertions; a map comes by name, so after them.
             ("assertions", value) => found.assertions = assertions(value),
+            ("checks", Value::Array(checks)) if !checks.is_empty() => {
+                let checks = assertions(value);
+                found.assertions.retain(|one| checks.iter().all(|check| check.name != one.name));
+                found.assertions.splice(0..0, checks);
+            }
+            ("checks", Value::Array(_)) => {}
             ("metrics", Value::Object(metrics)) => found.metrics = metrics.clone(),
             ("artifacts", Value::Array(files)) => found.artifacts = files.iter().map(artifact).collect(),
             ("error", Value::Null) | ("timestamp", _) => {}
@@ -95,34 +102,36 @@ fn assertion(name: &str, value: &Value) -> Assertion {
         found.remark = plain(value);
         return found;
     };
-    let mut remarks = Vec::new();
+    let (mut why, mut rest) = (None, Vec::new());
     for (key, value) in fields {
         match (key.as_str(), value) {
             ("name" | "assertion" | "key" | "id", Value::String(text)) if text == name => {}
-            (_, Value::Null) => {}
-            ("score" | "value" | "actual", value) if found.score.is_none() => {
-                found.score = Some(plain(value));
-            }
-            ("threshold" | "limit" | "expected", value) if found.threshold.is_none() => {
-                found.threshold = Some(plain(value));
-            }
+            ("value" | "wanted", _) | (_, Value::Null) => {}
+            ("score" | "actual", value) => found.score = Some(plain(value)),
+            ("threshold" | "limit" | "expected", value) => found.threshold = Some(plain(value)),
             ("passed" | "holds" | "ok", Value::Bool(holds)) => found.holds = Some(*holds),
             ("status", Value::String(word)) if word == "passed" || word == "failed" => {
                 found.holds = Some(word == "passed");
             }
-            ("message" | "reason" | "text" | "reasoning", Value::String(text)) => {
-                remarks.push(text.clone());
-            }
-            (key, value) => remarks.push(format!("{key}: {}", plain(value))),
+            ("message" | "reason" | "text" | "reasoning", Value::String(text)) => why = Some(text.clone()),
+            (key, value) => rest.push(format!("{key}: {}", plain(value))),
         }
     }
+    // What was found and wanted is said if nothing better is.
+    let said = |key: &str, word: &str| {
+        let value = fields.get(key).filter(|value| !value.is_null())?;
+        Some(format!("{word} {}", plain(value)))
+    };
+    let told: Vec<String> =
+        [said("value", "found"), said("wanted", "wanted")].into_iter().flatten().collect();
+    let why = why.or_else(|| (!told.is_empty()).then(|| told.join(", ")));
     if found.holds.is_none()
         && let (Some(score), Some(threshold)) = (fields.get("score"), fields.get("threshold"))
         && let (Some(score), Some(threshold)) = (score.as_f64(), threshold.as_f64())
     {
         found.holds = Some(score >= threshold);
     }
-    found.remark = remarks.join("; ");
+    found.remark = why.into_iter().chain(rest).collect::<Vec<_>>().join("; ");
     found
 }
 
@@ -146,6 +155,16 @@ mod tests {
         let listed = assertions(&json!([{"name": "a", "status": "failed"}, {"text": "b"}]));
         assert_eq!((listed[0].name.as_str(), listed[0].holds), ("a", Some(false)));
         assert_eq!((listed[1].name.as_str(), listed[1].remark.as_str()), ("2", "b"));
+    }
+
+    #[test]
+    fn checks_stand_in_for_the_limits_that_they_check() {
+        let results = json!({"evaluators": [{"evaluator": "git-diff", "assertions": {"max_files": 1, "other": 2},
+            "checks": [{"name": "max_files", "passed": false, "score": 0.0, "threshold": 1.0, "value": 3, "wanted": 1}]}]});
+        let found = &evaluations(&results)[0].assertions;
+        assert_eq!(found.len(), 2);
+        assert_eq!((found[0].holds, found[0].remark.as_str()), (Some(false), "found 3, wanted 1"));
+        assert_eq!((found[1].name.as_str(), found[1].remark.as_str()), ("other", "2"));
     }
 
     #[test]

@@ -39,7 +39,8 @@ pub fn github(report: &Report) -> String {
 fn one(text: &mut String, run: &Run) {
     let whole = run.whole();
     let name = words(&shorten(&run.name, NAME));
-    let _ = writeln!(text, "### {} {name}: {}\n", mark(&whole), verdict(run, &whole));
+    let mark_of_all = by_gates(run).unwrap_or_else(|| mark(&whole));
+    let _ = writeln!(text, "### {mark_of_all} {name}: {}\n", verdict(run, &whole));
     gates(text, run);
     let matrix = Matrix::of(run);
     // What failed comes first: with more rows than fit, it is what somebody must see.
@@ -113,13 +114,22 @@ fn failures(text: &mut String, run: &Run) {
     text.push_str("\n</details>\n");
 }
 
+/// Where there are gates, they decide.
+fn by_gates(run: &Run) -> Option<&'static str> {
+    match run.extra.get("gates")?["answer"].as_str()? {
+        "held" => Some("✅"),
+        "failed" => Some("❌"),
+        _ => Some("⚠️"),
+    }
+}
+
 /// What gates said, if the run has some: in whatever shape, by their usual names.
 fn gates(text: &mut String, run: &Run) {
     let Some(gates) = run.extra.get("gates") else { return };
     let list = gates.as_array().or_else(|| gates["gates"].as_array()).or_else(|| gates["results"].as_array());
     for gate in list.into_iter().flatten().take(ROWS) {
         let name = ["name", "gate", "kind"].iter().find_map(|key| gate[key].as_str()).unwrap_or("gate");
-        let state = ["status", "verdict", "holds", "passed"].iter().find_map(|key| gate.get(key)).map(plain);
+        let state = ["answer", "status", "verdict", "passed"].iter().find_map(|key| gate.get(key)).map(plain);
         let why = ["reason", "message", "sentence"].iter().find_map(|key| gate[key].as_str());
         let _ = write!(text, "- gate **{}**", words(&shorten(name, NAME)));
         for part in [state.as_deref(), why].into_iter().flatten() {

@@ -49,7 +49,10 @@ fn of_run(text: &mut String, run: &Run) {
     facts(text, &rows);
     for (name, value) in &run.extra {
         let _ = writeln!(text, "\n### {}\n", words(&capital(&spoken(name))));
-        show(text, value);
+        match value {
+            Value::Object(parts) => fields(text, parts),
+            value => show(text, value),
+        }
     }
     matrix(text, run);
     if run.trials.len() > 1 {

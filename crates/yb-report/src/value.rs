@@ -59,7 +59,7 @@ fn table(values: &[Value]) -> Option<Shape<'_>> {
         }
     }
     // What names a row comes first; a map has forgotten the order of its fields.
-    columns.sort_by_key(|name| !matches!(*name, "path" | "name" | "file" | "id"));
+    columns.sort_by_key(|name| !matches!(*name, "path" | "name" | "file" | "id" | "gate"));
     if columns.len() > 8 {
         return None;
     }

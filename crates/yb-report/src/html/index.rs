@@ -1,5 +1,7 @@
 //! The first page: each run in figures, its cases × variants, its charts, and all trials.
 
+use serde_json::Value;
+
 use super::markup::Markup;
 use super::{Html, chart, table, values};
 use crate::figures::{count, dollars, duration, moment, percent, plural};
@@ -16,7 +18,10 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
         tiles(body, run);
         for (name, value) in &run.extra {
             body.raw("<section class=\"card\">").element("h2", "", &spoken(name));
-            values::write(body, value);
+            match value {
+                Value::Object(parts) => values::fields(body, parts),
+                value => values::write(body, value),
+            }
             body.raw("</section>");
         }
         if run.trials.len() >= MATRIX {

@@ -30,6 +30,14 @@ pub(super) fn write(body: &mut Markup, value: &Value) {
             for row in rows.iter().take(ROWS) {
                 body.raw("<tr>");
                 for cell in row {
+                    if let Some(class) = tone(cell) {
+                        body.raw("<td><span class=\"badge ")
+                            .raw(class)
+                            .raw("\">")
+                            .text(&spoken(cell))
+                            .raw("</span></td>");
+                        continue;
+                    }
                     body.element("td", if cell.parse::<f64>().is_ok() { "num" } else { "" }, cell);
                 }
                 body.raw("</tr>");
@@ -40,6 +48,16 @@ pub(super) fn write(body: &mut Markup, value: &Value) {
         Shape::Json(json) => {
             body.raw("<pre class=\"json clip\" tabindex=\"0\">").text(&json).raw("</pre>");
         }
+    }
+}
+
+/// The colour of a word that is a verdict.
+fn tone(cell: &str) -> Option<&'static str> {
+    match cell {
+        "passed" | "held" => Some("c-pass"),
+        "failed" | "regressed" => Some("c-fail"),
+        "cannot_tell" | "skipped" => Some("c-unsure"),
+        _ => None,
     }
 }
 

@@ -81,11 +81,13 @@ fn several_runs_are_told_apart() {
 fn gates_and_whatever_else_a_run_says_are_shown() {
     let root = tempfile::tempdir().unwrap();
     let run = small().write(root.path());
-    let gates = r#"{"gates": [{"name": "min_pass_rate", "status": "failed", "reason": "50% is below 80%"}]}"#;
+    let gates = r#"{"gates": {"answer": "failed", "gates": [{"gate": "min_pass_rate", "answer": "failed", "reason": "50% is below 80%"}]}}"#;
     std::fs::write(run.join("results.json"), gates).unwrap();
     let report = Report::of(vec![yb_report::read_run(RunDir::at(run)).unwrap()]);
     assert!(yb_report::github(&report).contains("- gate **min\\_pass\\_rate**: failed: 50% is below 80%"));
     assert!(yb_report::markdown(&report).contains("### Gates"));
+    assert!(yb_report::markdown(&report).contains("| min\\_pass\\_rate | failed | 50% is below 80% |"));
+    assert!(yb_report::github(&report).starts_with("### ❌ nightly"));
     let page = yb_report::html(&report).pages().next().unwrap();
     assert!(page.text.contains("50% is below 80%"));
 }

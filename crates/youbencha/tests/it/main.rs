@@ -16,7 +16,7 @@ mod live;
 mod look;
 mod real_claude;
 mod report;
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 mod report_browser;
 mod resume;
 mod run;
