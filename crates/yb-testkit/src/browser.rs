@@ -153,6 +153,19 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
+    /// Waits until an expression is true: events come when the browser has time for them.
+    ///
+    /// # Panics
+    /// When it never is.
+    #[track_caller]
+    pub fn until(&mut self, expression: &str) {
+        let end = Instant::now() + PATIENCE;
+        while self.eval(expression) != true {
+            assert!(Instant::now() < end, "never true: {expression}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
     /// Clicks where an element is, as a person does.
     ///
     /// # Panics

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_testkit::{Outcome, RecordedRun, TestContext};
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{Outcome, RealClaude, RecordedRun, TestContext};
 
 use crate::YB;
 use crate::small_suite::{SUITE, world};
@@ -172,4 +173,57 @@ fn nothing_is_written_through_a_link() {
     let outcome = yb(&context, &["report", "--format", "csv", "--output", "report.csv"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
     assert_eq!(context.read("mine"), "mine");
+}
+
+/// What the real CLI says and does is in the page, its calls with their results, and no secret is.
+#[test]
+fn real_claude_is_reported_with_its_conversation() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - { say: I look first., tools: [{ Bash: { command: cat greet.sh, description: Look } }] }
+    - { tools: [{ Bash: { command: 'echo changed > greet.sh; echo $ANTHROPIC_API_KEY', description: Fix } }] }
+    - { say: Done <b>now</b>., usage: { input: 100, output: 20 } }
+";
+    let server =
+        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+    let (claude, context) = (RealClaude::new(), world());
+    let key = "not-a-real-key-but-a-secret";
+    context.write(
+        "case.yaml",
+        "
+youbencha: 1
+name: greeting
+description: The script greets by name.
+repo: repo
+isolation: external
+agent: { type: claude-code, model: claude-opus-5-5, config: { prompt: Greet by name., permission_mode: bypassPermissions } }
+evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
+",
+    );
+    let command = context.command(YB).env("ANTHROPIC_BASE_URL", server.base_url());
+    // What lets the CLI run as root with permissions bypassed, as the case says.
+    let command =
+        command.env("ANTHROPIC_API_KEY", key).env("YB_CLAUDE", claude.program()).env("IS_SANDBOX", "1");
+    let ran = command.args(["run", "-c", "case.yaml", "-q"]).run();
+    assert_eq!(ran.code, Some(0), "{}{}", ran.stdout, ran.stderr);
+    let page = yb(&context, &["report", "--format", "html", "--output", "-"]).stdout;
+    for expected in [
+        "Greet by name.",
+        "I look first.",
+        "<b>Bash</b><code>cat greet.sh</code>",
+        "echo Hello!",
+        "Done &lt;b&gt;now&lt;/b&gt;.",
+        "<span class=\"a\" data-n=\"1\">+changed</span>",
+        "self-reported",
+        "claude-opus-5-5",
+    ] {
+        assert!(page.contains(expected), "{expected}\n{page}");
+    }
+    assert!(!page.contains(key));
+    let table = yb(&context, &["report", "--format", "csv", "--output", "-"]).stdout;
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
+    assert_eq!((row[6], row[8], row[9]), ("claude-code", "passed", "1"));
+    assert!(row[12].parse::<f64>().unwrap() > 0.0, "the agent told what it cost: {table}");
 }

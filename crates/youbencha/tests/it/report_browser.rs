@@ -34,8 +34,10 @@ fn screenshot(browser: &mut Browser, name: &str) -> Vec<u8> {
     png
 }
 
-fn shown_rows(browser: &mut Browser) -> u64 {
-    browser.eval("document.querySelectorAll('#list tbody tr:not([hidden])').length").as_u64().unwrap()
+/// Waits until so many rows are left.
+#[track_caller]
+fn shown_rows(browser: &mut Browser, count: usize) {
+    browser.until(&format!("document.querySelectorAll('#list tbody tr:not([hidden])').length === {count}"));
 }
 
 #[test]
@@ -62,40 +64,38 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     browser.look(1280, 1560, "light");
     browser.open(&url);
     assert_eq!(browser.eval("document.querySelectorAll('article.view:not([hidden])').length"), 0);
-    assert_eq!(shown_rows(browser), 45);
+    shown_rows(browser, 45);
     let light = screenshot(browser, "overview-light.png");
 
     browser.click("#theme");
-    assert_eq!(browser.eval("document.documentElement.dataset.theme"), "dark");
+    browser.until("document.documentElement.dataset.theme === 'dark'");
     let dark = screenshot(browser, "overview-dark.png");
     assert_ne!(light, dark);
 
     browser.click(".chip[data-outcome=timeout]");
-    assert_eq!(shown_rows(browser), 3);
+    shown_rows(browser, 3);
     assert_eq!(browser.eval("document.getElementById('shown').textContent"), "3 of 45");
     browser.click(".chip[data-outcome='']");
     browser.click("#search");
     browser.call("Input.insertText", &json!({"text": "DISK WENT"}));
-    assert_eq!(shown_rows(browser), 1);
+    shown_rows(browser, 1);
     browser.eval("(() => { const s = document.getElementById('search'); s.value = ''; s.dispatchEvent(new Event('input')); })()");
     browser.click(".heat tbody tr:nth-child(2) td:nth-of-type(1) a");
-    assert_eq!(shown_rows(browser), 3);
+    shown_rows(browser, 3);
     browser.click("#only");
-    assert_eq!(shown_rows(browser), 45);
+    shown_rows(browser, 45);
 
     let times = "[...document.querySelectorAll('#list tbody tr')].map(row => +row.querySelector('td.num:nth-of-type(5)').dataset.v)";
     browser.click("#list th:nth-child(5) button");
-    assert_eq!(
-        browser.eval("document.querySelector('#list th:nth-child(5)').getAttribute('aria-sort')"),
-        "ascending"
-    );
+    browser
+        .until("document.querySelector('#list th:nth-child(5)').getAttribute('aria-sort') === 'ascending'");
     assert_eq!(browser.eval(&format!("(t => t.every((x, i) => !i || t[i - 1] <= x))({times})")), true);
     browser.click("#list th:nth-child(5) button");
-    assert_eq!(browser.eval(&format!("(t => t.every((x, i) => !i || t[i - 1] >= x))({times})")), true);
+    browser.until(&format!("(t => t.every((x, i) => !i || t[i - 1] >= x))({times})"));
 
     browser.click("#list tbody tr[data-outcome=failed] a.go");
+    browser.until("document.activeElement.tagName === 'H1'");
     assert_eq!(browser.eval("document.querySelectorAll('.view:not([hidden])').length"), 1);
-    assert_eq!(browser.eval("document.activeElement.tagName"), "H1");
     let talk = ".view:not([hidden]) .talk";
     assert_eq!(browser.eval(&format!("document.querySelectorAll('{talk} .tool[open]').length")), 0);
     // With the keyboard: from the heading on, Tab reaches a tool call, and Enter opens it.
@@ -106,15 +106,16 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
         assert!(tabs < 60, "no tool call can be reached by keyboard");
     }
     browser.press("Enter");
-    assert_eq!(browser.eval(&format!("document.querySelectorAll('{talk} .tool[open]').length")), 1);
+    browser.until(&format!("document.querySelectorAll('{talk} .tool[open]').length === 1"));
     browser.click(&format!("{talk} .unfold"));
     assert_eq!(browser.eval(&format!("document.querySelectorAll('{talk} .tool:not([open])').length")), 0);
     assert!(
         browser.eval("document.querySelectorAll('.view:not([hidden]) .diff .a').length").as_u64() > Some(3)
     );
     // The output of the tests is longer than its window.
+    browser.until(&format!("document.querySelector('{talk} .more') !== null"));
     browser.click(&format!("{talk} .more"));
-    assert_eq!(browser.eval(&format!("document.querySelectorAll('{talk} .whole').length")), 1);
+    browser.until(&format!("document.querySelectorAll('{talk} .whole').length === 1"));
     browser.click(&format!("{talk} .unfold"));
     browser.look(1280, 1900, "dark");
     browser.eval("scrollTo(0, 0)");
@@ -122,9 +123,11 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     browser.look(1280, 900, "dark");
     browser.eval("document.querySelector('.view:not([hidden]) .file').scrollIntoView({block: 'center'})");
     let _ = screenshot(browser, "changes-dark.png");
+    let before = browser.eval("location.hash");
     browser.click(".view:not([hidden]) .around a:last-child");
+    browser.until(&format!("location.hash !== {before} && !document.querySelector(location.hash).hidden"));
     browser.click(".view:not([hidden]) .home");
-    assert_eq!(browser.eval("document.getElementById('overview').hidden"), false);
+    browser.until("!document.getElementById('overview').hidden");
 
     // Without a choice of one's own the system decides; on a phone nothing is wider than the screen.
     browser.eval("localStorage.clear()");
@@ -135,6 +138,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true);
     let _ = screenshot(browser, "phone-light.png");
     browser.eval("location.hash = '#t2'");
+    browser.until("!document.getElementById('t2').hidden");
     assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true);
     let _ = screenshot(browser, "phone-trial.png");
 }
@@ -146,6 +150,7 @@ fn hostile_texts(context: &TestContext, browser: &mut Browser) {
     assert_eq!(browser.eval("document.querySelectorAll('article').length"), 15);
     browser.eval("document.querySelectorAll('details').forEach(d => d.open = true)");
     browser.eval("location.hash = '#t1'");
+    browser.until("!document.getElementById('t1').hidden");
     assert_eq!(browser.eval("typeof window.hacked"), "undefined");
     assert_eq!(
         browser.eval("document.images.length + document.querySelectorAll('[onfocus],[onerror]').length"),
@@ -161,7 +166,7 @@ fn folder(context: &TestContext, browser: &mut Browser) {
     let url = report(context, &RecordedRun { repeats: 4, ..RecordedRun::example() }, "pages");
     assert_eq!(std::fs::read_dir(context.dir().join("pages/trials")).unwrap().count(), 60);
     browser.open(&url);
-    assert_eq!(shown_rows(browser), 60);
+    shown_rows(browser, 60);
     browser.click("#list tbody tr:nth-child(2) a.go");
     browser.wait_for_load();
     assert!(
@@ -175,5 +180,5 @@ fn folder(context: &TestContext, browser: &mut Browser) {
     browser.wait_for_load();
     browser.click(".home");
     browser.wait_for_load();
-    assert_eq!(shown_rows(browser), 60);
+    shown_rows(browser, 60);
 }
