@@ -76,9 +76,26 @@ want_bubblewrap() {
   want_version bwrap 0.8 "install bubblewrap from your system's packages; on Debian: apt-get install bubblewrap"
 }
 
+# The test that clicks through a report opens it in a browser.
+want_chromium() {
+  [[ $(uname -s) == Linux ]] || return 0
+  local name
+  for name in chromium chromium-browser google-chrome chrome; do
+    ! command -v "$name" >/dev/null || return 0
+  done
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    say "installing chromium"
+    apt-get install -y -qq chromium >/dev/null 2>&1 ||
+      { apt-get update -qq && apt-get install -y -qq chromium; } >/dev/null 2>&1 || true
+  fi
+  command -v chromium >/dev/null ||
+    want "chromium" "not found on PATH" "install Chromium from your system's packages; on Debian: apt-get install chromium"
+}
+
 # What the tests need; `scripts/test` installs the rest.
 want_test_prerequisites() {
   want_bubblewrap
+  want_chromium
   want_cargo
   want_git
   want_node

@@ -10,6 +10,8 @@
 #![expect(clippy::panic, reason = "a collaborator that can't do its part has to fail the test")]
 
 mod bins;
+#[cfg(unix)]
+mod browser;
 mod context;
 #[cfg(unix)]
 pub mod fake_agent;
@@ -22,8 +24,11 @@ mod place;
 #[cfg(unix)]
 mod process;
 mod real_claude;
+mod recorded;
 
 pub use bins::{BIN_DIR_VARIABLE, bin};
+#[cfg(unix)]
+pub use browser::Browser;
 pub use context::{Invocation, Outcome, TestContext};
 #[cfg(unix)]
 pub use leaks::{KillOnDrop, LeakCheck, assert_no_process_in};
@@ -32,3 +37,4 @@ pub use place::FakeAgent;
 #[cfg(unix)]
 pub use process::{Process, ProcessInfo, alive, descendants, processes_in, processes_with_env};
 pub use real_claude::RealClaude;
+pub use recorded::RecordedRun;

@@ -3,6 +3,7 @@
 mod config;
 mod examples;
 mod look;
+mod report;
 mod runs;
 mod setup;
 mod suggest;
@@ -18,6 +19,7 @@ pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
 pub(crate) use suggest::SuggestArgs;
@@ -85,6 +87,13 @@ pub(crate) enum Command {
     // For those who package `yb`; described in docs/commands.md.
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
+
+    /// Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
+    ///
+    /// The same run gives the same bytes at any time. HTML is one file for up to 50 trials, otherwise a folder with a page for each; it
+    /// needs no network.
+    #[command(after_long_help = examples::REPORT)]
+    Report(ReportArgs),
 
     /// Run cases: the agents, what they changed, and whether that holds
     ///

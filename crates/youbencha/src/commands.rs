@@ -9,6 +9,7 @@ mod doctor;
 mod init;
 mod install_agents;
 mod list;
+mod report;
 mod run;
 mod schema;
 mod show;
@@ -34,6 +35,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::InstallAgents(args) => install_agents::run(args, printer),
         Command::List(args) => list::run(args, printer),
         Command::Man(args) => completions::man(args, printer),
+        Command::Report(args) => report::run(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
         Command::Show(args) => show::run(args, printer),

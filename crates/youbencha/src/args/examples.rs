@@ -104,6 +104,14 @@ Examples:
   yb suggest-testcase --agent claude-code --output-dir ./out --save cases/new.yaml
   yb suggest-testcase --agent command --output-dir ./out -- ./my-agent {prompt_file}";
 
+pub(super) const REPORT: &str = "\
+Examples:
+  yb report                                   the newest run as Markdown, beside its results
+  yb report --format html                     as a page to click through
+  yb report --from run-2026 --format junit --output junit.xml
+  yb report --format github --output - | gh pr comment --body-file -
+  yb report --from out/results.json           one trial, also of the original youBencha";
+
 pub(super) const RUN: &str = "\
 Examples:
   yb run -c case.yaml                           one case, once

@@ -136,10 +136,19 @@ pub(crate) fn next(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Pr
     });
     match bad {
         Some(trial) if plan.trials.len() > 1 => {
-            printer.note(format_args!("look at it: `yb show {name} {}`", trial.folder));
+            printer.note(format_args!("look at it: `yb show {name} {}`, {}", trial.folder, page(&name)));
+        }
+        None if plan.trials.len() > 1 => {
+            printer.note(format_args!("look at it: `yb show {name}`, {}", page(&name)));
         }
         _ => printer.note(format_args!("look at it: `yb show {name}`")),
     }
+}
+
+/// All of a run, to click through.
+fn page(name: &str) -> String {
+    let from = if name == "latest" { String::new() } else { format!(" --from {name}") };
+    format!("or all as a page: `yb report{from} --format html`")
 }
 
 /// What people may call a run: `latest` if that is what it is.

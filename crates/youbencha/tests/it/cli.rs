@@ -40,6 +40,7 @@ fn help() {
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
+      report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
       schema            Print the JSON Schema of case files or suite files, for editors
       show              Show a run or a trial: what it came to, what was said, what was changed
@@ -87,6 +88,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
+      report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
       schema            Print the JSON Schema of case files or suite files, for editors
       show              Show a run or a trial: what it came to, what was said, what was changed

@@ -167,7 +167,7 @@ fn running_trials_are_seen_and_nothing_of_it_is_left() {
     case      passed  median time
     greeting  2/2     [TIME]
     2 of 2 trials: 2 passed; isolation: none
-    look at it: `yb show latest`
+    look at it: `yb show latest`, or all as a page: `yb report --format html`
     ");
 }
 

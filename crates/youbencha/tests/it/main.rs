@@ -15,6 +15,9 @@ mod init;
 mod live;
 mod look;
 mod real_claude;
+mod report;
+#[cfg(target_os = "linux")]
+mod report_browser;
 mod resume;
 mod run;
 mod setup;

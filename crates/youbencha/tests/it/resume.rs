@@ -53,7 +53,7 @@ fn what_was_finished_stays_and_the_rest_is_done() {
     [2/3] two / v: passed in [TIME]
     three / v: command is working
     [3/3] three / v: passed in [TIME]
-    look at it: `yb show latest`
+    look at it: `yb show latest`, or all as a page: `yb report --format html`
     ");
     assert_complete(&run, 3);
     let journal = Journal::of(&run);

@@ -45,7 +45,7 @@ fn the_newest_run_is_shown_as_at_its_end() {
 
     greeting--two--1: failed in [TIME]: git-diff
     ----- stderr -----
-    look at it: `yb show latest greeting--two--1`
+    look at it: `yb show latest greeting--two--1`, or all as a page: `yb report --format html`
     ");
 }
 

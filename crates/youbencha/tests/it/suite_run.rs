@@ -53,7 +53,7 @@ fn the_table_and_the_next_command() {
     two   bad      0/2     [TIME]
     8 of 8 trials: 4 passed, 4 failed; isolation: none
     ----- stderr -----
-    look at it: `yb show latest one--bad--1`
+    look at it: `yb show latest one--bad--1`, or all as a page: `yb report --format html`
     ");
 }
 

@@ -1,0 +1,59 @@
+//! Documents from a recorded run of 1,000 trials, each with a conversation longer than a page shows.
+
+use std::fs;
+use std::time::Instant;
+
+use yb_engine::run::RunDir;
+use yb_report::{Report, Run};
+use yb_testkit::RecordedRun;
+
+use crate::Failure;
+use crate::stats::{ms, row};
+
+pub(crate) fn run() -> Result<(), Failure> {
+    let root = tempfile::tempdir()?;
+    let recorded = RecordedRun {
+        cases: (1..=50).map(|at| format!("case-{at}")).collect(),
+        variants: ["opus", "sonnet", "haiku", "other"].map(str::to_owned).to_vec(),
+        repeats: 5,
+        hostile: String::new(),
+        chatter: 60,
+    };
+    let written = recorded.write(root.path());
+    let read = || -> Result<Run, Failure> { Ok(yb_report::read_run(RunDir::at(&written))?) };
+
+    let began = Instant::now();
+    let report = Report::of(vec![read()?]);
+    let folder = root.path().join("report");
+    fs::create_dir_all(folder.join("trials"))?;
+    let (mut pages, mut bytes) = (0, 0);
+    for page in yb_report::html(&report).pages() {
+        fs::write(folder.join(&page.path), &page.text)?;
+        pages += 1;
+        bytes += page.text.len();
+    }
+    let took = began.elapsed();
+    let index = fs::metadata(folder.join("index.html"))?.len() as f64 / 1e6;
+    let size = bytes as f64 / 1e6;
+    row(
+        &format!("html, {} trials, {pages} pages", recorded.trials()),
+        &ms(took),
+        Some(("at most 5 s", took.as_secs() < 5)),
+    );
+    row("all pages", &format!("{size:.1} MB"), Some(("below 100 MB", size < 100.0)));
+    row("the first page", &format!("{index:.1} MB"), None);
+    let formats: [(&str, fn(&Report) -> String); 5] = [
+        ("markdown", yb_report::markdown),
+        ("json", yb_report::json),
+        ("junit", yb_report::junit),
+        ("csv", yb_report::csv),
+        ("github", yb_report::github),
+    ];
+    for (name, make) in formats {
+        let began = Instant::now();
+        let text = make(&Report::of(vec![read()?]));
+        row(name, &ms(began.elapsed()), None);
+        row(&format!("{name}, size"), &format!("{:.2} MB", text.len() as f64 / 1e6), None);
+    }
+    Ok(())
+}

@@ -1,0 +1,160 @@
+//! What agents, cases and repositories wrote, made harmless: in Markdown, XML, HTML and tables. Every foreign text in a
+//! report goes through here.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+
+/// Without what moves a cursor or turns text around: control characters go, and those that change the direction of
+/// writing, with which a diff can show other code than it has, become visible.
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
+    let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || turns(c) || is_no_xml(c);
+    if !text.contains(odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut cleaned = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if turns(c) => {
+                let _ = write!(cleaned, "⟨U+{:04X}⟩", u32::from(c));
+            }
+            c if odd(c) => {}
+            c => cleaned.push(c),
+        }
+    }
+    Cow::Owned(cleaned)
+}
+
+fn turns(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+}
+
+fn is_no_xml(c: char) -> bool {
+    matches!(c, '\u{fffe}' | '\u{ffff}')
+}
+
+/// Text or a quoted attribute of HTML and XML.
+pub(crate) fn markup(into: &mut String, text: &str) {
+    let text = clean(text);
+    let mut rest: &str = &text;
+    while let Some(at) = rest.find(['&', '<', '>', '"', '\'']) {
+        into.push_str(&rest[..at]);
+        into.push_str(match rest.as_bytes()[at] {
+            b'&' => "&amp;",
+            b'<' => "&lt;",
+            b'>' => "&gt;",
+            b'"' => "&quot;",
+            _ => "&#39;",
+        });
+        rest = &rest[at + 1..];
+    }
+    into.push_str(rest);
+}
+
+/// Words within a line of Markdown, also in a table: nothing in them is markup, and nobody is notified.
+pub(crate) fn words(text: &str) -> String {
+    let text = crate::figures::one_line(&clean(text));
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for (at, c) in text.chars().enumerate() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            // A word joiner, which nobody sees, keeps `@name` from being a mention.
+            '@' => escaped.push_str("@\u{2060}"),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            '-' | '+' | '=' if at == 0 => {
+                escaped.push('\\');
+                escaped.push(c);
+            }
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
+/// Code within a line of Markdown; nothing for nothing.
+pub(crate) fn code(text: &str) -> String {
+    let text = crate::figures::one_line(&clean(text));
+    if text.is_empty() {
+        return text;
+    }
+    let ticks = "`".repeat(longest_ticks(&text) + 1);
+    let space = if text.starts_with('`') || text.ends_with('`') { " " } else { "" };
+    format!("{ticks}{space}{text}{space}{ticks}")
+}
+
+/// Code in a cell of a table, where a bar ends the cell, also within code, unless it is escaped.
+pub(crate) fn cell(text: &str) -> String {
+    code(text).replace('|', "\\|")
+}
+
+/// A block of Markdown that is shown as it is.
+pub(crate) fn fence(text: &str, language: &str) -> String {
+    let text = clean(text);
+    let ticks = "`".repeat(longest_ticks(&text).max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{ticks}{language}\n{text}{end}{ticks}\n")
+}
+
+fn longest_ticks(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// A field of a CSV file (RFC 4180). What a spreadsheet would take for a formula gets an apostrophe in front.
+pub(crate) fn field(text: &str) -> String {
+    let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && text.parse::<f64>().is_err();
+    let text = if risky { format!("'{text}") } else { text.to_owned() };
+    let text = text.replace('\0', "");
+    if text.contains([',', '"', '\n', '\r', ';']) || text.starts_with(' ') || text.ends_with(' ') {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As hostile as a name, a prompt, a diff or a tool's output can be.
+    const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
+
+    fn html(text: &str) -> String {
+        let mut escaped = String::new();
+        markup(&mut escaped, text);
+        escaped
+    }
+
+    #[test]
+    fn no_markup_survives() {
+        assert_eq!(html(HOSTILE), "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;");
+        assert_eq!(html("\"' onload='x"), "&quot;&#39; onload=&#39;x");
+        assert_eq!(html("a\u{1b}[31m\u{0}b\n"), "a[31mb\n");
+        assert_eq!(html("x\u{202e}y\u{ffff}"), "x⟨U+202E⟩y");
+        assert_eq!(html("ünïcödé 🎉"), "ünïcödé 🎉");
+    }
+
+    #[test]
+    fn markdown_shows_what_was_written() {
+        assert_eq!(words("a|b `c` <d> *e*\nf"), r"a\|b \`c\` &lt;d&gt; \*e\* f");
+        assert_eq!(words("- @all [x](y) ![z](q)"), "\\- @\u{2060}all \\[x\\](y) !\\[z\\](q)");
+        assert_eq!((code("a|b"), cell("a|b")), ("`a|b`".to_owned(), "`a\\|b`".to_owned()));
+        assert_eq!(code("``x`"), "``` ``x` ```");
+        assert_eq!(code(""), "");
+        assert_eq!(fence("```\nx\n```", "diff"), "````diff\n```\nx\n```\n````\n");
+    }
+
+    #[test]
+    fn spreadsheets_calculate_nothing() {
+        assert_eq!(field("=1+1"), "'=1+1");
+        assert_eq!(field("@SUM(A1)"), "'@SUM(A1)");
+        assert_eq!(field("-2+3,\"x\""), "\"'-2+3,\"\"x\"\"\"");
+        assert_eq!(field("\tx"), "'\tx");
+        assert_eq!(field("-1.5"), "-1.5");
+        assert_eq!(field("a\nb"), "\"a\nb\"");
+        assert_eq!(field("plain"), "plain");
+    }
+}

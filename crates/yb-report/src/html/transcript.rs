@@ -1,0 +1,275 @@
+//! What was said and done: messages in order, each tool call with what it gave, bounded.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::markup::Markup;
+use crate::figures::{bytes, one_line, plural, shorten};
+use crate::model::Trial;
+
+/// What is kept of one text, in characters.
+const TEXT: usize = 20_000;
+/// What is kept of a tool's arguments or result.
+const TOOL: usize = 6_000;
+
+pub(super) fn write(body: &mut Markup, trial: &Trial, log: &Value, room: usize) {
+    let steps = steps(log);
+    if steps.is_empty() {
+        return;
+    }
+    body.raw("<section class=\"card talk\"><div class=\"row\"><h2>Conversation</h2>");
+    body.raw("<button type=\"button\" class=\"chip unfold\" hidden>open all tool calls</button></div>");
+    let gap = gap(&steps, room);
+    for (at, step) in steps.iter().enumerate() {
+        match &gap {
+            Some(gap) if gap.contains(&at) => {
+                if at == gap.start {
+                    left_out(body, trial, &steps[gap.clone()]);
+                }
+            }
+            _ => write_step(body, step),
+        }
+    }
+    if let Some(path) = trial.log_path() {
+        body.raw("<p class=\"hint\">whole log: <span class=\"mono\">").text(&path.display().to_string());
+        body.raw("</span></p>");
+    }
+    body.raw("</section>");
+}
+
+/// Something that was said, or one call of a tool.
+enum Step<'a> {
+    Said {
+        role: &'a str,
+        text: &'a str,
+        below: bool,
+    },
+    Call {
+        name: &'a str,
+        arguments: &'a str,
+        result: Option<&'a str>,
+        whole: Option<u64>,
+        failed: bool,
+        below: bool,
+    },
+}
+
+impl Step<'_> {
+    /// What it takes on the page.
+    fn size(&self) -> usize {
+        match self {
+            Self::Said { text, .. } => text.len().min(TEXT) + 100,
+            Self::Call { arguments, result, .. } => {
+                arguments.len().min(TOOL) + result.map_or(0, str::len).min(TOOL) + 300
+            }
+        }
+    }
+}
+
+fn steps(log: &Value) -> Vec<Step<'_>> {
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let list = |value: &'static str| log[value].as_array().map(Vec::as_slice).unwrap_or_default();
+    let records: BTreeMap<String, &Value> = list("tool_calls")
+        .iter()
+        .map(|record| (text(&record["id"]), record))
+        .filter(|(id, _)| !id.is_empty())
+        .collect();
+    let answers: BTreeMap<String, &Value> = list("messages")
+        .iter()
+        .map(|message| (text(&message["tool_call_id"]), message))
+        .filter(|(id, _)| !id.is_empty())
+        .collect();
+    let mut steps = Vec::new();
+    let mut shown: BTreeSet<String> = BTreeSet::new();
+    for message in list("messages") {
+        let below = message["parent_tool_call_id"].is_string();
+        let id = text(&message["tool_call_id"]);
+        if shown.contains(&id) {
+            continue;
+        }
+        let role = message["role"].as_str().unwrap_or("unknown");
+        let content = message["content"].as_str().unwrap_or_default();
+        if !content.trim().is_empty() {
+            steps.push(Step::Said { role, text: content, below });
+        }
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let id = text(&call["id"]);
+            let record = records.get(&id).copied().unwrap_or(&Value::Null);
+            let answer = answers.get(&id).copied().unwrap_or(&Value::Null);
+            steps.push(Step::Call {
+                name: call["function"]["name"].as_str().unwrap_or("tool"),
+                arguments: call["function"]["arguments"].as_str().unwrap_or_default(),
+                result: record["result"].as_str().or_else(|| answer["content"].as_str()),
+                whole: record["result_bytes"].as_u64(),
+                failed: record["is_error"].as_bool().unwrap_or(false),
+                below,
+            });
+            shown.insert(id);
+        }
+    }
+    // Calls that no message made: what an agent that prints plain text said about itself.
+    for record in list("tool_calls").iter().filter(|record| !shown.contains(&text(&record["id"]))) {
+        steps.push(Step::Call {
+            name: record["name"].as_str().unwrap_or("tool"),
+            arguments: record["arguments"].as_str().unwrap_or_default(),
+            result: record["result"].as_str(),
+            whole: record["result_bytes"].as_u64(),
+            failed: record["is_error"].as_bool().unwrap_or(false),
+            below: record["parent_tool_call_id"].is_string(),
+        });
+    }
+    steps
+}
+
+/// What has no room: the middle, because the task is at the beginning and the answer at the end.
+fn gap(steps: &[Step<'_>], room: usize) -> Option<std::ops::Range<usize>> {
+    let sizes: Vec<usize> = steps.iter().map(Step::size).collect();
+    if sizes.iter().sum::<usize>() <= room {
+        return None;
+    }
+    let fitting = |sizes: &mut dyn Iterator<Item = &usize>, room: usize| {
+        let mut taken = 0;
+        let fits = |size: &&usize| {
+            taken += **size;
+            taken <= room
+        };
+        sizes.take_while(fits).count().max(1)
+    };
+    let start = fitting(&mut sizes.iter(), room / 3 * 2);
+    let end = steps.len() - fitting(&mut sizes.iter().rev(), room / 3);
+    (start < end).then_some(start..end)
+}
+
+fn left_out(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
+    let size: usize = steps.iter().map(Step::size).sum();
+    let whole = trial.log_path().map(|path| path.display().to_string()).unwrap_or_default();
+    body.raw("<p class=\"gap\">").text(&format!(
+        "{} ({}) left out here; all are in ",
+        plural(steps.len(), "step"),
+        bytes(size as u64)
+    ));
+    body.element("span", "mono", &whole).raw("</p>");
+}
+
+fn write_step(body: &mut Markup, step: &Step<'_>) {
+    match step {
+        Step::Said { role, text, below } => {
+            body.raw("<div class=\"said-by r-").raw(role_class(role));
+            body.raw(if *below { " below\">" } else { "\">" }).element("span", "role", role);
+            body.raw("<div class=\"words clip\">").text(text.get(..TEXT).map_or(*text, |_| cut(text, TEXT)));
+            more(body, text.len(), TEXT);
+            body.raw("</div></div>");
+        }
+        Step::Call { name, arguments, result, whole, failed, below } => {
+            body.raw("<details class=\"tool");
+            body.raw(if *below { " below" } else { "" }).raw(if *failed { " bad\">" } else { "\">" });
+            body.raw("<summary>").element("b", "", name).element("code", "", &gist(arguments));
+            if *failed {
+                body.raw("<span class=\"badge c-fail\">failed</span>");
+            } else if result.is_none() {
+                body.raw("<span class=\"badge c-todo\">no answer</span>");
+            }
+            body.raw(
+                "</summary><div class=\"inside\"><div class=\"label\">arguments</div><pre class=\"clip\">",
+            );
+            let pretty = pretty(arguments);
+            body.text(cut(&pretty, TOOL));
+            more(body, pretty.len(), TOOL);
+            body.raw("</pre>");
+            if let Some(result) = result {
+                body.raw("<div class=\"label\">result</div><pre class=\"clip\">").text(cut(result, TOOL));
+                let whole = whole.map_or(result.len(), |whole| usize::try_from(whole).unwrap_or(usize::MAX));
+                more(body, whole.max(result.len()), TOOL.min(result.len()));
+                body.raw("</pre>");
+            }
+            body.raw("</div></details>");
+        }
+    }
+}
+
+/// What was cut from a text, if something was.
+fn more(body: &mut Markup, all: usize, shown: usize) {
+    if all > shown {
+        body.raw("<span class=\"cut\">")
+            .text(&format!("… {} more", bytes((all - shown) as u64)))
+            .raw("</span>");
+    }
+}
+
+/// At most so many bytes, and whole characters.
+fn cut(text: &str, most: usize) -> &str {
+    &text[..text.floor_char_boundary(most)]
+}
+
+fn role_class(role: &str) -> &'static str {
+    match role {
+        "user" => "user",
+        "assistant" => "assistant",
+        "tool" => "tool",
+        _ => "system",
+    }
+}
+
+/// What tells a call from others, in a few words: its command, its file, its pattern.
+fn gist(arguments: &str) -> String {
+    let parsed: Value = serde_json::from_str(arguments).unwrap_or_default();
+    let told = ["command", "file_path", "pattern", "query", "url", "path", "description", "prompt", "input"];
+    let text = told.iter().find_map(|key| parsed[key].as_str()).unwrap_or(arguments);
+    shorten(&one_line(text), 120)
+}
+
+fn pretty(arguments: &str) -> String {
+    match serde_json::from_str::<Value>(arguments) {
+        Ok(Value::Object(fields)) if fields.values().all(Value::is_string) => {
+            // Line breaks in a text are easier to read than their escapes.
+            let lines = fields.iter().map(|(name, value)| {
+                let text = value.as_str().unwrap_or_default();
+                if text.contains('\n') { format!("{name}:\n{text}") } else { format!("{name}: {text}") }
+            });
+            lines.collect::<Vec<_>>().join("\n")
+        }
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
+        Err(_) => arguments.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_has_its_result_and_is_shown_once() {
+        let log = json!({
+            "messages": [
+                {"role": "user", "content": "go"},
+                {"role": "assistant", "content": "", "tool_calls": [
+                    {"id": "1", "function": {"name": "Bash", "arguments": "{\"command\":\"ls\"}"}}]},
+                {"role": "tool", "content": "a b", "tool_call_id": "1"},
+                {"role": "assistant", "content": "done"},
+            ],
+            "tool_calls": [{"id": "1", "name": "Bash", "result": "a", "is_error": true}, {"name": "Free", "arguments": "x"}],
+        });
+        let steps = steps(&log);
+        let names: Vec<String> = steps
+            .iter()
+            .map(|step| match step {
+                Step::Said { role, text, .. } => format!("{role}: {text}"),
+                Step::Call { name, result, failed, .. } => format!("{name} {result:?} {failed}"),
+            })
+            .collect();
+        assert_eq!(names, ["user: go", "Bash Some(\"a\") true", "assistant: done", "Free None false"]);
+    }
+
+    #[test]
+    fn the_middle_is_left_out() {
+        let text = "x".repeat(900);
+        let steps: Vec<Step<'_>> =
+            (0..10).map(|_| Step::Said { role: "user", text: &text, below: false }).collect();
+        assert_eq!(gap(&steps, 10_000), None);
+        assert_eq!(gap(&steps, 6_000), Some(4..8));
+        assert_eq!(gap(&steps[..2], 100), None, "the first and the last always stay");
+    }
+}

@@ -1,0 +1,202 @@
+//! One trial: what it came to, what evaluators found, what was said, what was changed.
+
+use serde_json::Value;
+
+use super::markup::Markup;
+use super::table::badge;
+use super::{Entry, Html, patch, transcript, values};
+use crate::evaluation::{Assertion, Evaluation, evaluations};
+use crate::figures::{count, dollars, duration, moment};
+use crate::model::Trial;
+use crate::value::spoken;
+
+pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
+    let trial = entry.trial;
+    let results = trial.results();
+    let log = trial.log().unwrap_or_default();
+    paths(body, html, entry);
+    body.raw("<div class=\"head\"><h1 tabindex=\"-1\">").text(&trial.case);
+    if entry.run.has_variants() {
+        body.raw(" <span class=\"soft\">/ ").text(&trial.variant).raw("</span>");
+    }
+    if entry.run.has_repeats() {
+        body.raw(" <span class=\"soft\">#").text(&trial.repeat.to_string()).raw("</span>");
+    }
+    body.raw("</h1>");
+    badge(body, &trial.verdict);
+    body.raw("</div>");
+    if let Some(text) = results["test_case"]["description"].as_str().filter(|text| !text.is_empty()) {
+        body.element("p", "about", text);
+    }
+    trouble(body, trial, &log);
+    facts(body, trial, &results, &log);
+    let found = evaluations(&results);
+    if !found.is_empty() {
+        body.raw("<section class=\"card\"><h2>Evaluators</h2>");
+        for one in &found {
+            evaluation(body, trial, one);
+        }
+        body.raw("</section>");
+    }
+    let room = html.room();
+    transcript::write(body, trial, &log, room.conversation);
+    patch::write(body, trial, room.diff);
+}
+
+/// The way back, and to the neighbours.
+fn paths(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
+    body.raw("<nav class=\"crumbs\" aria-label=\"Trials\"><a class=\"home\"").attr("href", html.home());
+    body.raw(">← all trials</a><span class=\"around\">");
+    let near = |at: Option<usize>| at.and_then(|at| html.entries.get(at));
+    for (name, other) in [("previous", near(entry.at.checked_sub(1))), ("next", near(Some(entry.at + 1)))] {
+        if let Some(other) = other {
+            body.raw("<a")
+                .attr("href", &html.sibling(other))
+                .attr("title", &other.label)
+                .raw(">")
+                .text(name)
+                .raw("</a>");
+        }
+    }
+    body.raw("</span></nav>");
+}
+
+fn trouble(body: &mut Markup, trial: &Trial, log: &Value) {
+    let mut said: Vec<(&'static str, &str)> = Vec::new();
+    said.extend(trial.error.as_deref().map(|error| ("error", error)));
+    for error in log["errors"].as_array().into_iter().flatten() {
+        let message = error["message"].as_str().filter(|message| trial.error.as_deref() != Some(message));
+        said.extend(message.map(|message| ("error", message)));
+    }
+    said.extend(trial.warnings.iter().map(|warning| ("warning", warning.as_str())));
+    for (kind, text) in said {
+        body.raw("<div class=\"note-box n-")
+            .raw(kind)
+            .raw("\"><b>")
+            .raw(kind)
+            .raw("</b><pre class=\"clip\">");
+        body.text(&crate::figures::shorten(text, 8_000)).raw("</pre></div>");
+    }
+    if trial.attempts.len() > 1 {
+        body.raw("<div class=\"note-box\"><b>attempts</b><ol>");
+        for attempt in &trial.attempts {
+            let why = attempt.error.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+            let word = spoken(&attempt.verdict.word);
+            let text = format!("{word} in {}{why}", duration(attempt.duration_ms));
+            body.raw("<li").attr("value", &attempt.number.to_string()).raw(">").text(&text).raw("</li>");
+        }
+        body.raw("</ol></div>");
+    }
+}
+
+fn facts(body: &mut Markup, trial: &Trial, results: &Value, log: &Value) {
+    let mut facts: Vec<(&'static str, String)> = Vec::new();
+    let mut fact = |name, value: Option<String>| facts.extend(value.map(|value| (name, value)));
+    let text = |value: &Value| {
+        value.as_str().filter(|text| !text.is_empty() && *text != "unknown").map(str::to_owned)
+    };
+    let version = text(&log["agent"]["version"]).map(|version| format!(" {version}")).unwrap_or_default();
+    fact("agent", Some(format!("{}{version}", trial.agent)));
+    fact("model", trial.model.clone());
+    fact("time", trial.duration_ms.map(duration));
+    fact("cost", trial.money.total().map(|usd| money(trial, usd)));
+    let usage = &log["usage"];
+    let source = usage["source"].as_str().filter(|_| trial.tokens.is_some() || trial.money.total().is_some());
+    fact("usage is", source.map(str::to_owned));
+    fact(
+        "tokens in / out",
+        trial.tokens.map(|total| {
+            let number = |one: &str, two: &str| usage[one].as_u64().or_else(|| usage[two].as_u64());
+            match (number("input_tokens", "prompt_tokens"), number("output_tokens", "completion_tokens")) {
+                (Some(input), Some(output)) => format!("{} / {}", count(input), count(output)),
+                _ => count(total),
+            }
+        }),
+    );
+    let cached = usage["cache_read_input_tokens"].as_u64().filter(|tokens| *tokens > 0);
+    fact("read from cache", cached.map(count));
+    fact("turns", trial.turns.map(count));
+    fact("exit code", results["agent"]["exit_code"].as_i64().map(|code| code.to_string()));
+    fact("isolation", trial.isolation.clone());
+    fact("started", trial.started_at.as_deref().map(moment));
+    fact("repository", text(&results["test_case"]["repo"]));
+    fact("commit", trial.commit.as_ref().map(|commit| commit.chars().take(12).collect()));
+    fact("trial", Some(trial.name.clone()));
+    body.raw("<section class=\"card\"><dl class=\"facts\">");
+    for (name, value) in &facts {
+        body.raw("<div><dt>").raw(name).raw("</dt><dd>").text(value).raw("</dd></div>");
+    }
+    body.raw("</dl>");
+    if let Some(artifacts) = &trial.artifacts {
+        body.raw("<p class=\"hint\">artifacts: <span class=\"mono\">").text(&artifacts.display().to_string());
+        body.raw("</span></p>");
+    }
+    body.raw("</section>");
+}
+
+fn money(trial: &Trial, usd: f64) -> String {
+    let parts =
+        [("agent", trial.money.agent), ("subagents", trial.money.subagents), ("judge", trial.money.judge)];
+    let known: Vec<String> =
+        parts.into_iter().filter_map(|(who, usd)| Some(format!("{who} {}", dollars(usd?)))).collect();
+    if known.len() > 1 { format!("{} ({})", dollars(usd), known.join(", ")) } else { dollars(usd) }
+}
+
+fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
+    let class = match one.status.as_str() {
+        "passed" => "c-pass",
+        "failed" => "c-fail",
+        _ => "c-unsure",
+    };
+    body.raw("<details class=\"evaluator\"");
+    body.raw(if one.status == "passed" && one.assertions.is_empty() { ">" } else { " open>" });
+    body.raw("<summary><span class=\"badge ").raw(class).raw("\">").text(&spoken(&one.status)).raw("</span>");
+    body.element("b", "", &one.name)
+        .element("span", "said", &one.message)
+        .raw("</summary><div class=\"inside\">");
+    if let Some(error) = &one.error {
+        body.raw("<pre class=\"clip\">").text(error).raw("</pre>");
+    }
+    assertions(body, &one.assertions);
+    values::fields(body, &one.metrics);
+    values::fields(body, &one.rest);
+    let mut asides: Vec<String> = Vec::new();
+    asides.extend(one.duration_ms.map(|ms| format!("took {}", duration(ms))));
+    asides.extend(one.cost_usd.map(|usd| format!("cost {}", dollars(usd))));
+    for (path, description) in &one.artifacts {
+        let there = if trial.artifact(path).is_some() { "" } else { " (not there any more)" };
+        asides.push(format!("{path}{there}: {description}"));
+    }
+    if !asides.is_empty() {
+        body.element("p", "hint", &asides.join(" · "));
+    }
+    body.raw("</div></details>");
+}
+
+fn assertions(body: &mut Markup, assertions: &[Assertion]) {
+    if assertions.is_empty() {
+        return;
+    }
+    let judged = assertions.iter().any(|one| one.score.is_some() || one.threshold.is_some());
+    body.raw("<div class=\"scroll\"><table class=\"data\"><thead><tr><th scope=\"col\">assertion</th>");
+    if judged {
+        body.raw("<th scope=\"col\" class=\"num\">score</th><th scope=\"col\" class=\"num\">threshold</th>");
+    }
+    body.raw(if judged { "<th scope=\"col\"></th>" } else { "<th scope=\"col\">value</th>" });
+    body.raw("</tr></thead><tbody>");
+    for one in assertions {
+        body.raw("<tr><td>");
+        match one.holds {
+            Some(true) => body.raw("<span class=\"c-pass\">✓</span> "),
+            Some(false) => body.raw("<span class=\"c-fail\">✗</span> "),
+            None => body,
+        };
+        body.text(&spoken(&one.name)).raw("</td>");
+        if judged {
+            body.element("td", "num", one.score.as_deref().unwrap_or_default());
+            body.element("td", "num", one.threshold.as_deref().unwrap_or_default());
+        }
+        body.element("td", "", &one.remark).raw("</tr>");
+    }
+    body.raw("</tbody></table></div>");
+}

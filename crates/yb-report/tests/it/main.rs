@@ -1,0 +1,37 @@
+//! Documents from recorded runs: what each format says, and what holds for any run.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+
+mod bounds;
+mod bundles;
+mod formats;
+mod junit;
+
+use yb_engine::run::RunDir;
+use yb_report::Report;
+use yb_testkit::RecordedRun;
+
+/// A report about a recorded run.
+fn report(run: &RecordedRun) -> (tempfile::TempDir, Report) {
+    let root = tempfile::tempdir().unwrap();
+    let written = run.write(root.path());
+    let report = Report::of(vec![yb_report::read_run(RunDir::at(written)).unwrap()]);
+    (root, report)
+}
+
+/// One case, two variants: one that passed and one that failed.
+fn small() -> RecordedRun {
+    RecordedRun {
+        cases: vec!["fix-login-redirect".to_owned()],
+        variants: vec!["opus-no-tests".to_owned(), "sonnet".to_owned()],
+        repeats: 1,
+        hostile: String::new(),
+        chatter: 0,
+    }
+}
+
+/// As hostile as a name, a prompt, a diff or a tool's output can be.
+const HOSTILE: &str = "</script><img src=x onerror=alert(1)>|`\"'*_]]>=cmd\u{1b}[31m\u{202e}@all";
+
+fn hostile() -> RecordedRun {
+    RecordedRun { hostile: HOSTILE.to_owned(), repeats: 1, ..RecordedRun::example() }
+}
