@@ -47,7 +47,10 @@ use fields::VERSION;
 
 pub(crate) use build::{Draft, build, dir_of, environment};
 
-pub use evaluator::{Check, Evaluator, GitDiff, Judge, is_judge};
+pub use evaluator::{
+    Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff, HiddenFile, Judge,
+    Metric, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
+};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::schema;
 pub use start::PrivateHosts;
