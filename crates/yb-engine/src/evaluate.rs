@@ -3,15 +3,23 @@
 //! Nothing in here needs a trial that is still there: a `Subject` is made from a run's `objects.git` and the agent's
 //! log, and the same subject gives the same [`Verdict`]s, byte for byte. How long grading took is told apart from them.
 
+mod bench;
 mod budget;
+mod command;
+mod expected_diff;
+mod files;
 mod git_diff;
 mod grade;
 mod known;
+mod prepare;
 mod registry;
+mod report;
 #[cfg(test)]
 mod samples;
+mod similarity;
 mod subject;
 mod trajectory;
+mod tree;
 mod verdict;
 
 use async_trait::async_trait;
@@ -19,6 +27,7 @@ use async_trait::async_trait;
 pub(crate) use git_diff::PATCH_FILE;
 pub(crate) use grade::{Limits, grade, outcome};
 pub use known::{KnownEvaluator, known_evaluators};
+pub(crate) use prepare::{Preparation, prepared};
 pub(crate) use registry::evaluator;
 pub(crate) use subject::{Bench, Desk, FOLDER, Subject};
 pub use verdict::{Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict};
@@ -84,6 +93,12 @@ impl GradeError {
     pub(crate) fn other(text: impl Into<String>) -> Self {
         Self::Other(text.into())
     }
+}
+
+/// Whether anything of a case is graded in a tree of files.
+pub(crate) fn needs_tree(evaluators: &[case::Evaluator]) -> bool {
+    let needs = evaluators.iter().filter_map(|one| evaluator(&one.check)).map(Evaluator::need);
+    needs.max() == Some(Need::Tree)
 }
 
 /// Whether this version can run an evaluator of a case.

@@ -32,7 +32,7 @@ use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use crate::outcome::Outcome;
 use crate::repo::{
     Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Revision, Source, StartTree, WorkspaceOptions,
+    Resolved, Revision, Source, StartTree, WorkspaceOptions,
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use crate::run::RunDir;
@@ -142,6 +142,7 @@ pub struct StartPoint {
     cut: Cut,
     source: String,
     branch: String,
+    expected: Option<Resolved>,
 }
 
 impl StartPoint {
@@ -283,7 +284,8 @@ impl Runner {
         let resolved = resolved?;
         let cut = cache.cut(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
-        Ok(StartPoint { cut, source: source.to_string(), branch })
+        let expected = grade::resolve_expected(case, &cache, &source).await?;
+        Ok(StartPoint { cut, source: source.to_string(), branch, expected })
     }
 
     /// Opens the store of a run. What an agent did until it was stopped is recorded too, so the recording itself is
@@ -343,6 +345,9 @@ impl Runner {
             Arc::new(store.start(&place.trial, &workspace, &include).await?)
         };
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
+
+        // What can't be graded is not worth an agent's time.
+        self.prepare_grading(case, cache, attempt, &start.tree).await?;
 
         tell(Step::Acting { agent: adapter.name() });
         let context = self.context(case, &place, config, host, view);

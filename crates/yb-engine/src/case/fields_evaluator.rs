@@ -134,6 +134,11 @@ static COMMAND_CONFIG: Object = Object {
             Kind::Map { names: Format::RelativePath, of: &formatted(500, Format::RelativePath) },
             "Files that only grading sees: where each goes in the tree, and where it is, relative to this file.",
         ),
+        Field::new(
+            "restore",
+            GLOBS,
+            "Globs of files that are as they were at the start, whatever the agent made of them, such as its tests.",
+        ),
         Field::new("expect", Kind::Object(&EXPECT), "What must hold afterwards."),
         Field::new("report", Kind::Object(&REPORT), "Where it tells about its tests."),
         Field::new(

@@ -6,7 +6,7 @@ use crate::case::fields_evaluator::{
 };
 
 /// Those that this version does not run; a case with one is refused before anything starts.
-const NOT_RUN: &[&str] = &[EXPECTED_DIFF, COMMAND, FILES, AGENTIC_JUDGE];
+const NOT_RUN: &[&str] = &[AGENTIC_JUDGE];
 
 /// An evaluator that a case may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -7,12 +7,11 @@ use crate::case::Check;
 pub(crate) fn evaluator(check: &Check) -> Option<&dyn Evaluator> {
     match check {
         Check::GitDiff(config) => Some(config),
+        Check::ExpectedDiff(config) => Some(config),
+        Check::Command(config) => Some(config.as_ref()),
+        Check::Files(config) => Some(config),
         Check::Trajectory(config) => Some(config),
         Check::Budget(config) => Some(config),
-        Check::ExpectedDiff(_)
-        | Check::Command(_)
-        | Check::Files(_)
-        | Check::AgenticJudge(_)
-        | Check::Unknown => None,
+        Check::AgenticJudge(_) | Check::Unknown => None,
     }
 }

@@ -23,10 +23,6 @@ pub(crate) const VERDICT_FILE: &str = "verdict.json";
 /// One finished trial, as grading sees it. From `objects.git` and the log it can be made again at any time.
 #[derive(Debug, Clone)]
 pub(crate) struct Subject {
-    /// The case's name.
-    pub(crate) case: String,
-    /// From where paths of a case start: hidden files are there.
-    pub(crate) case_dir: PathBuf,
     /// The trees, and everything in them.
     pub(crate) store: ObjectStore,
     /// What the agent began with.

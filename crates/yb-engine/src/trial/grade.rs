@@ -1,5 +1,6 @@
 //! Grading a trial that was captured: makes the subject that evaluators look at, here and when a trial is graded again.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,10 +8,11 @@ use yb_supervise::CancellationToken;
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
-use crate::case::Case;
+use crate::case::{Case, Expected};
 use crate::evaluate::{self, Bench, EvaluatorResult, Limits, PATCH_FILE, Subject};
 use crate::log::YouBenchaLog;
 use crate::outcome::Outcome;
+use crate::repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
 
 /// Below an attempt's private files: where trees are laid out while something looks at them.
 const SCRATCH: &str = "grading";
@@ -30,35 +32,56 @@ impl Runner {
         let patch = place.artifacts.join(PATCH_FILE);
         let (diff, _) = attempt.store.diff_and_patch(start, end, &patch, &secrets).await?;
         let cancel = CancellationToken::new();
+        let expected = expected_tree(case, attempt.store, start, attempt.start.expected.as_ref()).await;
         let subject = Arc::new(Subject {
-            case: case.name.clone(),
-            case_dir: case.dir.clone(),
             store: attempt.store.clone(),
             start: start.to_owned(),
             end: end.to_owned(),
-            expected: None,
+            expected,
             diff: Arc::new(diff),
             log: Arc::new(log.clone()),
             secrets: secrets.into(),
-            prepare: [].into(),
+            prepare: case.prepare.clone().into(),
             artifacts: place.artifacts.clone(),
             scratch: place.private.join(SCRATCH),
             bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
         });
         let results = tokio::select! {
             results = evaluate::grade(&case.evaluators, &subject, self.limits()) => results,
-            // Money that is spent ends agents; this one has ended already, and what it did is worth knowing.
-            () = self.interrupted() => {
-                cancel.cancel();
-                Ok(Vec::new())
-            }
+            never = self.interrupted(&cancel) => match never {},
         };
         let results = results.map_err(|error| TrialError::Grading { reason: error.to_string() })?;
-        let outcome = match self.stop.outcome() {
-            Some(Outcome::Cancelled) if results.is_empty() => Outcome::Cancelled,
-            _ => evaluate::outcome(&results),
+        let outcome = match (self.stop.outcome(), evaluate::outcome(&results)) {
+            // Whoever was interrupted has no verdict: the trial is still to be done.
+            (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
+            (_, outcome) => outcome,
         };
         Ok((results, outcome))
+    }
+
+    /// Does what a tree needs before it can be graded, if that was not done before.
+    pub(super) async fn prepare_grading(
+        &self,
+        case: &Case,
+        cache: &Path,
+        attempt: &Attempt<'_>,
+        start: &str,
+    ) -> Result<(), TrialError> {
+        if case.prepare.is_empty() || !evaluate::needs_tree(&case.evaluators) {
+            return Ok(());
+        }
+        let bench = self.bench(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
+        let preparation = evaluate::Preparation {
+            store: attempt.store,
+            start,
+            commands: &case.prepare,
+            secrets: &self.secrets(case)?,
+            bench: &bench,
+        };
+        match evaluate::prepared(&preparation).await {
+            Ok(_) => Ok(()),
+            Err(error) => Err(TrialError::Grading { reason: error.to_string() }),
+        }
     }
 
     /// How code that an agent may have written is run for grading.
@@ -88,10 +111,53 @@ impl Runner {
         }
     }
 
-    async fn interrupted(&self) {
+    /// Ends what runs for grading when somebody wants the run to end. Money that is spent ends agents only: this one has
+    /// ended already, and what it did is worth knowing.
+    async fn interrupted(&self, cancel: &CancellationToken) -> Infallible {
         self.stop.token().cancelled().await;
-        if self.stop.outcome() != Some(Outcome::Cancelled) {
-            std::future::pending::<()>().await;
+        if self.stop.outcome() == Some(Outcome::Cancelled) {
+            cancel.cancel();
         }
+        std::future::pending().await
     }
+}
+
+/// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.
+pub(super) async fn resolve_expected(
+    case: &Case,
+    cache: &Cache,
+    source: &Source,
+) -> Result<Option<Resolved>, RepoError> {
+    let revision = match &case.expected {
+        Some(Expected::Branch(name)) => Revision::Branch(name.clone()),
+        Some(Expected::Commit(id)) => Revision::Commit(id.clone()),
+        Some(Expected::Directory(_) | Expected::Patch(_)) | None => return Ok(None),
+    };
+    // The start was just resolved: what the mirror has is not older than that.
+    cache.resolve(source, &revision, Refresh::Missing).await.map(Some)
+}
+
+/// The tree that a result is compared with. What a run has kept wins over what a branch has become since.
+pub(crate) async fn expected_tree(
+    case: &Case,
+    store: &ObjectStore,
+    start: &str,
+    resolved: Option<&Resolved>,
+) -> Option<Result<String, String>> {
+    let expected = case.expected.as_ref()?;
+    let key = format!("{} {}", case.start, expected.key());
+    if let Some(tree) = store.expected(&key) {
+        return Some(Ok(tree));
+    }
+    let tree = match (expected, resolved) {
+        (Expected::Branch(_) | Expected::Commit(_), Some(resolved)) => {
+            store.expect_commit(&key, resolved).await
+        }
+        (Expected::Branch(name) | Expected::Commit(name), None) => {
+            return Some(Err(format!("this run has not kept the expected result: `{name}`")));
+        }
+        (Expected::Directory(files), _) => store.expect_directory(&key, &files.path).await,
+        (Expected::Patch(files), _) => store.patched(start, &files.path).await,
+    };
+    Some(tree.map_err(|error| error.to_string()))
 }

@@ -58,7 +58,7 @@ fn everything_of_the_original_loads() {
     assert_eq!(case.agent.agent_name.as_deref(), Some("code-reviewer"));
     assert_eq!(case.agent.config.permission_mode.as_deref(), Some("plan"));
     assert_eq!(case.agent.config.allowed_tools.as_ref().map(Vec::len), Some(4));
-    assert_eq!(case.expected.as_deref(), Some("feature/token-done"));
+    assert_eq!(case.expected, Some(case::Expected::Branch("feature/token-done".to_owned())));
     let names: Vec<_> = case.evaluators.iter().map(|evaluator| evaluator.name.as_str()).collect();
     assert_eq!(
         names,

@@ -97,7 +97,7 @@ fn surface_expected() {
     accepts(&["expected: done"]);
     rejects("expected", &["expected_source: branch", "expected_source: path", "expected: 5"]);
     let both = parse(&format!("{BASE}expected_source: branch\nexpected: done\n"));
-    assert_eq!(both.case.unwrap().expected.as_deref(), Some("done"));
+    assert_eq!(both.case.unwrap().expected, Some(case::Expected::Branch("done".to_owned())));
 }
 
 #[test]
