@@ -22,6 +22,9 @@ mod trajectory;
 mod tree;
 mod verdict;
 
+use std::path::PathBuf;
+use std::time::Duration;
+
 use async_trait::async_trait;
 
 pub(crate) use git_diff::PATCH_FILE;
@@ -65,6 +68,11 @@ pub(crate) trait Evaluator: Send + Sync {
     /// What it has to be given.
     fn need(&self) -> Need;
 
+    /// How long it may look, where all others may look so long; zero is for ever.
+    fn time(&self, usual: Duration) -> Duration {
+        usual
+    }
+
     /// Looks. Whatever an agent may have caused is a verdict; an error means that nobody can tell, and is never a pass.
     async fn evaluate(&self, subject: &Subject, desk: &Desk) -> Result<Verdict, GradeError>;
 }
@@ -78,14 +86,14 @@ pub(crate) enum GradeError {
     Repo(#[from] RepoError),
     /// A file of ours can't be written or read.
     #[error("failed to write `{}`: {source}", path.display())]
-    Io { path: std::path::PathBuf, source: std::io::Error },
+    Io { path: PathBuf, source: std::io::Error },
     /// Something else, in words.
     #[error("{0}")]
     Other(String),
 }
 
 impl GradeError {
-    pub(crate) fn io(path: impl Into<std::path::PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
     }

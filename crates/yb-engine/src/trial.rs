@@ -209,6 +209,7 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
+        self.check_grading(case)?;
         Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;

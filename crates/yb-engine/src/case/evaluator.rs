@@ -20,6 +20,7 @@ use super::files as case_files;
 use super::hook::texts;
 use super::shape::Kind;
 use super::time::milliseconds;
+use super::types::EnvVar;
 use super::variables;
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::{self, Format, Node, Value};
@@ -47,6 +48,13 @@ pub struct Evaluator {
     pub inputs: Vec<String>,
     /// Whether it asserts nothing, so that its passing means nothing.
     pub vacuous: bool,
+}
+
+impl Evaluator {
+    /// Variables that it wants from the environment.
+    pub(crate) fn variables(&self) -> &[EnvVar] {
+        if let Check::Command(command) = &self.check { &command.env } else { &[] }
+    }
 }
 
 /// What an evaluator looks at.
@@ -169,7 +177,7 @@ pub(crate) fn read(
             checker
                 .found
                 .warning(node.span, &path, format!("evaluator named twice: {}", quoted(&evaluator.name)))
-                .hint("tell them apart in reports: several judges may be called `agentic-judge-<name>`");
+                .hint("tell them apart in reports: more may follow a name after `-`, as in `command-lint`");
         }
         evaluators.push(evaluator);
     }
@@ -280,9 +288,10 @@ fn define(
                 GIT_DIFF => Check::GitDiff(git_diff(config, config.get("assertions").unwrap_or(&none))),
                 EXPECTED_DIFF => {
                     if !context.has_expected {
+                        let severity = checker.mode.severity();
                         checker
                             .found
-                            .warning(at, path, "nothing is expected: `expected-diff` would be skipped")
+                            .add(severity, at, path.to_owned(), "nothing is expected: `expected-diff` can't look".to_owned())
                             .hint("name what is expected: `expected_source: branch` (or `commit`, `directory`, `patch`) and `expected: …`");
                     }
                     let threshold = config.get("threshold").and_then(number).unwrap_or(0.8);

@@ -251,6 +251,12 @@ impl Case {
         for hook in &self.post_evaluation {
             names.extend(hook.texts().flat_map(named));
         }
+        for variable in self.evaluators.iter().flat_map(Evaluator::variables) {
+            match &variable.value {
+                None => names.push(variable.name.clone()),
+                Some(value) => names.extend(named(value)),
+            }
+        }
         names.extend(named(&Value::Object(self.agent.config.mcp_servers.clone()).to_string()));
         names.sort();
         names.dedup();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use yb_supervise::{Command, Launch, Network, OutputMode};
 
 use super::{Bench, GradeError};
-use crate::adapter::{Environment, Isolation, Places, base_view};
+use crate::adapter::{Environment, Host, Isolation, Places, base_view, secrets_of};
 use crate::case::{EnvVar, with_environment};
 
 /// How much of an output is kept in memory, and how much in a file.
@@ -64,7 +64,8 @@ impl Bench {
             command = command.sandbox(view.network(job.network));
         }
         command = command.envs(job.env.iter().map(|(name, value)| (name, value)));
-        for (name, value) in job.secrets {
+        let given = secrets_of(&Host::new(job.env.iter().map(|(name, value)| (name, value))));
+        for (name, value) in job.secrets.iter().chain(&given) {
             command = command.secret(name, value.clone());
         }
         Ok(match &self.shim {

@@ -2,6 +2,7 @@
 //! whatever that can cause is a failure of the agent and never a reason not to know.
 
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use regex::Regex;
@@ -26,6 +27,10 @@ const LISTED: usize = 50;
 impl Evaluator for CommandCheck {
     fn need(&self) -> Need {
         Need::Tree
+    }
+
+    fn time(&self, usual: Duration) -> Duration {
+        self.timeout.unwrap_or(usual)
     }
 
     async fn evaluate(&self, subject: &Subject, desk: &Desk) -> Result<Verdict, GradeError> {
@@ -112,7 +117,7 @@ impl CommandCheck {
             tree: root,
             private: &root.with_file_name("private"),
             env: subject.bench.variables(&self.env)?,
-            timeout: self.timeout.unwrap_or(desk.timeout),
+            timeout: desk.timeout,
             network: if self.network { Network::Shared } else { Network::None },
             secrets: &subject.secrets,
             log: desk.folder().join(OUTPUT_FILE),

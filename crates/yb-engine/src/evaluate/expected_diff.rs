@@ -14,7 +14,7 @@ use crate::repo::TreeFile;
 /// All files with their similarity, in the evaluator's folder.
 const REPORT_FILE: &str = "expected-diff-report.json";
 /// A larger file is alike only if it is the same.
-const LARGEST: u64 = 64 << 20;
+const LARGEST: u64 = 32 << 20;
 /// How much is compared at once.
 const AT_ONCE: u64 = 64 << 20;
 /// How many files the metrics list; the report has all of them.

@@ -9,7 +9,10 @@ use tokio::task::JoinSet;
 use yb_supervise::PauseSwitch;
 
 use super::subject::{VERDICT_FILE, remove_tree};
-use super::{Desk, EvaluatorResult, EvaluatorStatus, GradeError, Subject, Verdict, evaluator};
+use super::{
+    Desk, EvaluatorResult, EvaluatorStatus, GradeError, Need, Preparation, Subject, Verdict, evaluator,
+    prepared,
+};
 use crate::case;
 use crate::outcome::Outcome;
 
@@ -23,7 +26,7 @@ pub(crate) struct Limits {
 }
 
 /// How much longer than its own time an evaluator is waited for, so that it can say itself that its time was over.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
 /// Asks every evaluator, and keeps each verdict as a file; results come in the order of the case.
@@ -40,7 +43,9 @@ pub(crate) async fn grade(
     let mut desks = Vec::new();
     let mut places = std::collections::HashMap::new();
     for (at, wanted) in evaluators.iter().enumerate() {
-        let desk = Desk::new(subject, at, &wanted.name, limits.timeout);
+        let time =
+            evaluator(&wanted.check).map_or(limits.timeout, |evaluator| evaluator.time(limits.timeout));
+        let desk = Desk::new(subject, at, &wanted.name, time);
         let (seats, subject, wanted) = (Arc::clone(&seats), Arc::clone(subject), wanted.clone());
         desks.push(desk.clone());
         let task = tasks.spawn(async move {
@@ -84,6 +89,12 @@ async fn one(wanted: &case::Evaluator, subject: &Subject, desk: &Desk) -> (Verdi
     let Some(evaluator) = evaluator(&wanted.check) else {
         return (Verdict::unable(format!("not run by this version: `{}`", wanted.name)), began.elapsed());
     };
+    // What is prepared is for all, and has times of its own.
+    if evaluator.need() == Need::Tree
+        && let Err(error) = prepared(&Preparation::of(subject)).await
+    {
+        return (Verdict::unable(error.to_string()), began.elapsed());
+    }
     let limit = if desk.timeout.is_zero() { desk.timeout } else { desk.timeout + PATIENCE };
     let verdict = tokio::select! {
         verdict = evaluator.evaluate(subject, desk) => verdict,

@@ -2,6 +2,7 @@
 //! list of commands, kept in the cache, and copied.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde_json::json;
 use yb_supervise::Network;
@@ -55,7 +56,10 @@ pub(crate) async fn prepared(subject: &Preparation<'_>) -> Result<Option<PathBuf
     if tree.is_dir() {
         return Ok(Some(tree));
     }
-    let _lock = Lock::take(&place.with_extension("lock"), subject.store.git()).await?;
+    // Whoever holds the lock may be installing things for as long as the case allows.
+    let patient =
+        subject.store.git().clone().deadline(Duration::ZERO).cancel_on(subject.bench.cancel.clone());
+    let _lock = Lock::take(&place.with_extension("lock"), &patient).await?;
     if tree.is_dir() {
         return Ok(Some(tree));
     }

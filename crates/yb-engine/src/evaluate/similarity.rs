@@ -1,12 +1,16 @@
 //! How alike two files are: 1 − Levenshtein / the longer length, exactly where that is affordable, and by lines where it
 //! is not. The work is counted in steps and never in time, so that the same files always give the same number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What comparing may take, in steps of 64 cells; a step takes about a nanosecond.
 pub(crate) const BUDGET: u64 = 1 << 29;
 /// What one pair of pieces may take of it.
 const PER_PIECE: u64 = 1 << 26;
+/// How many words the table of one piece may have.
+const TABLE: usize = 1 << 22;
+/// A file with more lines is taken in blocks.
+const MOST_LINES: usize = 2 << 20;
 /// Where a file has no lines, so many bytes stand for one.
 const BLOCK: usize = 256;
 
@@ -42,14 +46,21 @@ fn distance(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> u64 {
 
 /// The distance itself, if the budget allows it.
 fn exact(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> Option<u64> {
+    let (one, two) = without_common_ends(one, two, characters);
+    // A character has at most four bytes; what is too long in any case is not even decoded.
+    let widest = if characters { 4 } else { 1 };
+    let least = (one.len() / widest / 64).saturating_mul(two.len() / widest) as u64;
+    if !one.is_empty() && !two.is_empty() && least > PER_PIECE {
+        return None;
+    }
     let (one, two) = (units(one, characters), units(two, characters));
-    let (one, two) = without_common_ends(&one, &two);
-    let (short, long) = if one.len() <= two.len() { (one, two) } else { (two, one) };
+    let (short, long) = if one.len() <= two.len() { (&one, &two) } else { (&two, &one) };
     if short.is_empty() {
         return Some(long.len() as u64);
     }
     let steps = (short.len().div_ceil(64) as u64).saturating_mul(long.len() as u64);
-    if steps > PER_PIECE || steps > *budget {
+    let distinct = short.iter().collect::<HashSet<_>>().len();
+    if steps > PER_PIECE || steps > *budget || distinct * short.len().div_ceil(64) > TABLE {
         return None;
     }
     *budget -= steps;
@@ -63,10 +74,18 @@ fn units(content: &[u8], characters: bool) -> Vec<u32> {
     }
 }
 
-fn without_common_ends<'a>(one: &'a [u32], two: &'a [u32]) -> (&'a [u32], &'a [u32]) {
-    let front = one.iter().zip(two).take_while(|(a, b)| a == b).count();
+/// What is left when the beginning and the end that both share are taken away; no character is cut.
+fn without_common_ends<'a>(one: &'a [u8], two: &'a [u8], characters: bool) -> (&'a [u8], &'a [u8]) {
+    let inside = |byte: Option<&u8>| characters && byte.is_some_and(|byte| byte & 0xC0 == 0x80);
+    let mut front = one.iter().zip(two).take_while(|(a, b)| a == b).count();
+    while front > 0 && (inside(one.get(front)) || inside(two.get(front))) {
+        front -= 1;
+    }
     let (one, two) = (&one[front..], &two[front..]);
-    let back = one.iter().rev().zip(two.iter().rev()).take_while(|(a, b)| a == b).count();
+    let mut back = one.iter().rev().zip(two.iter().rev()).take_while(|(a, b)| a == b).count();
+    while back > 0 && inside(one.get(one.len() - back)) {
+        back -= 1;
+    }
     (&one[..one.len() - back], &two[..two.len() - back])
 }
 
@@ -148,8 +167,11 @@ fn length(line: &[u8], characters: bool) -> u64 {
     }
 }
 
-/// Lines with their ends; longer ones, and files that have none, in blocks.
+/// Lines with their ends; long ones, and files that have none or too many, in blocks.
 fn lines(content: &[u8]) -> Vec<&[u8]> {
+    if memchr::memchr_iter(b'\n', content).nth(MOST_LINES).is_some() {
+        return content.chunks(BLOCK).collect();
+    }
     let whole = content.split_inclusive(|byte| *byte == b'\n');
     whole
         .flat_map(|line| line.chunks(if line.len() > 16 * BLOCK { BLOCK } else { line.len().max(1) }))
@@ -158,19 +180,21 @@ fn lines(content: &[u8]) -> Vec<&[u8]> {
 
 /// Where lines stand that occur once in each: the longest series that is in order in both.
 fn anchors(one: &[&[u8]], two: &[&[u8]]) -> Vec<(usize, usize)> {
-    let once = |lines: &[&[u8]]| -> HashMap<Vec<u8>, Option<usize>> {
-        let mut places = HashMap::new();
-        for (at, line) in lines.iter().enumerate() {
-            places.entry(line.to_vec()).and_modify(|place| *place = None).or_insert(Some(at));
-        }
-        places
-    };
     let (in_one, in_two) = (once(one), once(two));
     let both = one.iter().enumerate().filter_map(|(at, line)| {
-        let first = in_one.get(*line).copied().flatten().filter(|place| *place == at)?;
-        Some((first, in_two.get(*line).copied().flatten()?))
+        let first = in_one.get(line).copied().flatten().filter(|place| *place == at)?;
+        Some((first, in_two.get(line).copied().flatten()?))
     });
     longest_in_order(&both.collect::<Vec<_>>())
+}
+
+/// Where each line stands that occurs once.
+fn once<'a>(lines: &[&'a [u8]]) -> HashMap<&'a [u8], Option<usize>> {
+    let mut places = HashMap::new();
+    for (at, line) in lines.iter().enumerate() {
+        places.entry(*line).and_modify(|place| *place = None).or_insert(Some(at));
+    }
+    places
 }
 
 /// The longest series whose second numbers grow; the first ones do already.

@@ -145,8 +145,8 @@ fn surface_evaluators_without_assertions_are_vacuous() {
         let case = warns(&format!("evaluators: [{evaluator}]"), &format!("{VACUOUS}`{name}`"));
         assert!(case.evaluators[0].vacuous);
     }
-    let nothing_expected = "nothing is expected: `expected-diff` would be skipped";
-    warns("evaluators: [expected-diff]", nothing_expected);
+    // What could never look is said before an agent is paid for it.
+    rejects("evaluators[0]", &["evaluators: [expected-diff]"]);
     let twice = "[{ name: git-diff, config: &c { assertions: { max_files_changed: 1 } } }, { name: git-diff, config: *c }]";
     warns(&format!("evaluators: {twice}"), "evaluator named twice: `git-diff`");
 }

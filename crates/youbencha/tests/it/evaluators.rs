@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use serde_json::Value;
+use yb_tape::{Script, Server, ServerOptions, Vars};
 use yb_testkit::git::Repo;
-use yb_testkit::{Outcome, TestContext};
+use yb_testkit::{Outcome, RealClaude, TestContext};
 
 use crate::YB;
 
@@ -472,6 +473,90 @@ fn what_nobody_reported_is_no_pass() {
     let evaluator = "{ name: trajectory, config: { assertions: { tools_forbidden: [WebFetch] } } }";
     let expected = ("failed", "✗ 0 tool calls, 0 failed (self-reported) | the agent told nothing of its way");
     assert_verdict(&context, HONEST, evaluator, expected);
+}
+
+#[test]
+fn an_evaluator_that_could_not_look_lets_nothing_pass_but_another_may_say_no() {
+    let context = world();
+    let unable = "{ name: command, config: { argv: [no-such-program-anywhere] } }";
+    let rest = |more: &str| format!("evaluators: [{unable}, {more}]");
+    let files = |file: &str| format!("{{ name: files, config: {{ assertions: {{ exists: [{file}] }} }} }}");
+    let outcome = run(&context, &case("true", &rest(&files("add.sh"))));
+    assert_eq!((outcome.code, results(&context)["outcome"].as_str()), (Some(5), Some("grader_error")));
+    let found = results(&context);
+    assert_eq!(found["summary"]["overall_status"], "partial");
+    assert_eq!(found["evaluators"][0]["error"]["message"], "program not found: `no-such-program-anywhere`");
+    let outcome = run(&context, &case("true", &rest(&files("none"))));
+    assert_eq!((outcome.code, results(&context)["outcome"].as_str()), (Some(1), Some("failed")));
+}
+
+#[test]
+fn a_variable_that_is_not_set_is_said_before_anything_starts() {
+    let context = world();
+    let rest = "evaluators: [{ name: command, config: { argv: [env], env: [NOT_SET_ANYWHERE] } }]";
+    let outcome = run(&context, &case("true", rest));
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("`NOT_SET_ANYWHERE`"), "{}", outcome.stderr);
+    assert!(!context.dir().join(".youbencha-workspace").exists());
+}
+
+#[test]
+fn secrets_of_a_command_reach_no_file() {
+    let context = world();
+    let rest = "evaluators: [{ name: command, config: { shell: 'echo $MY_TOKEN', env: [MY_TOKEN] } }]";
+    context.write("case.yaml", case("true", rest));
+    let outcome =
+        context.command(YB).args(["run", "-c", "case.yaml"]).env("MY_TOKEN", "a-secret-of-the-user").run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let said = std::fs::read_to_string(artifacts(&context).join("evaluators/1-command/output.log")).unwrap();
+    assert_eq!(said, "[REDACTED:MY_TOKEN]\n");
+}
+
+#[test]
+fn real_claude_is_graded_by_its_way_and_by_what_it_used() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    replies:
+      - tools: [{ Read: { file_path: '{{workspace}}/add.sh' } }]
+      - tools: [{ Bash: { command: 'echo \"echo \\$((\\$1 + \\$2))\" > add.sh', description: Write it } }]
+      - tools: [{ Bash: { command: sh test.sh, description: Test it } }]
+      - say: It adds now.
+";
+    let context = world();
+    let server = Server::start(
+        Script::parse(script, &Vars::new().with("workspace", ".")).unwrap(),
+        &ServerOptions::default(),
+    )
+    .unwrap();
+    let text = "youbencha: 1
+name: adding
+description: The script adds two numbers.
+repo: repo
+agent: { type: claude-code, config: { prompt: Let it add., permission_mode: bypassPermissions } }
+evaluators:
+  - { name: trajectory, config: { assertions: { tools_used: [Read, 'Bash(sh test.sh)'], tools_forbidden: [WebFetch, 'Bash(git *)'], order: [Read, Bash], counts: { Bash: { min: 2, max: 2 } }, max_repeated_calls: 0, max_turns: 10 } } }
+  - { name: budget, config: { assertions: { max_tokens: 100000, max_cost_usd: 1, max_turns: 10, max_duration: 5m } } }
+  - { name: command, config: { argv: [sh, test.sh], restore: [test.sh] } }
+  - { name: trajectory-no, config: { assertions: { tools_forbidden: [Bash] } } }
+";
+    context.write("case.yaml", text);
+    let outcome = context
+        .command(YB)
+        .args(["run", "-c", "case.yaml"])
+        .env("ANTHROPIC_BASE_URL", server.base_url())
+        .env("ANTHROPIC_API_KEY", "not-a-real-key")
+        .env("YB_CLAUDE", RealClaude::new().program())
+        .run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    let found = results(&context);
+    let statuses: Vec<&str> =
+        found["evaluators"].as_array().unwrap().iter().filter_map(|one| one["status"].as_str()).collect();
+    assert_eq!(statuses, ["passed", "passed", "passed", "failed"], "{:#}", found["evaluators"]);
+    assert_eq!(found["evaluators"][0]["trust"], "self-reported");
+    assert_eq!(found["evaluators"][0]["metrics"]["by_tool"]["Bash"], 2);
+    assert_eq!(found["evaluators"][1]["metrics"]["usage_source"], "self-reported");
 }
 
 #[test]
