@@ -42,7 +42,8 @@ pub(crate) fn run() -> Result<(), Failure> {
     );
     row("all pages", &format!("{size:.1} MB"), Some(("below 100 MB", size < 100.0)));
     row("the first page", &format!("{index:.1} MB"), None);
-    let formats: [(&str, fn(&Report) -> String); 5] = [
+    type Make = fn(&Report) -> String;
+    let formats: [(&str, Make); 5] = [
         ("markdown", yb_report::markdown),
         ("json", yb_report::json),
         ("junit", yb_report::junit),

@@ -20,6 +20,7 @@ mod agent;
 mod build;
 pub(crate) mod check;
 mod evaluator;
+mod expected;
 pub(crate) mod fields;
 pub(crate) mod fields_agent;
 pub(crate) mod fields_evaluator;
@@ -47,7 +48,11 @@ use fields::VERSION;
 
 pub(crate) use build::{Draft, build, dir_of, environment};
 
-pub use evaluator::{Check, Evaluator, GitDiff, Judge, is_judge};
+pub use evaluator::{
+    Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff, HiddenFile, Judge,
+    Metric, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
+};
+pub use expected::{Expected, ExpectedFiles};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::schema;
 pub use start::PrivateHosts;

@@ -1,84 +1,115 @@
-//! Grading: what each evaluator found, in one shape.
+//! Grading: what each evaluator found, in one shape. An evaluator is one file and a line in the registry.
+//!
+//! Nothing in here needs a trial that is still there: a `Subject` is made from a run's `objects.git` and the agent's
+//! log, and the same subject gives the same [`Verdict`]s, byte for byte. How long grading took is told apart from them.
 
+mod bench;
+mod budget;
+mod command;
+mod expected_diff;
+mod files;
 mod git_diff;
+mod grade;
 mod known;
+mod prepare;
+mod registry;
+mod report;
+#[cfg(test)]
+mod samples;
+mod similarity;
+mod subject;
+mod trajectory;
+mod tree;
+mod verdict;
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use std::path::PathBuf;
+use std::time::Duration;
 
-use crate::adapter::without_secrets;
+use async_trait::async_trait;
 
-pub(crate) use git_diff::{Trees, git_diff};
+pub(crate) use git_diff::PATCH_FILE;
+pub(crate) use grade::{Limits, grade, outcome};
 pub use known::{KnownEvaluator, known_evaluators};
+pub(crate) use prepare::{Preparation, prepared};
+pub(crate) use registry::evaluator;
+pub(crate) use subject::{Bench, Desk, FOLDER, Subject};
+pub use verdict::{Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict};
 
-/// How an evaluator answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EvaluatorStatus {
-    /// Everything that it asserts holds.
-    Passed,
-    /// Something does not.
-    Failed,
-    /// It could not look.
-    Skipped,
-}
+use crate::case;
+use crate::repo::RepoError;
 
-/// What one evaluator found.
-#[derive(Debug, Clone, Serialize)]
+/// What an evaluator has to be given before it can look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub struct EvaluatorResult {
-    /// Its name in the case.
-    pub evaluator: String,
-    /// Its answer.
-    pub status: EvaluatorStatus,
-    /// What it measured.
-    pub metrics: Map<String, Value>,
-    /// The answer in one line.
-    pub message: String,
-    /// How long it took.
-    pub duration_ms: u64,
-    /// When it was done, ISO 8601.
-    pub timestamp: String,
-    /// What it asserted, by name.
-    pub assertions: Map<String, Value>,
-    /// Files that it left in the artifacts.
-    pub artifacts: Vec<Artifact>,
+pub enum Need {
+    /// The agent's log.
+    Log,
+    /// The start tree and the end tree, in the store.
+    Objects,
+    /// A tree of files on disk, made for this evaluator alone.
+    Tree,
 }
 
-impl EvaluatorResult {
-    /// Takes secrets out of whatever an agent may have put them into, such as the name of a file.
-    pub(crate) fn redact(&mut self, secrets: &[(String, Vec<u8>)]) {
-        self.message = without_secrets(&self.message, secrets.iter().cloned());
-        for map in [&mut self.metrics, &mut self.assertions] {
-            map.values_mut().for_each(|value| redact(value, secrets));
+impl Need {
+    /// As `yb list evaluators` says it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Log => "log",
+            Self::Objects => "objects",
+            Self::Tree => "tree",
         }
     }
 }
 
-fn redact(value: &mut Value, secrets: &[(String, Vec<u8>)]) {
-    match value {
-        Value::String(text) => *text = without_secrets(text, secrets.iter().cloned()),
-        Value::Array(values) => values.iter_mut().for_each(|value| redact(value, secrets)),
-        Value::Object(map) => {
-            let entries = std::mem::take(map);
-            for (name, mut value) in entries {
-                redact(&mut value, secrets);
-                map.insert(without_secrets(&name, secrets.iter().cloned()), value);
-            }
-        }
-        _ => {}
+/// What grades one aspect of a trial. The configuration that a case has for it *is* the evaluator.
+#[async_trait]
+pub(crate) trait Evaluator: Send + Sync {
+    /// What it has to be given.
+    fn need(&self) -> Need;
+
+    /// How long it may look, where all others may look so long; zero is for ever.
+    fn time(&self, usual: Duration) -> Duration {
+        usual
+    }
+
+    /// Looks. Whatever an agent may have caused is a verdict; an error means that nobody can tell, and is never a pass.
+    async fn evaluate(&self, subject: &Subject, desk: &Desk) -> Result<Verdict, GradeError>;
+}
+
+/// Why an evaluator can't say anything.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub(crate) enum GradeError {
+    /// The store did not answer.
+    #[error(transparent)]
+    Repo(#[from] RepoError),
+    /// A file of ours can't be written or read.
+    #[error("failed to write `{}`: {source}", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    /// Something else, in words.
+    #[error("{0}")]
+    Other(String),
+}
+
+impl GradeError {
+    pub(crate) fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| Self::Io { path, source }
+    }
+
+    pub(crate) fn other(text: impl Into<String>) -> Self {
+        Self::Other(text.into())
     }
 }
 
-/// A file that an evaluator left.
-#[derive(Debug, Clone, Serialize)]
-#[non_exhaustive]
-pub struct Artifact {
-    /// What kind of file.
-    #[serde(rename = "type")]
-    pub kind: &'static str,
-    /// Its path below the artifacts.
-    pub path: String,
-    /// What is in it.
-    pub description: &'static str,
+/// Whether anything of a case is graded in a tree of files.
+pub(crate) fn needs_tree(evaluators: &[case::Evaluator]) -> bool {
+    let needs = evaluators.iter().filter_map(|one| evaluator(&one.check)).map(Evaluator::need);
+    needs.max() == Some(Need::Tree)
+}
+
+/// Whether this version can run an evaluator of a case.
+pub(crate) fn runs(evaluator: &case::Evaluator) -> bool {
+    self::evaluator(&evaluator.check).is_some()
 }

@@ -2,6 +2,7 @@
 
 mod agent;
 mod error;
+mod grade;
 mod hooks;
 mod isolation;
 mod place;
@@ -24,20 +25,19 @@ use crate::adapter::{
     AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
     Isolation, Observer, adapter, without_secrets,
 };
-use crate::case::{self, Case, Check, Start};
+use crate::case::{self, Case, Start};
 use crate::config::Settings;
-use crate::evaluate::{EvaluatorResult, EvaluatorStatus, Trees, git_diff};
+use crate::evaluate;
 use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use crate::outcome::Outcome;
 use crate::repo::{
     Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Revision, Source, StartTree, WorkspaceOptions,
+    Resolved, Revision, Source, StartTree, WorkspaceOptions,
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use crate::run::RunDir;
 use place::Place;
 
-const PATCH_FILE: &str = "git-diff.patch";
 const RESULTS_FILE: &str = "results.json";
 
 /// What a trial needs beside its case.
@@ -142,6 +142,7 @@ pub struct StartPoint {
     cut: Cut,
     source: String,
     branch: String,
+    expected: Option<Resolved>,
 }
 
 impl StartPoint {
@@ -208,6 +209,7 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
+        self.check_grading(case)?;
         Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
@@ -283,7 +285,8 @@ impl Runner {
         let resolved = resolved?;
         let cut = cache.cut(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
-        Ok(StartPoint { cut, source: source.to_string(), branch })
+        let expected = grade::resolve_expected(case, &cache, &source).await?;
+        Ok(StartPoint { cut, source: source.to_string(), branch, expected })
     }
 
     /// Opens the store of a run. What an agent did until it was stopped is recorded too, so the recording itself is
@@ -344,6 +347,9 @@ impl Runner {
         };
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
+        // What can't be graded is not worth an agent's time.
+        self.prepare_grading(case, cache, attempt, &start.tree).await?;
+
         tell(Step::Acting { agent: adapter.name() });
         let context = self.context(case, &place, config, host, view);
         let mut executed = match adapter.execute(&context).await {
@@ -360,8 +366,9 @@ impl Runner {
 
         let log = adapter.normalize_log(&executed, &context);
         log.write(&place.artifacts)?;
-        let evaluators = self.grade(case, store, &start, &end.tree, &place).await?;
-        let outcome = executed.outcome.unwrap_or_else(|| grade_outcome(&evaluators));
+        let trees = (start.tree.as_str(), end.tree.as_str());
+        let (evaluators, graded) = self.grade(case, cache, attempt, trees, &log, &place).await?;
+        let outcome = executed.outcome.unwrap_or(graded);
         let results = Results {
             version: results::VERSION,
             test_case: start_point.test_case(case),
@@ -445,32 +452,6 @@ impl Runner {
     fn secrets(&self, case: &Case) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
         agent::secrets(case, &self.env)
     }
-
-    async fn grade(
-        &self,
-        case: &Case,
-        store: &ObjectStore,
-        start: &StartTree,
-        end: &str,
-        place: &Place,
-    ) -> Result<Vec<EvaluatorResult>, TrialError> {
-        let began = Instant::now();
-        let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
-        let (diff, patch) = store.diff_and_patch(&start.tree, end, &patch, &secrets).await?;
-        let patch = patch.map(|_| PATCH_FILE);
-        let graded = case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
-            Check::GitDiff(limits) => {
-                let trees = Trees { start: &start.tree, end, patch };
-                let mut result = git_diff(&evaluator.name, limits, &diff, &trees);
-                result.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-                result.timestamp = Timestamp::now().to_string();
-                result.redact(&secrets);
-                Some(result)
-            }
-            _ => None,
-        });
-        Ok(graded.collect())
-    }
 }
 
 impl StartPoint {
@@ -494,20 +475,12 @@ fn environment(run: &RunDir) -> BTreeMap<&'static str, String> {
         .into()
 }
 
-fn grade_outcome(evaluators: &[EvaluatorResult]) -> Outcome {
-    if evaluators.iter().any(|result| result.status == EvaluatorStatus::Failed) {
-        Outcome::Failed
-    } else {
-        Outcome::Passed
-    }
-}
-
 /// What a case asks for and this engine can't do yet is said before anything is started, never skipped in silence.
 fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
     let missing: Vec<String> = case
         .evaluators
         .iter()
-        .filter(|evaluator| !matches!(evaluator.check, Check::GitDiff(_)))
+        .filter(|evaluator| !evaluate::runs(evaluator))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }

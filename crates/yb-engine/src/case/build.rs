@@ -7,7 +7,7 @@ use super::check::{Checker, Mode};
 use super::fields::CASE;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
-use super::{LoadOptions, agent, evaluator, hook, start, stem, time};
+use super::{LoadOptions, agent, evaluator, expected, hook, start, stem, time};
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::Node;
 
@@ -51,6 +51,7 @@ pub(crate) fn build(
     let start = start::read(root, dir, options.private_hosts, &mut checker);
     let agent = agent::read(root, Dirs { own: dir, over: draft.over }, start.as_ref(), &mut checker);
     check_expected(root, &mut checker);
+    let expected = expected::read(root, dir, &mut checker);
     let context = evaluator::Context {
         dir,
         variables: &options.variables,
@@ -71,8 +72,9 @@ pub(crate) fn build(
         description: text("description").unwrap_or_default(),
         start: start?,
         agent: agent?,
-        expected: text("expected"),
+        expected,
         evaluators,
+        prepare: hook::prepare(root.get("prepare")),
         pre_execution: hook::scripts(root.get("pre_execution")),
         post_evaluation: hook::post_hooks(root.get("post_evaluation")),
         workspace_dir: text("workspace_dir").map(PathBuf::from),
@@ -93,7 +95,7 @@ fn check_expected(root: &Node, checker: &mut Checker<'_, '_>) {
             .error(source.key.span, "expected", "missing key: `expected`")
             .expected("the branch with the expected result, because there is `expected_source`");
     }
-    for key in ["branch", "commit", "expected"] {
+    for key in ["branch", "commit"] {
         if let Some(node) = root.get(key)
             && node.text().is_some_and(|text| text.starts_with('-') || text.contains(char::is_whitespace))
         {

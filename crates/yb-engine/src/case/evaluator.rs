@@ -1,5 +1,10 @@
 //! Evaluators: bare names, `{name, config}`, and files that define one.
 
+mod budget;
+mod command;
+mod files;
+mod trajectory;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,15 +13,22 @@ use serde_json::{Map, Value as Json};
 
 use super::check::{Checker, join};
 use super::fields_evaluator::{
-    AGENTIC_JUDGE, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, GIT_DIFF, config_of, known,
+    AGENTIC_JUDGE, BUDGET, COMMAND, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
+    config_of, known,
 };
-use super::files;
+use super::files as case_files;
 use super::hook::texts;
 use super::shape::Kind;
 use super::time::milliseconds;
+use super::types::EnvVar;
 use super::variables;
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::{self, Format, Node, Value};
+
+pub use budget::Budget;
+pub use command::{CommandCheck, Find, HiddenFile, Metric, Report, ReportFormat, Run, Tests};
+pub use files::Files;
+pub use trajectory::{CallCount, Trajectory};
 
 /// What grades one aspect of a result.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +50,13 @@ pub struct Evaluator {
     pub vacuous: bool,
 }
 
+impl Evaluator {
+    /// Variables that it wants from the environment.
+    pub(crate) fn variables(&self) -> &[EnvVar] {
+        if let Check::Command(command) = &self.check { &command.env } else { &[] }
+    }
+}
+
 /// What an evaluator looks at.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
@@ -45,10 +64,15 @@ pub enum Check {
     /// How much changed.
     GitDiff(GitDiff),
     /// How near the result is to the expected one.
-    ExpectedDiff {
-        /// How alike they must be, from 0 to 1.
-        threshold: f64,
-    },
+    ExpectedDiff(ExpectedDiff),
+    /// What a command says: a build, a test run, a linter.
+    Command(Box<CommandCheck>),
+    /// Which files there are, and what is in them.
+    Files(Files),
+    /// What the agent did on its way.
+    Trajectory(Trajectory),
+    /// What the agent used.
+    Budget(Budget),
     /// What another agent thinks of it.
     AgenticJudge(Judge),
     /// Nothing that is known here.
@@ -71,6 +95,25 @@ pub struct GitDiff {
     pub min_change_entropy: Option<f64>,
     /// The most spread of changes over files, in bits.
     pub max_change_entropy: Option<f64>,
+    /// Globs of the files that count; all of them if there are none.
+    pub include: Vec<String>,
+    /// Globs of files that do not count.
+    pub exclude: Vec<String>,
+}
+
+impl GitDiff {
+    /// Whether it asserts nothing.
+    fn is_vacuous(&self) -> bool {
+        *self == Self { include: self.include.clone(), exclude: self.exclude.clone(), ..Self::default() }
+    }
+}
+
+/// How near a result must be to the expected one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub struct ExpectedDiff {
+    /// How alike they must be, from 0 to 1.
+    pub threshold: f64,
 }
 
 /// An agent that judges.
@@ -134,7 +177,7 @@ pub(crate) fn read(
             checker
                 .found
                 .warning(node.span, &path, format!("evaluator named twice: {}", quoted(&evaluator.name)))
-                .hint("tell them apart in reports: several judges may be called `agentic-judge-<name>`");
+                .hint("tell them apart in reports: more may follow a name after `-`, as in `command-lint`");
         }
         evaluators.push(evaluator);
     }
@@ -156,8 +199,8 @@ fn from_file(
             .hint("it belongs into the file");
     }
     let text = file.text()?;
-    let loaded = files::find(context.dir, text)
-        .and_then(|found| files::read(&found, yaml::MAX_BYTES).map(|bytes| (found, bytes)));
+    let loaded = case_files::find(context.dir, text)
+        .and_then(|found| case_files::read(&found, yaml::MAX_BYTES).map(|bytes| (found, bytes)));
     let (found_at, bytes) = match loaded {
         Ok(loaded) => loaded,
         Err(error) => {
@@ -172,7 +215,7 @@ fn from_file(
             return None;
         }
     };
-    let shown = context.dir.join(files::relative(text).ok()?);
+    let shown = context.dir.join(case_files::relative(text).ok()?);
     let decoded = yaml::decode(&bytes);
     let mut found = Findings::new(&shown, decoded.unwrap_or_default());
     let evaluator = match decoded {
@@ -204,7 +247,7 @@ fn one(
     context: &Context<'_>,
     checker: &mut Checker<'_, '_>,
 ) -> Option<Evaluator> {
-    let (evaluator, files) = files::recorded(|| define(name, node, config, path, context, checker));
+    let (evaluator, files) = case_files::recorded(|| define(name, node, config, path, context, checker));
     let mut inputs: Vec<String> = files.into_iter().map(|(_, digest)| digest).collect();
     inputs.sort();
     evaluator.map(|evaluator| Evaluator { inputs, ..evaluator })
@@ -242,24 +285,33 @@ fn define(
                 checker.object(config, object, &config_path);
             }
             match known {
-                GIT_DIFF => Check::GitDiff(git_diff(config.get("assertions").unwrap_or(&none))),
+                GIT_DIFF => Check::GitDiff(git_diff(config, config.get("assertions").unwrap_or(&none))),
                 EXPECTED_DIFF => {
                     if !context.has_expected {
+                        let severity = checker.mode.severity();
                         checker
                             .found
-                            .warning(at, path, "nothing is expected: `expected-diff` would be skipped")
-                            .hint("name the branch with the expected result: `expected_source: branch` and `expected: …`");
+                            .add(severity, at, path.to_owned(), "nothing is expected: `expected-diff` can't look".to_owned())
+                            .hint("name what is expected: `expected_source: branch` (or `commit`, `directory`, `patch`) and `expected: …`");
                     }
-                    Check::ExpectedDiff { threshold: config.get("threshold").and_then(number).unwrap_or(0.8) }
+                    let threshold = config.get("threshold").and_then(number).unwrap_or(0.8);
+                    Check::ExpectedDiff(ExpectedDiff { threshold })
                 }
+                COMMAND => Check::Command(Box::new(command::read(config, &config_path, context, checker)?)),
+                FILES => Check::Files(files::read(config, &config_path, context, checker)),
+                TRAJECTORY => Check::Trajectory(trajectory::read(config.get("assertions").unwrap_or(&none))),
+                BUDGET => Check::Budget(budget::read(config.get("assertions").unwrap_or(&none))),
                 _ => Check::AgenticJudge(judge(config, &config_path, context, checker)?),
             }
         }
     };
     let vacuous = match &check {
-        Check::GitDiff(limits) => *limits == GitDiff::default(),
+        Check::GitDiff(limits) => limits.is_vacuous(),
         Check::AgenticJudge(judge) => judge.assertions.is_empty(),
-        Check::ExpectedDiff { .. } | Check::Unknown => false,
+        Check::Files(files) => *files == Files { tampering: files.tampering, ..Files::default() },
+        Check::Trajectory(trajectory) => *trajectory == Trajectory::default(),
+        Check::Budget(budget) => *budget == Budget::default(),
+        Check::ExpectedDiff(_) | Check::Command(_) | Check::Unknown => false,
     };
     if vacuous {
         checker
@@ -279,11 +331,8 @@ fn define(
     Some(Evaluator { name, file: None, description: None, check, config, inputs: Vec::new(), vacuous })
 }
 
-fn git_diff(node: &Node) -> GitDiff {
-    let count = |key: &str| match node.get(key).map(|node| &node.value) {
-        Some(Value::Int(number)) => u64::try_from(*number).ok(),
-        _ => None,
-    };
+fn git_diff(config: &Node, node: &Node) -> GitDiff {
+    let count = |key: &str| count(node, key);
     GitDiff {
         max_files_changed: count("max_files_changed"),
         max_lines_added: count("max_lines_added"),
@@ -291,6 +340,8 @@ fn git_diff(node: &Node) -> GitDiff {
         max_total_changes: count("max_total_changes"),
         min_change_entropy: node.get("min_change_entropy").and_then(number),
         max_change_entropy: node.get("max_change_entropy").and_then(number),
+        include: texts(config.get("include")),
+        exclude: texts(config.get("exclude")),
     }
 }
 
@@ -336,6 +387,14 @@ fn assertions(node: Option<&Node>) -> Vec<(Option<String>, String)> {
         (Some(entry.key.name.clone()), text)
     });
     listed.chain(named).collect()
+}
+
+/// A count of a mapping.
+fn count(node: &Node, key: &str) -> Option<u64> {
+    match node.get(key).map(|node| &node.value) {
+        Some(Value::Int(number)) => u64::try_from(*number).ok(),
+        _ => None,
+    }
 }
 
 pub(crate) fn number(node: &Node) -> Option<f64> {

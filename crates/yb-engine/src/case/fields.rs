@@ -1,8 +1,9 @@
 //! The fields of a case file, described once: what the decoder checks and what `yb schema` prints.
 
+use super::expected::SOURCES;
 use super::fields_agent::AGENT;
 use super::fields_evaluator::EVALUATOR;
-use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION};
+use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION, PREPARE};
 use super::format::Format;
 use super::shape::{Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
 
@@ -40,16 +41,22 @@ pub(crate) static CASE: Object = Object {
         Field::new("agent", Kind::Object(&AGENT), "The agent and what it is told.").required(),
         Field::new(
             "expected_source",
-            Kind::Word(&["branch"]),
-            "Where the expected result is: on a branch of the repository.",
-        ),
-        Field::new("expected", TEXT, "The branch that holds the expected result."),
+            Kind::Word(SOURCES),
+            "What `expected` is: a branch or a commit of the repository, or a directory or a patch beside this file.",
+        )
+        .default("\"branch\""),
+        Field::new("expected", TEXT, "The expected result: the branch, the commit, or the path."),
         Field::new(
             "evaluators",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
             "What grades the result: names, `{name, config}`, or `{file}`.",
         )
         .required(),
+        Field::new(
+            "prepare",
+            Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
+            "What readies a tree before a command grades it, such as `npm ci`: done once, kept and copied.",
+        ),
         Field::new(
             "pre_execution",
             Kind::List { of: &Kind::Object(&PRE_EXECUTION), min: 0 },

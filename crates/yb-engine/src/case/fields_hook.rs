@@ -37,6 +37,21 @@ static SCRIPT_CONFIG: Object = Object {
     ],
 };
 
+/// A command that readies a tree for grading.
+pub(crate) static PREPARE: Object = Object {
+    name: "prepare",
+    fields: &[
+        Field::new("command", TEXT, "The command, for a shell.").required(),
+        Field::new("env", VARIABLES, "Variables; `${ENV:NAME}` is replaced."),
+        Field::new("timeout_ms", MILLISECONDS, "Its time.").default("600000"),
+        Field::new(
+            "working_dir",
+            formatted(500, Format::RelativePath),
+            "Where it runs, from the root of the tree.",
+        ),
+    ],
+};
+
 static WEBHOOK_CONFIG: Object = Object {
     name: "webhook",
     fields: &[

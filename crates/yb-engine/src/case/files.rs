@@ -89,6 +89,28 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
+/// Reads a file, or every file of a directory, so that what is in them is known to the recording: their number of bytes. Links are
+/// not followed, and a directory that holds more than the limit is refused.
+pub(crate) fn read_all(path: &Path, limit: usize) -> Result<usize, FileError> {
+    let kind = fs::symlink_metadata(path).map_err(FileError::Io)?;
+    if !kind.is_dir() {
+        return read(path, limit).map(|bytes| bytes.len());
+    }
+    let mut entries: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(path).map_err(FileError::Io)? {
+        entries.push(entry.map_err(FileError::Io)?.path());
+    }
+    entries.sort();
+    let mut total = 0;
+    for entry in entries {
+        let kind = fs::symlink_metadata(&entry).map_err(FileError::Io)?;
+        if kind.is_dir() || kind.is_file() {
+            total += read_all(&entry, limit - total)?;
+        }
+    }
+    Ok(total)
+}
+
 /// The files that were read, each with the digest of its bytes.
 pub(crate) type Recording = Vec<(PathBuf, String)>;
 

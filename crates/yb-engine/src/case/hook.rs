@@ -9,6 +9,9 @@ use super::shape::formatted;
 use super::time::milliseconds;
 use crate::yaml::{Node, Value};
 
+/// How long installing things may take.
+const PREPARE_TIME: Duration = Duration::from_secs(600);
+
 /// A command for a shell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -112,6 +115,24 @@ pub(crate) fn scripts(node: Option<&Node>) -> Vec<Script> {
     post_hooks(node)
         .into_iter()
         .filter_map(|hook| if let PostHook::Script(script) = hook { Some(script) } else { None })
+        .collect()
+}
+
+/// The commands of `prepare`: lines, or mappings.
+pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
+    let items = node.map(Node::items).unwrap_or_default().iter();
+    items
+        .filter_map(|item| {
+            let Some(line) = item.text() else {
+                let Some(PostHook::Script(mut script)) = read(SCRIPT, item) else { return None };
+                if item.get("timeout_ms").is_none() {
+                    script.timeout = PREPARE_TIME;
+                }
+                return Some(script);
+            };
+            let (args, env) = (Vec::new(), Vec::new());
+            Some(Script { command: line.to_owned(), args, env, timeout: PREPARE_TIME, working_dir: None })
+        })
         .collect()
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::fields::CASE;
-use super::fields_evaluator::{self, AGENTIC_JUDGE, EVALUATOR, EXPECTED_DIFF, GIT_DIFF};
+use super::fields_evaluator::{self, EVALUATOR, EVALUATORS};
 use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT, WEBHOOK};
 use super::format::Format;
 use super::shape::{Field, Kind, Need, Object};
@@ -58,14 +58,10 @@ impl Maker {
         } else if std::ptr::eq(object, &EVALUATOR) {
             made["oneOf"] =
                 json!([{"required": ["name"]}, {"required": ["file"], "properties": {"config": false}}]);
-            made["allOf"] = self.by_name(
-                &[
-                    (GIT_DIFF, "git-diff"),
-                    (EXPECTED_DIFF, "expected-diff"),
-                    (AGENTIC_JUDGE, "agentic-judge([-:].*)?"),
-                ],
-                fields_evaluator::config_of,
-            );
+            let patterns: Vec<String> = EVALUATORS.iter().map(|name| format!("{name}([-:].*)?")).collect();
+            let names: Vec<(&str, &str)> =
+                EVALUATORS.iter().copied().zip(patterns.iter().map(String::as_str)).collect();
+            made["allOf"] = self.by_name(&names, fields_evaluator::config_of);
         } else if std::ptr::eq(object, &PRE_EXECUTION) || std::ptr::eq(object, &POST_EVALUATION) {
             made["allOf"] = self.by_name(
                 &[(SCRIPT, "script"), (WEBHOOK, "webhook"), (DATABASE, "database")],
@@ -124,7 +120,9 @@ impl Maker {
             }
             Kind::Number { min, max, above } => {
                 let mut made = json!({"type": "number"});
-                made[if above { "exclusiveMinimum" } else { "minimum" }] = json!(min);
+                if min > f64::MIN {
+                    made[if above { "exclusiveMinimum" } else { "minimum" }] = json!(min);
+                }
                 if max < f64::MAX {
                     made["maximum"] = json!(max);
                 }

@@ -137,6 +137,7 @@ impl Kind {
             Self::Whole { min, max } if max == i64::MAX => format!("a whole number, at least {min}"),
             Self::Whole { min, max } if min == max => format!("`{min}`"),
             Self::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Number { min: f64::MIN, max: f64::MAX, .. } => "a number".to_owned(),
             Self::Number { min, max, above } if max == f64::MAX => {
                 format!("a number {} {min}", if above { "above" } else { "of at least" })
             }

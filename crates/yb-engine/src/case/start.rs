@@ -34,7 +34,7 @@ pub(crate) fn read(
             Some(Start::Repo { repo, branch: text("branch"), commit: text("commit") })
         }
         (None, Some(directory)) => {
-            for key in ["branch", "commit", "expected", "expected_source"] {
+            for key in ["branch", "commit"] {
                 if let Some(entry) = root.entry(key) {
                     let message = format!("a directory has no branches and commits: `{key}`");
                     checker.found.error(entry.key.span, key, message).hint("remove it, or use `repo`");

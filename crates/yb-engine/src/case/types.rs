@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::evaluator::Evaluator;
+use super::expected::Expected;
 use super::hook::{PostHook, Script};
 use crate::repo::Source;
 
@@ -29,10 +30,12 @@ pub struct Case {
     pub start: Start,
     /// The agent.
     pub agent: Agent,
-    /// The branch with the expected result.
-    pub expected: Option<String>,
+    /// The expected result.
+    pub expected: Option<Expected>,
     /// What grades the result, in order.
     pub evaluators: Vec<Evaluator>,
+    /// What readies a tree before it is graded.
+    pub prepare: Vec<Script>,
     /// What runs before the agent.
     pub pre_execution: Vec<Script>,
     /// What runs after grading.
@@ -242,11 +245,17 @@ impl Case {
                 Some(value) => names.extend(named(value)),
             }
         }
-        for hook in &self.pre_execution {
+        for hook in self.pre_execution.iter().chain(&self.prepare) {
             names.extend(hook.texts().flat_map(named));
         }
         for hook in &self.post_evaluation {
             names.extend(hook.texts().flat_map(named));
+        }
+        for variable in self.evaluators.iter().flat_map(Evaluator::variables) {
+            match &variable.value {
+                None => names.push(variable.name.clone()),
+                Some(value) => names.extend(named(value)),
+            }
         }
         names.extend(named(&Value::Object(self.agent.config.mcp_servers.clone()).to_string()));
         names.sort();

@@ -1,9 +1,12 @@
 //! The evaluators that a case may name, for those who ask what there is.
 
-use crate::case::fields_evaluator::{AGENTIC_JUDGE, EVALUATORS, EXPECTED_DIFF, GIT_DIFF};
+use super::Need;
+use crate::case::fields_evaluator::{
+    AGENTIC_JUDGE, BUDGET, COMMAND, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
+};
 
-/// Those that this version runs; a case with any other is refused before anything starts.
-const RUN: &[&str] = &[GIT_DIFF];
+/// Those that this version does not run; a case with one is refused before anything starts.
+const NOT_RUN: &[&str] = &[AGENTIC_JUDGE];
 
 /// An evaluator that a case may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +16,8 @@ pub struct KnownEvaluator {
     pub name: &'static str,
     /// What it grades, in one line.
     pub doc: &'static str,
+    /// What it has to be given.
+    pub need: Need,
     /// Whether this version runs it.
     pub runs: bool,
 }
@@ -21,15 +26,28 @@ pub struct KnownEvaluator {
 #[must_use]
 pub fn known_evaluators() -> Vec<KnownEvaluator> {
     let known = EVALUATORS.iter().copied();
-    known.map(|name| KnownEvaluator { name, doc: doc(name), runs: RUN.contains(&name) }).collect()
+    known
+        .map(|name| {
+            let (need, doc) = about(name);
+            KnownEvaluator { name, doc, need, runs: !NOT_RUN.contains(&name) }
+        })
+        .collect()
 }
 
-fn doc(name: &str) -> &'static str {
+fn about(name: &str) -> (Need, &'static str) {
     match name {
-        GIT_DIFF => "how much changed, against limits: files, lines, and how they are spread",
-        EXPECTED_DIFF => "how alike the result and the expected branch are, from 0 to 1",
-        AGENTIC_JUDGE => "what another agent says about each assertion",
-        _ => "",
+        GIT_DIFF => {
+            (Need::Objects, "how much changed, against limits: files, lines, and how they are spread")
+        }
+        EXPECTED_DIFF => (Need::Objects, "how alike the result and the expected one are, from 0 to 1"),
+        COMMAND => {
+            (Need::Tree, "a build, a test run, a linter: how it ends, what it prints, which tests pass")
+        }
+        FILES => (Need::Objects, "which files there are, what is in them, and which are as they were"),
+        TRAJECTORY => (Need::Log, "which tools the agent called, how often, in which order, and what failed"),
+        BUDGET => (Need::Log, "tokens, cost, time and turns, against limits"),
+        AGENTIC_JUDGE => (Need::Tree, "what another agent says about each assertion"),
+        _ => (Need::Log, ""),
     }
 }
 

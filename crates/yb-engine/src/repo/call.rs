@@ -73,6 +73,7 @@ pub(crate) struct Call<'a> {
     cwd: Option<PathBuf>,
     git_dir: Option<PathBuf>,
     work_tree: Option<PathBuf>,
+    index: Option<PathBuf>,
     stdin: Vec<u8>,
     access: Access,
     secrets: Vec<(String, Vec<u8>)>,
@@ -88,6 +89,7 @@ impl<'a> Call<'a> {
             cwd: None,
             git_dir: None,
             work_tree: None,
+            index: None,
             stdin: Vec::new(),
             access: Access::Hermetic,
             secrets: Vec::new(),
@@ -123,6 +125,12 @@ impl<'a> Call<'a> {
 
     pub(crate) fn work_tree(mut self, dir: &Path) -> Self {
         self.work_tree = Some(dir.to_owned());
+        self
+    }
+
+    /// Another index than the repository's own.
+    pub(crate) fn index(mut self, path: &Path) -> Self {
+        self.index = Some(path.to_owned());
         self
     }
 
@@ -271,6 +279,9 @@ impl<'a> Call<'a> {
         command = command.env("GIT_DIR", &git_dir).current_dir(cwd);
         if let Some(work_tree) = &self.work_tree {
             command = command.env("GIT_WORK_TREE", work_tree);
+        }
+        if let Some(index) = &self.index {
+            command = command.env("GIT_INDEX_FILE", index);
         }
         for setting in settings {
             command = command.arg("-c").arg(setting);

@@ -250,7 +250,8 @@ async fn start_points(
     let mut starts = Vec::with_capacity(taken.len());
     for (one, runner) in taken.iter().zip(runners) {
         let commit = commits.get(&one.case_name).map(String::as_str);
-        let key = format!("{:?}\0{}\0{commit:?}", one.case.start, one.case.dir.display());
+        let (start, expected) = (&one.case.start, &one.case.expected);
+        let key = format!("{start:?}\0{}\0{commit:?}\0{expected:?}", one.case.dir.display());
         if let Some(start) = known.get(&key) {
             starts.push(start.clone());
             continue;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::Combination;
-use crate::case::{AgentConfig, Evaluator, Prompt, Script, Start};
+use crate::case::{AgentConfig, Evaluator, Expected, Prompt, Script, Start};
 use crate::repo::Source;
 
 /// Changes whenever the same case would get another digest.
@@ -56,12 +56,24 @@ impl Combination {
     #[must_use]
     pub fn grade_digest(&self) -> String {
         let case = &self.case;
-        digest(&json!({
+        let mut graded = json!({
             "youbencha_grade": VERSION,
             "evaluators": case.evaluators.iter().map(evaluator).collect::<Vec<_>>(),
-            "expected": case.expected,
+            "expected": case.expected.as_ref().map(expected),
             "timeout_ms": milliseconds(case.timeouts.evaluators),
-        }))
+        });
+        if !case.prepare.is_empty() {
+            graded["prepare"] = case.prepare.iter().map(script).collect();
+        }
+        digest(&graded)
+    }
+}
+
+fn expected(expected: &Expected) -> String {
+    match expected {
+        // As it always was.
+        Expected::Branch(name) => name.clone(),
+        other => other.key(),
     }
 }
 

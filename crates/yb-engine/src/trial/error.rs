@@ -75,6 +75,12 @@ pub enum TrialError {
         /// What the system said.
         source: io::Error,
     },
+    /// What evaluators said can't be kept.
+    #[error("failed to grade: {reason}")]
+    Grading {
+        /// Why.
+        reason: String,
+    },
     /// The log can't be written.
     #[error(transparent)]
     Log(#[from] LogFileError),
@@ -111,6 +117,7 @@ impl TrialError {
             | Self::Isolation { .. }
             | Self::Hook { .. }
             | Self::Io { .. }
+            | Self::Grading { .. }
             | Self::Log(_) => false,
         }
     }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use super::TrialError;
+use crate::evaluate::FOLDER;
 use crate::run::{RunDir, sync_folder};
 
 /// The directories of one attempt.
@@ -57,24 +58,35 @@ impl Place {
 
     /// Makes sure that every file of the artifacts is on disk, and gives their digests: what a journal may name.
     pub(super) fn seal(&self) -> Result<BTreeMap<String, String>, TrialError> {
-        let entries = fs::read_dir(&self.artifacts).map_err(TrialError::io(&self.artifacts))?;
         let mut digests = BTreeMap::new();
-        for entry in entries {
-            let entry = entry.map_err(TrialError::io(&self.artifacts))?;
+        self.seal_folder(&self.artifacts, "", &mut digests)?;
+        Ok(digests)
+    }
+
+    /// The files of one folder; of the folders in it only those of evaluators, which hold verdicts.
+    fn seal_folder(
+        &self,
+        folder: &Path,
+        prefix: &str,
+        digests: &mut BTreeMap<String, String>,
+    ) -> Result<(), TrialError> {
+        for entry in fs::read_dir(folder).map_err(TrialError::io(folder))? {
+            let entry = entry.map_err(TrialError::io(folder))?;
             let path = entry.path();
-            if !entry.file_type().map_err(TrialError::io(&path))?.is_file() {
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            let kind = entry.file_type().map_err(TrialError::io(&path))?;
+            if kind.is_dir() && (name == FOLDER || !prefix.is_empty()) {
+                self.seal_folder(&path, &format!("{name}/"), digests)?;
+            }
+            if !kind.is_file() {
                 continue;
             }
             let mut file = fs::File::open(&path).map_err(TrialError::io(&path))?;
             let mut hasher = blake3::Hasher::new();
             std::io::copy(&mut file, &mut hasher).map_err(TrialError::io(&path))?;
             file.sync_all().map_err(TrialError::io(&path))?;
-            digests.insert(
-                entry.file_name().to_string_lossy().into_owned(),
-                hasher.finalize().to_hex().to_string(),
-            );
+            digests.insert(name, hasher.finalize().to_hex().to_string());
         }
-        sync_folder(&self.artifacts).map_err(TrialError::io(&self.artifacts))?;
-        Ok(digests)
+        sync_folder(folder).map_err(TrialError::io(folder))
     }
 }

@@ -97,7 +97,7 @@ fn surface_expected() {
     accepts(&["expected: done"]);
     rejects("expected", &["expected_source: branch", "expected_source: path", "expected: 5"]);
     let both = parse(&format!("{BASE}expected_source: branch\nexpected: done\n"));
-    assert_eq!(both.case.unwrap().expected.as_deref(), Some("done"));
+    assert_eq!(both.case.unwrap().expected, Some(case::Expected::Branch("done".to_owned())));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn surface_evaluators_without_assertions_are_vacuous() {
         let case = warns(&format!("evaluators: [{evaluator}]"), &format!("{VACUOUS}`{name}`"));
         assert!(case.evaluators[0].vacuous);
     }
-    let nothing_expected = "nothing is expected: `expected-diff` would be skipped";
-    warns("evaluators: [expected-diff]", nothing_expected);
+    // What could never look is said before an agent is paid for it.
+    rejects("evaluators[0]", &["evaluators: [expected-diff]"]);
     let twice = "[{ name: git-diff, config: &c { assertions: { max_files_changed: 1 } } }, { name: git-diff, config: *c }]";
     warns(&format!("evaluators: {twice}"), "evaluator named twice: `git-diff`");
 }

@@ -216,9 +216,10 @@ async fn a_hook_that_fails_before_the_agent_ends_the_trial_with_its_words() {
 #[tokio::test]
 async fn what_can_t_be_is_said_before_anything_is_made() {
     let missing = "env: [NOT_SET_ANYWHERE]";
-    let judge = case("true", "")
-        .replace("name: git-diff, config: { assertions: { max_files_changed: 1 } }", "name: expected-diff")
-        .replace("repo: repo", "repo: repo\nexpected: main");
+    let judge = case("true", "").replace(
+        "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
+        "name: agentic-judge, config: { type: claude-code, assertions: [It greets.] }",
+    );
     let webhook =
         "post_evaluation: [{ name: webhook, config: { url: 'https://h.example/', headers: { Host: x } } }]";
     let no_program = case("true", "").replace("argv: [sh,", "argv: [no-such-program-anywhere,");
@@ -228,7 +229,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
-        (judge, "not supported yet: the evaluator `expected-diff`", true),
+        (judge, "not supported yet: the evaluator `agentic-judge`", true),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),

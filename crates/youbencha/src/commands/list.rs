@@ -24,7 +24,7 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             lists.insert("agents".to_owned(), agents.iter().map(agent_json).collect());
         }
         if let Some(evaluators) = &evaluators {
-            let json = |known: &yb_engine::evaluate::KnownEvaluator| json!({ "name": known.name, "runs": known.runs, "description": known.doc });
+            let json = |known: &yb_engine::evaluate::KnownEvaluator| json!({ "name": known.name, "runs": known.runs, "needs": known.need.as_str(), "description": known.doc });
             lists.insert("evaluators".to_owned(), evaluators.iter().map(json).collect());
         }
         printer.line(format_args!("{:#}", Value::Object(lists)));

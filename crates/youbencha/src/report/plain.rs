@@ -79,10 +79,15 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
     if let Some(usd) = record.spend.total() {
         line.push_str(&format!(", {}", dollars(usd)));
     }
+    // Of what could not be graded, those are named that could not look.
+    let wanted = match record.outcome {
+        Outcome::GraderError => EvaluatorStatus::Skipped,
+        _ => EvaluatorStatus::Failed,
+    };
     let failed: Vec<&str> = record
         .evaluators
         .iter()
-        .filter(|graded| graded.status == EvaluatorStatus::Failed)
+        .filter(|graded| graded.status == wanted)
         .map(|graded| graded.name.as_str())
         .collect();
     if let Some(error) = record.error.as_deref().filter(|_| record.outcome != Outcome::Passed) {

@@ -53,7 +53,11 @@ fn both_lists_in_words() {
 
     Evaluators
       git-diff       how much changed, against limits: files, lines, and how they are spread
-      expected-diff  how alike the result and the expected branch are, from 0 to 1 (this version can't run it)
+      expected-diff  how alike the result and the expected one are, from 0 to 1
+      command        a build, a test run, a linter: how it ends, what it prints, which tests pass
+      files          which files there are, what is in them, and which are as they were
+      trajectory     which tools the agent called, how often, in which order, and what failed
+      budget         tokens, cost, time and turns, against limits
       agentic-judge  what another agent says about each assertion (this version can't run it)
     ----- stderr -----
     ");

@@ -10,6 +10,7 @@ mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
 mod escapes;
+mod evaluators;
 mod events;
 mod init;
 mod live;

@@ -294,13 +294,14 @@ fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
 #[test]
 fn what_is_not_supported_yet_is_said_before_anything_is_started() {
     let context = world();
-    let text = case("true", "")
-        .replace("name: git-diff, config: { assertions: { max_files_changed: 1 } }", "name: expected-diff");
-    let text = text.replace("repo: repo", "repo: repo\nexpected: main");
+    let text = case("true", "").replace(
+        "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
+        "name: agentic-judge, config: { type: claude-code, assertions: [It greets.] }",
+    );
     let outcome = run(&context, &text);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     assert!(
-        outcome.stderr.contains("not supported yet: the evaluator `expected-diff`"),
+        outcome.stderr.contains("not supported yet: the evaluator `agentic-judge`"),
         "{}",
         outcome.stderr
     );

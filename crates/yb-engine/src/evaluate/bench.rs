@@ -1,0 +1,106 @@
+//! Runs foreign code for grading: in the sandbox where there is one, with a HOME of its own and no more than it was given.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use yb_supervise::{Command, Launch, Network, OutputMode};
+
+use super::{Bench, GradeError};
+use crate::adapter::{Environment, Host, Isolation, Places, base_view, secrets_of};
+use crate::case::{EnvVar, with_environment};
+
+/// How much of an output is kept in memory, and how much in a file.
+const OUTPUT: usize = 10 << 20;
+const LOG: u64 = 64 << 20;
+/// What may be written into a tree before the command is ended.
+const QUOTA: u64 = 8 << 30;
+
+/// What a command is run with.
+pub(crate) struct Job<'a> {
+    /// The tree that it may change.
+    pub(crate) tree: &'a Path,
+    /// Where HOME and TMPDIR are made; nobody else's.
+    pub(crate) private: &'a Path,
+    /// Variables that the case gives it.
+    pub(crate) env: Vec<(String, String)>,
+    /// Its time; zero is for ever.
+    pub(crate) timeout: Duration,
+    /// What it can reach.
+    pub(crate) network: Network,
+    /// What must not appear in what it prints.
+    pub(crate) secrets: &'a [(String, Vec<u8>)],
+    /// A file that gets all that it prints.
+    pub(crate) log: PathBuf,
+}
+
+impl Bench {
+    /// A command that is ready to run: never a shell of its own accord, and PATH is that of the host without relative parts.
+    pub(crate) fn command(&self, program: &OsStr, job: &Job<'_>) -> Result<Command, GradeError> {
+        let (home, tmp) = (job.private.join("home"), job.private.join("tmp"));
+        for directory in [&home, &tmp] {
+            std::fs::create_dir_all(directory).map_err(GradeError::io(directory))?;
+        }
+        if let Some(folder) = job.log.parent() {
+            std::fs::create_dir_all(folder).map_err(GradeError::io(folder))?;
+        }
+        let mut command = Command::new(program)
+            .current_dir(job.tree)
+            .launch(Launch::Contained)
+            .output(OutputMode::Capture { limit: OUTPUT })
+            .log_file(&job.log)
+            .log_ceiling(LOG)
+            .quota(job.tree, QUOTA)
+            .deadline(job.timeout)
+            .cancel_on(self.cancel.clone())
+            .pause_on(self.pause.clone())
+            .env("PATH", self.path())
+            .env("HOME", &home)
+            .env("TMPDIR", &tmp);
+        if self.isolation == Isolation::Bubblewrap {
+            let env: Environment = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+            let places = Places { workspace: job.tree, private: job.private, hidden: &self.hidden };
+            let view = base_view(places, &env).map_err(GradeError::io(job.private))?;
+            command = command.sandbox(view.network(job.network));
+        }
+        command = command.envs(job.env.iter().map(|(name, value)| (name, value)));
+        let given = secrets_of(&Host::new(job.env.iter().map(|(name, value)| (name, value))));
+        for (name, value) in job.secrets.iter().chain(&given) {
+            command = command.secret(name, value.clone());
+        }
+        Ok(match &self.shim {
+            Some(shim) => command.shim(shim),
+            None => command,
+        })
+    }
+
+    /// Where programs are looked for: never in a tree.
+    fn path(&self) -> std::ffi::OsString {
+        let path = self.env.get("PATH").cloned().unwrap_or_default();
+        let absolute = std::env::split_paths(&path).filter(|directory| directory.is_absolute());
+        std::env::join_paths(absolute).unwrap_or_default()
+    }
+
+    /// The variables that a case names, with their values.
+    pub(crate) fn variables(&self, wanted: &[EnvVar]) -> Result<Vec<(String, String)>, GradeError> {
+        let unset = |name: String| GradeError::other(format!("environment variable is not set: `{name}`"));
+        wanted
+            .iter()
+            .map(|variable| {
+                let value = match &variable.value {
+                    Some(value) => self.fill(value)?,
+                    None => {
+                        self.env.get(&variable.name).cloned().ok_or_else(|| unset(variable.name.clone()))?
+                    }
+                };
+                Ok((variable.name.clone(), value))
+            })
+            .collect()
+    }
+
+    /// A text in which `${ENV:NAME}` is replaced.
+    pub(crate) fn fill(&self, text: &str) -> Result<String, GradeError> {
+        with_environment(text, |name| self.env.get(name).cloned())
+            .map_err(|name| GradeError::other(format!("environment variable is not set: `{name}`")))
+    }
+}

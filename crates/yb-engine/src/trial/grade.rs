@@ -1,0 +1,227 @@
+//! Grading a trial that was captured: makes the subject that evaluators look at, here and when a trial is graded again.
+
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use yb_supervise::CancellationToken;
+
+use super::place::Place;
+use super::{Attempt, Runner, TrialError};
+use crate::case::{self, Case, Expected, with_environment};
+use crate::diff::Diff;
+use crate::evaluate::{self, Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
+use crate::log::YouBenchaLog;
+use crate::outcome::Outcome;
+use crate::repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
+
+/// Below an attempt's private files: where trees are laid out while something looks at them.
+const SCRATCH: &str = "grading";
+
+/// What is graded, and where what comes of it goes. A trial that is on disk has all of it.
+pub(crate) struct Grading<'a> {
+    pub(crate) case: &'a Case,
+    /// What all runs share.
+    pub(crate) cache: &'a Path,
+    pub(crate) store: &'a ObjectStore,
+    /// The trees before and after.
+    pub(crate) trees: (&'a str, &'a str),
+    /// From one to the other.
+    pub(crate) diff: Diff,
+    pub(crate) log: &'a YouBenchaLog,
+    /// The commit that is expected, if one is and the store does not have it yet.
+    pub(crate) expected: Option<&'a Resolved>,
+    /// What code that is run must not see.
+    pub(crate) hidden: Vec<PathBuf>,
+    /// Where evaluators leave their files.
+    pub(crate) artifacts: &'a Path,
+    /// Where trees are laid out meanwhile; it is gone afterwards.
+    pub(crate) scratch: PathBuf,
+}
+
+impl Runner {
+    /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
+    pub(super) async fn grade(
+        &self,
+        case: &Case,
+        cache: &Path,
+        attempt: &Attempt<'_>,
+        trees: (&str, &str),
+        log: &YouBenchaLog,
+        place: &Place,
+    ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
+        let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
+        let (diff, _) = attempt.store.diff_and_patch(trees.0, trees.1, &patch, &secrets).await?;
+        self.grade_subject(Grading {
+            case,
+            cache,
+            store: attempt.store,
+            trees,
+            diff,
+            log,
+            expected: attempt.start.expected.as_ref(),
+            hidden: self.hidden(case, attempt),
+            artifacts: &place.artifacts,
+            scratch: place.private.join(SCRATCH),
+        })
+        .await
+    }
+
+    /// Asks the evaluators of a case about a trial, whether it has just ended or long ago.
+    pub(crate) async fn grade_subject(
+        &self,
+        grading: Grading<'_>,
+    ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
+        let (case, cancel) = (grading.case, CancellationToken::new());
+        let (start, end) = grading.trees;
+        let subject = Arc::new(Subject {
+            store: grading.store.clone(),
+            start: start.to_owned(),
+            end: end.to_owned(),
+            expected: expected_tree(case, grading.store, start, grading.expected).await,
+            diff: Arc::new(grading.diff),
+            log: Arc::new(grading.log.clone()),
+            secrets: self.secrets(case)?.into(),
+            prepare: case.prepare.clone().into(),
+            artifacts: grading.artifacts.to_owned(),
+            scratch: grading.scratch,
+            bench: self.bench(case, grading.cache, grading.hidden, cancel.clone())?,
+        });
+        let results = tokio::select! {
+            results = evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,
+            never = self.interrupted(&cancel) => match never {},
+        };
+        let outcome = match (self.stop.outcome(), evaluate::outcome(&results)) {
+            // Whoever was interrupted has no verdict: the trial is still to be done.
+            (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
+            (_, outcome) => outcome,
+        };
+        Ok((results, outcome))
+    }
+
+    /// Whether everything is there that evaluators want from the environment.
+    pub(super) fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
+        let given = |name: &str| self.env.get(name).cloned();
+        let unset = |name: String| TrialError::NoVariable { name };
+        for variable in case.evaluators.iter().flat_map(case::Evaluator::variables) {
+            match &variable.value {
+                Some(value) => drop(with_environment(value, given).map_err(unset)?),
+                None => drop(given(&variable.name).ok_or_else(|| unset(variable.name.clone()))?),
+            }
+        }
+        for text in case.prepare.iter().flat_map(case::Script::texts) {
+            with_environment(text, given).map_err(unset)?;
+        }
+        Ok(())
+    }
+
+    /// Does what a tree needs before it can be graded, if that was not done before.
+    pub(super) async fn prepare_grading(
+        &self,
+        case: &Case,
+        cache: &Path,
+        attempt: &Attempt<'_>,
+        start: &str,
+    ) -> Result<(), TrialError> {
+        if case.prepare.is_empty() || !evaluate::needs_tree(&case.evaluators) {
+            return Ok(());
+        }
+        let bench = self.bench(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
+        let preparation = evaluate::Preparation {
+            store: attempt.store,
+            start,
+            commands: &case.prepare,
+            secrets: &self.secrets(case)?,
+            bench: &bench,
+        };
+        evaluate::prepared(&preparation).await?;
+        Ok(())
+    }
+
+    /// How code that an agent may have written is run for grading.
+    fn bench(
+        &self,
+        case: &Case,
+        cache: &Path,
+        hidden: Vec<PathBuf>,
+        cancel: CancellationToken,
+    ) -> Result<Bench, TrialError> {
+        Ok(Bench {
+            isolation: self.level(case)?.used,
+            hidden,
+            env: Arc::new(self.env.clone()),
+            shim: self.shim.clone(),
+            cache: cache.to_owned(),
+            cancel,
+            pause: self.pause.clone(),
+        })
+    }
+
+    /// How many evaluators look at once, and for how long.
+    fn limits(&self) -> Limits {
+        Limits {
+            concurrent: self.settings.max_concurrent_evaluators(),
+            timeout: self.settings.timeouts().evaluators,
+        }
+    }
+
+    /// Ends what runs for grading when somebody wants the run to end. Money that is spent ends agents only: this one has
+    /// ended already, and what it did is worth knowing.
+    async fn interrupted(&self, cancel: &CancellationToken) -> Infallible {
+        self.stop.token().cancelled().await;
+        if self.stop.outcome() == Some(Outcome::Cancelled) {
+            cancel.cancel();
+        }
+        std::future::pending().await
+    }
+}
+
+/// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.
+pub(super) async fn resolve_expected(
+    case: &Case,
+    cache: &Cache,
+    source: &Source,
+) -> Result<Option<Resolved>, RepoError> {
+    let revision = match &case.expected {
+        Some(Expected::Branch(name)) => Revision::Branch(name.clone()),
+        Some(Expected::Commit(id)) => Revision::Commit(id.clone()),
+        Some(Expected::Directory(_) | Expected::Patch(_)) | None => return Ok(None),
+    };
+    // The start was just resolved: what the mirror has is not older than that.
+    cache.resolve(source, &revision, Refresh::Missing).await.map(Some)
+}
+
+/// The tree that a result is compared with. What a run has kept wins over what a branch has become since.
+async fn expected_tree(
+    case: &Case,
+    store: &ObjectStore,
+    start: &str,
+    resolved: Option<&Resolved>,
+) -> Option<Result<String, String>> {
+    let expected = case.expected.as_ref()?;
+    let key = format!("{} {}", case.start, expected.key());
+    if let Some(tree) = store.expected(&key) {
+        return Some(Ok(tree));
+    }
+    let tree = match (expected, resolved) {
+        (Expected::Branch(_) | Expected::Commit(_), Some(resolved)) => {
+            store.expect_commit(&key, resolved).await
+        }
+        (Expected::Branch(name) | Expected::Commit(name), None) => {
+            return Some(Err(format!("this run has not kept the expected result: `{name}`")));
+        }
+        (Expected::Directory(files), _) => store.expect_directory(&key, &files.path).await,
+        (Expected::Patch(files), _) => store.patched(start, &files.path).await,
+    };
+    Some(tree.map_err(|error| error.to_string()))
+}
+
+impl From<GradeError> for TrialError {
+    fn from(error: GradeError) -> Self {
+        match error {
+            GradeError::Repo(error) => error.into(),
+            GradeError::Io { path, source } => Self::Io { path, source },
+            GradeError::Other(reason) => Self::Grading { reason },
+        }
+    }
+}
