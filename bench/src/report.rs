@@ -10,6 +10,8 @@ use yb_testkit::RecordedRun;
 use crate::Failure;
 use crate::stats::{ms, row};
 
+type Format = fn(&Report) -> String;
+
 pub(crate) fn run() -> Result<(), Failure> {
     let root = tempfile::tempdir()?;
     let recorded = RecordedRun {
@@ -42,8 +44,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     );
     row("all pages", &format!("{size:.1} MB"), Some(("below 100 MB", size < 100.0)));
     row("the first page", &format!("{index:.1} MB"), None);
-    type Make = fn(&Report) -> String;
-    let formats: [(&str, Make); 5] = [
+    let formats: [(&str, Format); 5] = [
         ("markdown", yb_report::markdown),
         ("json", yb_report::json),
         ("junit", yb_report::junit),

@@ -103,6 +103,9 @@ impl<'a> Html<'a> {
     }
 
     fn index(&self) -> Page {
+        if let [only] = self.entries.as_slice() {
+            return self.lone_trial(only);
+        }
         let mut body = Markup::default();
         body.raw("<div id=\"overview\" class=\"view\">");
         index::write(&mut body, self);
@@ -116,6 +119,16 @@ impl<'a> Html<'a> {
         }
         let names: Vec<&str> = self.report.runs.iter().map(|run| run.name.as_str()).collect();
         Page { path: "index.html".to_owned(), text: frame(&names.join(", "), &body) }
+    }
+
+    /// Of a single trial there is nothing to overlook.
+    fn lone_trial(&self, entry: &Entry<'_>) -> Page {
+        let mut body = Markup::default();
+        body.raw("<article class=\"trial\">");
+        trial::write(&mut body, self, entry);
+        index::extra(&mut body, entry.run);
+        body.raw("</article>");
+        Page { path: "index.html".to_owned(), text: frame(&entry.label, &body) }
     }
 
     fn trial_page(&self, entry: &Entry<'_>) -> Page {

@@ -16,14 +16,7 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
         body.raw("<section class=\"run\">");
         head(body, run);
         tiles(body, run);
-        for (name, value) in &run.extra {
-            body.raw("<section class=\"card\">").element("h2", "", &spoken(name));
-            match value {
-                Value::Object(parts) => values::fields(body, parts),
-                value => values::write(body, value),
-            }
-            body.raw("</section>");
-        }
+        extra(body, run);
         if run.trials.len() >= MATRIX {
             matrix(body, run, at);
             chart::write(body, run);
@@ -32,6 +25,18 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
     }
     table::write(body, html);
     footer(body, html);
+}
+
+/// What else the run says, such as its gates.
+pub(super) fn extra(body: &mut Markup, run: &Run) {
+    for (name, value) in &run.extra {
+        body.raw("<section class=\"card\">").element("h2", "", &spoken(name));
+        match value {
+            Value::Object(parts) => values::fields(body, parts),
+            value => values::write(body, value),
+        }
+        body.raw("</section>");
+    }
 }
 
 fn head(body: &mut Markup, run: &Run) {

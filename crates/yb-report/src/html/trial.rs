@@ -14,7 +14,9 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
     let trial = entry.trial;
     let results = trial.results();
     let log = trial.log().unwrap_or_default();
-    paths(body, html, entry);
+    if html.entries.len() > 1 {
+        paths(body, html, entry);
+    }
     body.raw("<div class=\"head\"><h1 tabindex=\"-1\">").text(&trial.case);
     if entry.run.has_variants() {
         body.raw(" <span class=\"soft\">/ ").text(&trial.variant).raw("</span>");
