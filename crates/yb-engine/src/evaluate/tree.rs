@@ -22,7 +22,7 @@ pub(crate) async fn lay_out(subject: &Subject, root: &Path, extras: Extras<'_>) 
     let prepared = prepared(&Preparation::of(subject)).await?;
     let needs_start = prepared.is_some() || !extras.restore.is_empty();
     let start = if needs_start { subject.store.list(&subject.start).await? } else { Vec::new() };
-    let mut files = subject.store.list(&subject.end).await?;
+    let mut files = subject.files().await?.to_vec();
     if !extras.restore.is_empty() {
         let restore = Include::new(extras.restore)?;
         files.retain(|file| !restore.matches(&file.path));
