@@ -134,7 +134,7 @@ impl CommandCheck {
         let all = captured.map(|output| output.text().text.to_string()).unwrap_or_default();
         let how = match report.end {
             End::Exited { code } => How::Code(code),
-            // Without this list a program that the case names would be the agent's fault where it is not installed.
+            // What the case names and is not installed is nobody's failure.
             End::SpawnFailed(error) if ours => return Err(GradeError::other(error.to_string())),
             End::SpawnFailed(
                 error @ (SpawnError::NotFound { .. }
