@@ -74,6 +74,24 @@ impl Bench {
         })
     }
 
+    /// Runs nothing at all in the same sandbox: one that can't be made would look like a command that failed.
+    pub(crate) async fn try_out(&self, job: &Job<'_>) -> Result<(), GradeError> {
+        if self.isolation != Isolation::Bubblewrap {
+            return Ok(());
+        }
+        let (log, env) = (job.private.join("try-out.log"), job.env.clone());
+        let report = self.command("true".as_ref(), &Job { log, env, ..*job })?.run().await;
+        if report.success() {
+            return Ok(());
+        }
+        let said = report.output.captured().map(|output| output.text().text.trim().to_owned());
+        let said = said.unwrap_or_default();
+        Err(GradeError::other(format!(
+            "the sandbox for evaluators does not work here: {}: {said}",
+            report.end
+        )))
+    }
+
     /// Where programs are looked for: never in a tree.
     fn path(&self) -> std::ffi::OsString {
         let path = self.env.get("PATH").cloned().unwrap_or_default();

@@ -14,7 +14,7 @@ use super::report::{self, TestResult, TestStatus};
 use super::tree::{self, Extras, blocking};
 use super::{Artifact, Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
 use crate::case::{CommandCheck, Find, Metric, Run, Tests};
-use crate::repo::{clear, read_inside};
+use crate::repo::{clear, path_of, read_inside};
 
 /// All that the command printed, in the evaluator's folder.
 const OUTPUT_FILE: &str = "output.log";
@@ -106,12 +106,16 @@ impl CommandCheck {
         let program = if ours {
             program
         } else {
-            // A program of the tree: the agent's to change and to remove, but not to lead out of it.
+            // A program of the tree: the agent's to change and to remove, but not to lead out of it by a link of its
+            // own. What was prepared may: a virtual environment's interpreter is the system's.
             let below = folder.strip_prefix(root).unwrap_or(Path::new("")).join(plain(&program));
-            match inside(root, &below).filter(|path| path.is_file()) {
-                Some(path) => path,
-                None => return otherwise(format!("no such program in the tree: `{}`", program.display())),
+            let links = subject.files().await?.iter().filter(|file| file.is_link());
+            let by_agent = links.map(|file| path_of(&file.path)).any(|link| below.starts_with(link));
+            let path = root.join(&below);
+            if !path.is_file() || (by_agent && inside(root, &below).is_none()) {
+                return otherwise(format!("no such program in the tree: `{}`", program.display()));
             }
+            path
         };
         let job = Job {
             tree: root,
@@ -122,6 +126,7 @@ impl CommandCheck {
             secrets: &subject.secrets,
             log: desk.folder().join(OUTPUT_FILE),
         };
+        subject.bench.try_out(&job).await?;
         let command = subject.bench.command(program.as_os_str(), &job)?.current_dir(&folder).args(args);
         let report = command.run().await;
         let captured = report.output.captured();
@@ -129,7 +134,7 @@ impl CommandCheck {
         let all = captured.map(|output| output.text().text.to_string()).unwrap_or_default();
         let how = match report.end {
             End::Exited { code } => How::Code(code),
-            // Without this list a program that the case names would be the agent's fault where it is not installed.
+            // What the case names and is not installed is nobody's failure.
             End::SpawnFailed(error) if ours => return Err(GradeError::other(error.to_string())),
             End::SpawnFailed(
                 error @ (SpawnError::NotFound { .. }

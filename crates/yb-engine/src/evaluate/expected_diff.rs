@@ -32,7 +32,7 @@ impl Evaluator for ExpectedDiff {
             return Err(GradeError::other("nothing is expected: the case has no `expected`"));
         };
         let expected = expected.as_ref().map_err(|error| GradeError::other(error.clone()))?;
-        let (result, wanted) = (subject.store.list(&subject.end).await?, subject.store.list(expected).await?);
+        let (result, wanted) = (subject.files().await?, subject.store.list(expected).await?);
         let files = compare(subject, result, wanted).await?;
         let (verdict, report) = judge(self.threshold, &files, &subject.log.execution.completed_at);
         let artifact = desk.keep_json(
@@ -57,13 +57,13 @@ struct Compared {
 
 async fn compare(
     subject: &Subject,
-    result: Vec<TreeFile>,
+    result: &[TreeFile],
     wanted: Vec<TreeFile>,
 ) -> Result<Vec<Compared>, GradeError> {
     let mut sides: BTreeMap<Vec<u8>, (Option<TreeFile>, Option<TreeFile>)> = BTreeMap::new();
     for file in result {
         let side = sides.entry(file.path.clone()).or_default();
-        side.0 = Some(file);
+        side.0 = Some(file.clone());
     }
     for file in wanted {
         let side = sides.entry(file.path.clone()).or_default();

@@ -1,6 +1,6 @@
 //! `files`: which files the result has and what is in them, read from the store: no tree is made and nothing is run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use async_trait::async_trait;
 use memchr::memmem;
@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::{Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
 use crate::case::Files;
+use crate::diff::{ChangeKind, Diff};
 use crate::repo::{Include, TreeFile};
 
 /// A larger file satisfies nothing that asks for its content.
@@ -21,9 +22,7 @@ impl Evaluator for Files {
     }
 
     async fn evaluate(&self, subject: &Subject, _desk: &Desk) -> Result<Verdict, GradeError> {
-        let end = subject.store.list(&subject.end).await?;
-        let start =
-            if self.unchanged.is_empty() { Vec::new() } else { subject.store.list(&subject.start).await? };
+        let end = subject.files().await?;
         let wanted = self.contains.iter().chain(&self.matches).map(|(path, _)| path);
         let wanted = wanted.chain(self.json_schema.iter().map(|(path, _)| path));
         let mut read: BTreeMap<&str, &TreeFile> = BTreeMap::new();
@@ -38,9 +37,9 @@ impl Evaluator for Files {
         let files: Vec<&TreeFile> = read.values().copied().collect();
         let contents = subject.store.contents(&files).await?;
         let contents: HashMap<&str, Vec<u8>> = read.into_keys().zip(contents).collect();
-        let mut checks = self.places(&end)?;
+        let mut checks = self.places(end)?;
         checks.extend(self.insides(&contents)?);
-        let (unchanged, changed) = self.compare(&start, &end)?;
+        let (unchanged, changed) = self.compare(&subject.diff)?;
         checks.extend(unchanged);
         let total = checks.len();
         let mut verdict = Verdict::of(checks);
@@ -124,35 +123,25 @@ impl Files {
     }
 
     /// What must be as it was at the start; and everything of it that is not.
-    fn compare(
-        &self,
-        start: &[TreeFile],
-        end: &[TreeFile],
-    ) -> Result<(Vec<Assertion>, Vec<String>), GradeError> {
+    fn compare(&self, diff: &Diff) -> Result<(Vec<Assertion>, Vec<String>), GradeError> {
         let mut checks = Vec::new();
-        let mut all = Vec::new();
+        let mut all = BTreeSet::new();
         for pattern in &self.unchanged {
             let glob = Include::new([pattern])?;
-            let of = |files: &'_ [TreeFile]| -> BTreeMap<Vec<u8>, (u32, String)> {
-                let files = files.iter().filter(|file| glob.matches(&file.path));
-                files.map(|file| (file.path.clone(), (file.mode, file.id.clone()))).collect()
-            };
-            let (before, after) = (of(start), of(end));
-            let mut changed: Vec<String> = before
-                .iter()
-                .filter(|(path, file)| after.get(*path) != Some(file))
-                .map(|(path, _)| path)
-                .chain(after.keys().filter(|path| !before.contains_key(*path)))
-                .map(|path| String::from_utf8_lossy(path).into_owned())
-                .collect();
-            changed.sort();
+            let from = diff.files.iter().filter_map(|file| match &file.kind {
+                ChangeKind::Renamed { from } => Some(from),
+                _ => None,
+            });
+            let paths =
+                diff.files.iter().map(|file| &file.path).chain(from).filter(|path| glob.matches(path));
+            let changed: BTreeSet<String> =
+                paths.map(|path| String::from_utf8_lossy(path).into_owned()).collect();
+            let changed: Vec<String> = changed.into_iter().collect();
             let check = Assertion::of(format!("unchanged: {pattern}"), changed.is_empty());
             checks.push(check.because(|| format!("changed: {}", shown(&changed))));
-            all.append(&mut changed);
+            all.extend(changed);
         }
-        all.sort();
-        all.dedup();
-        Ok((checks, all))
+        Ok((checks, all.into_iter().collect()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
+use tokio::sync::OnceCell;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{Artifact, GradeError};
@@ -12,7 +13,7 @@ use crate::adapter::{Isolation, without_secrets};
 use crate::case::Script;
 use crate::diff::Diff;
 use crate::log::YouBenchaLog;
-use crate::repo::ObjectStore;
+use crate::repo::{ObjectStore, RepoError, TreeFile};
 use crate::run::folder_name;
 
 /// Where evaluators leave their files, below the artifacts.
@@ -21,7 +22,7 @@ pub(crate) const FOLDER: &str = "evaluators";
 pub(crate) const VERDICT_FILE: &str = "verdict.json";
 
 /// One finished trial, as grading sees it. From `objects.git` and the log it can be made again at any time.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Subject {
     /// The trees, and everything in them.
     pub(crate) store: ObjectStore,
@@ -45,6 +46,15 @@ pub(crate) struct Subject {
     pub(crate) scratch: PathBuf,
     /// How foreign code is run.
     pub(crate) bench: Bench,
+    /// The files that the agent left, once somebody has asked for them; whoever grades many trials may fill it in.
+    pub(crate) files: OnceCell<Vec<TreeFile>>,
+}
+
+impl Subject {
+    /// The files that the agent left, listed once for all evaluators.
+    pub(crate) async fn files(&self) -> Result<&[TreeFile], RepoError> {
+        self.files.get_or_try_init(|| self.store.list(&self.end)).await.map(Vec::as_slice)
+    }
 }
 
 /// How code that an agent may have written is run, and where what many gradings share is kept.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::{GradeError, Preparation, Subject, prepared};
 use crate::case::HiddenFile;
-use crate::repo::{Include, TreeFile, clear, copy_tree, put};
+use crate::repo::{Include, TreeFile, clear, copy_tree, path_of, put};
 
 /// What a grading tree has beside the result.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(crate) async fn lay_out(subject: &Subject, root: &Path, extras: Extras<'_>) 
     let prepared = prepared(&Preparation::of(subject)).await?;
     let needs_start = prepared.is_some() || !extras.restore.is_empty();
     let start = if needs_start { subject.store.list(&subject.start).await? } else { Vec::new() };
-    let mut files = subject.store.list(&subject.end).await?;
+    let mut files = subject.files().await?.to_vec();
     if !extras.restore.is_empty() {
         let restore = Include::new(extras.restore)?;
         files.retain(|file| !restore.matches(&file.path));
@@ -48,7 +48,13 @@ fn base(
     };
     copy_tree(prepared, root).map_err(GradeError::io(root))?;
     for file in start.iter().filter(|file| !kept.contains(&file.path)) {
-        let path = root.join(crate::repo::path_of(&file.path));
+        let path = root.join(path_of(&file.path));
+        // What was prepared may have put a link where a directory was; nothing is removed through it.
+        let through_link =
+            |folder: &Path| std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink());
+        if path.ancestors().skip(1).take_while(|above| *above != root).any(through_link) {
+            continue;
+        }
         clear(&path).map_err(GradeError::io(&path))?;
         // Directories that only held it go as well; one that is not empty stays.
         let mut above = path.parent();

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
 use super::place::Place;
@@ -86,6 +87,7 @@ impl Runner {
             artifacts: grading.artifacts.to_owned(),
             scratch: grading.scratch,
             bench: self.bench(case, grading.cache, grading.hidden, cancel.clone())?,
+            files: OnceCell::new(),
         });
         let results = tokio::select! {
             results = evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,

@@ -100,3 +100,20 @@ async fn nothing_changed_leaves_no_patch() {
         "{error}"
     );
 }
+
+#[tokio::test]
+async fn many_pairs_are_compared_with_one_call() {
+    let trial = Trial::begin(&[("a", "1\n2\n3\n4\n5\n"), ("b\nc", "x\n")]).await;
+    fs::rename(trial.root().join("a"), trial.root().join("moved")).unwrap();
+    trial.write("b\nc", "y\n");
+    let (end, there) = trial.end().await;
+    let (start, end) = (trial.start.tree.clone(), end.tree);
+    let back = trial.store.diff(&end, &start).await.unwrap();
+    let pairs = [(&start, &end), (&start, &start), (&end, &start), (&start, &start), (&start, &end)]
+        .map(|(from, to)| (from.clone(), to.clone()));
+    let found = trial.store.diffs(&pairs).await.unwrap();
+    let none = yb_engine::diff::Diff::default();
+    assert_eq!(found, [there.clone(), none.clone(), back, none, there]);
+    assert_eq!(trial.store.diffs(&[]).await.unwrap(), []);
+    assert!(trial.store.diffs(&[("x".to_owned(), "y".to_owned())]).await.is_err());
+}

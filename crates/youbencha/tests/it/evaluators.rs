@@ -356,14 +356,16 @@ fn what_is_prepared_is_prepared_once_and_the_result_lies_over_it() {
 prepare:
   - date +%s%N > stamp; echo prepared > notes.txt; mkdir modules; ln -s ../add.sh modules/add
   - { command: touch second, working_dir: modules }
+  - ln -s $(command -v sh) tool
 evaluators:
+  - { name: command-tool, config: { argv: [./tool, -c, 'exit 0'] } }
   - { name: command, config: { shell: 'test -L modules/add && test -e modules/second && cat stamp && cat notes.txt && test ! -e test.sh', metrics: { stamp: { regex: '^(\d+)' } }, expect: { output: three } } }
 ";
     let agent = "rm test.sh; test ! -e stamp";
     let stamp = || {
         let outcome = run(&context, &case(agent, rest));
         assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-        results(&context)["evaluators"][0]["metrics"]["stamp"].as_f64().unwrap()
+        results(&context)["evaluators"][1]["metrics"]["stamp"].as_f64().unwrap()
     };
     let first = stamp();
     assert!(first > 0.0);
