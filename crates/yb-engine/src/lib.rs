@@ -12,6 +12,7 @@ pub mod outcome;
 pub mod repo;
 pub mod results;
 pub mod run;
+pub mod stats;
 pub mod suggest;
 pub mod suite;
 pub mod trial;

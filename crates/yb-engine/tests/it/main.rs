@@ -20,6 +20,8 @@ mod repo_capture;
 mod repo_cut;
 mod repo_diff;
 mod repo_source;
+mod stats_reference;
+mod stats_simulation;
 mod suite;
 mod suite_digest;
 mod suite_errors;
