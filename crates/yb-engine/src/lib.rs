@@ -1,11 +1,15 @@
 //! The engine: case → plan → trial → capture → grade → record.
 
 pub mod adapter;
+pub mod baseline;
 pub mod case;
+pub mod compare;
 pub mod config;
 pub mod diagnostic;
 pub mod diff;
 pub mod evaluate;
+pub mod gates;
+pub mod index;
 pub mod log;
 mod net;
 pub mod outcome;

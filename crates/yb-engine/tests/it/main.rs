@@ -12,6 +12,7 @@ mod case_config;
 mod case_hostile;
 mod case_rules;
 mod case_surface;
+mod compare;
 mod log_contract;
 mod log_schema;
 mod meter;
