@@ -3,14 +3,19 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
 mod ask;
+mod baseline;
 mod budget;
+mod ci_docs;
 mod cli;
+mod compare;
 mod config;
 mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
 mod escapes;
 mod events;
+mod gates;
+mod index;
 mod init;
 mod live;
 mod look;
