@@ -99,7 +99,8 @@ fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> Gate
 
 fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateAnswer {
     let attempts = || trials.iter().flat_map(|trial| &trial.attempts);
-    let spent: f64 = attempts().filter_map(|attempt| attempt.spend.total()).sum();
+    // An empty sum is minus zero.
+    let spent = attempts().filter_map(|attempt| attempt.spend.total()).fold(0.0, |sum, usd| sum + usd);
     // Without an agent nothing was spent.
     let unpriced =
         attempts().filter(|attempt| attempt.isolation.is_some() && attempt.spend.total().is_none());

@@ -8,7 +8,7 @@ use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde_json::Value;
 
 use super::{Answer, IndexError, Indexed, file};
-use crate::run::{RunInfo, RunResults, all_runs};
+use crate::run::{RunDir, RunInfo, RunResults, all_runs};
 
 /// Another format is thrown away and made again.
 const VERSION: i64 = 1;
@@ -50,34 +50,37 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Makes the index again from all runs that are there.
+/// Makes the index again from all runs that are there. A file that can't be used gives way to a new one.
 ///
 /// # Errors
 /// When the runs can't be listed or the index can't be written.
 pub fn rebuild(root: &Path) -> Result<Indexed, IndexError> {
-    let mut indexed = Indexed::default();
     let runs = all_runs(root)?;
-    if root.is_dir() {
-        let _ = std::fs::remove_file(file(root));
-    }
-    let mut index = open(root).map_err(wrong(root))?;
-    let all = index.transaction().map_err(wrong(root))?;
-    // Another process may have been faster.
-    all.execute_batch("DELETE FROM trials; DELETE FROM runs;").map_err(wrong(root))?;
-    for run in runs {
-        match RunInfo::read(run) {
-            Ok(info) => {
-                let mut results = RunResults::of(&info.plan, &info.state);
-                // Only the file knows what the gates said then.
-                results.gates = RunResults::read(&info.run.results()).ok().and_then(|written| written.gates);
-                insert(&all, &results).map_err(wrong(root))?;
-                indexed.runs += 1;
-            }
-            Err(_) => indexed.unreadable += 1,
+    let results: Vec<RunResults> = runs.iter().filter_map(|run| read(run.clone())).collect();
+    let fill = || {
+        let mut index = open(root)?;
+        let all = index.transaction()?;
+        all.execute_batch("DELETE FROM trials; DELETE FROM runs;")?;
+        results.iter().try_for_each(|results| insert(&all, results))?;
+        all.commit()
+    };
+    let filled = match fill() {
+        Err(error) if !is_busy(&error) => {
+            let _ = std::fs::remove_file(file(root));
+            fill()
         }
-    }
-    all.commit().map_err(wrong(root))?;
-    Ok(indexed)
+        filled => filled,
+    };
+    filled.map_err(wrong(root))?;
+    Ok(Indexed { runs: results.len(), unreadable: runs.len() - results.len() })
+}
+
+/// A run's results, with what only their file knows: what the gates said then.
+fn read(run: RunDir) -> Option<RunResults> {
+    let info = RunInfo::read(run).ok()?;
+    let mut results = RunResults::of(&info.plan, &info.state);
+    results.gates = RunResults::read(&info.run.results()).ok().and_then(|written| written.gates);
+    Some(results)
 }
 
 /// Asks the index; nothing can be changed by asking.

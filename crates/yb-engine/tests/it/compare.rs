@@ -131,3 +131,18 @@ fn results_of_a_newer_major_are_refused() {
     let error = RunResults::read(&path).unwrap_err().to_string();
     assert!(error.contains("it has version \"2.0.0\"; this version reads up to 1.1.0"), "{error}");
 }
+
+#[test]
+fn the_committed_schemas_did_not_drift() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    for (name, schema) in
+        [("run-results", RunResults::schema()), ("comparison", yb_engine::compare::Comparison::schema())]
+    {
+        let committed = folder.join(format!("{name}.schema.json"));
+        if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
+            std::fs::write(&committed, &schema).unwrap();
+        }
+        let committed = std::fs::read_to_string(committed).unwrap_or_default();
+        assert!(committed == schema, "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`");
+    }
+}

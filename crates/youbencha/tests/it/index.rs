@@ -36,6 +36,9 @@ fn every_run_is_in_the_index_when_it_ends() {
     let row =
         json!({ "name": "nightly", "planned": 2, "done": 2, "passed": 1, "finished": 1, "gates": "failed" });
     assert_eq!(told["rows"], json!([row, row]));
+    assert_eq!(yb(&world, &["clean", "latest", "--yes"]).code, Some(0));
+    let left = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
+    assert_eq!(left.stdout, "runs\n1\n", "{}", left.stderr);
 }
 
 #[test]
