@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
 
 mod adapter;
+mod compare;
 mod deadline;
 mod decode;
 mod flood;
@@ -25,7 +26,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -65,6 +66,11 @@ const BENCHES: [Bench; 11] = [
         name: "suite",
         about: "1,000 trivial trials: yb itself at most 3 ms CPU each, below 60 MB; journal below 4 KB each",
         run: suite::run,
+    },
+    Bench {
+        name: "compare",
+        about: "two runs of 1,000 trials compared, with cost, tokens, time and turns: below 1 s",
+        run: compare::run,
     },
     Bench {
         name: "sigterm",
