@@ -26,10 +26,10 @@ fn run(cases: &[(&str, &[&str])], usd: f64) -> RunResults {
     .unwrap()
 }
 
-fn recorded(results: RunResults) -> Recorded {
+fn recorded(results: &RunResults) -> Recorded {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
-    std::fs::write(&path, serde_json::to_vec(&results).unwrap()).unwrap();
+    std::fs::write(&path, serde_json::to_vec(results).unwrap()).unwrap();
     Recorded::find(dir.path(), path.to_str().unwrap()).unwrap()
 }
 
@@ -40,16 +40,16 @@ fn some<'a>(outcome: &'a str, count: usize, rest: &[&'a str]) -> Vec<&'a str> {
 #[test]
 fn what_could_not_be_graded_is_tried_both_ways() {
     let all = some("passed", 100, &[]);
-    let before = recorded(run(&[("one", &all)], 0.1));
+    let before = recorded(&run(&[("one", &all)], 0.1));
     // Two of a hundred are enough to make the answer unsure, one of two hundred is not.
     let few = some("passed", 98, &["grader_error"; 2]);
-    let found = compare(&before, &recorded(run(&[("one", &few)], 0.1)), &Options::default()).unwrap();
+    let found = compare(&before, &recorded(&run(&[("one", &few)], 0.1)), &Options::default()).unwrap();
     assert_eq!(found.decision, Decision::CannotTell, "{}", found.reason);
     let one = some("passed", 199, &["grader_error"]);
-    let found = compare(&before, &recorded(run(&[("one", &one)], 0.1)), &Options::default()).unwrap();
+    let found = compare(&before, &recorded(&run(&[("one", &one)], 0.1)), &Options::default()).unwrap();
     assert_eq!(found.decision, Decision::Ok, "{}", found.reason);
     let many = some("passed", 70, &["grader_error"; 30]);
-    let found = compare(&before, &recorded(run(&[("one", &many)], 0.1)), &Options::default()).unwrap();
+    let found = compare(&before, &recorded(&run(&[("one", &many)], 0.1)), &Options::default()).unwrap();
     assert_eq!(found.decision, Decision::CannotTell);
     assert!(
         found.reason.ends_with("; 30 trials could not be graded, and the answer depends on them"),
@@ -57,7 +57,7 @@ fn what_could_not_be_graded_is_tried_both_ways() {
         found.reason
     );
     let worse = some("failed", 60, &["grader_error"; 10]);
-    let found = compare(&before, &recorded(run(&[("one", &worse)], 0.1)), &Options::default()).unwrap();
+    let found = compare(&before, &recorded(&run(&[("one", &worse)], 0.1)), &Options::default()).unwrap();
     assert_eq!(found.decision, Decision::Regressed, "{}", found.reason);
 }
 
@@ -92,7 +92,7 @@ fn a_gate_tries_both_ways_too() {
 fn figures_have_differences_with_bounds_and_holm_s_values() {
     let outcomes = some("passed", 3, &["failed", "failed"]);
     let cases = [("one", &outcomes[..]), ("two", &outcomes[..]), ("three", &outcomes[..])];
-    let (a, b) = (recorded(run(&cases, 0.1)), recorded(run(&cases, 0.3)));
+    let (a, b) = (recorded(&run(&cases, 0.1)), recorded(&run(&cases, 0.3)));
     let found = compare(&a, &b, &Options::default()).unwrap();
     let cost = found.metrics.iter().find(|one| one.metric == Metric::CostUsd).unwrap();
     assert!((cost.estimate - 0.2).abs() < 1e-9 && cost.p_value < 0.001 && cost.p_holm >= cost.p_value);
@@ -111,8 +111,8 @@ fn new_cases_are_answered_across_cases() {
     let of = |outcomes: &'static [&'static str]| -> Vec<(&str, &'static [&'static str])> {
         names.iter().map(|name| (name.as_str(), outcomes)).collect()
     };
-    let a = recorded(run(&of(&["passed", "passed"]), 0.1));
-    let b = recorded(run(&of(&["failed", "passed"]), 0.1));
+    let a = recorded(&run(&of(&["passed", "passed"]), 0.1));
+    let b = recorded(&run(&of(&["failed", "passed"]), 0.1));
     let mut options = Options::default();
     options.estimand = Estimand::NewCases;
     let found = compare(&a, &b, &options).unwrap();
