@@ -130,6 +130,20 @@ install_agents() {
   fi
 }
 
+# Installs what our statistics are compared with into an environment of its own. The stamp is written last, so that it also
+# tells an interrupted installation.
+install_statistics() {
+  local home=$root/.tools/statistics wanted=("scipy>=1.11,<2" "statsmodels>=0.14,<1")
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "${wanted[*]}" ]]; then
+    say "installing scipy and statsmodels into .tools/statistics (once)"
+    rm -rf "$home"
+    mkdir -p "$root/.tools"
+    python3 -m venv "$home" >&2
+    "$home/bin/python" -m pip install --quiet --disable-pip-version-check "${wanted[@]}" >&2
+    printf '%s\n' "${wanted[*]}" >"$home/.installed"
+  fi
+}
+
 # build_tool NAME VERSION [ARG…]: sets `tool` to the program in the ignored `.tools`, built once per version.
 # Without optimization: it starts a few times, and building is what takes long.
 build_tool() {

@@ -3,6 +3,7 @@
 #![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
 
 mod adapter;
+mod compare;
 mod deadline;
 mod decode;
 mod flood;
@@ -26,7 +27,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 12] = [
+const BENCHES: [Bench; 13] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -71,6 +72,11 @@ const BENCHES: [Bench; 12] = [
         name: "report",
         about: "1,000 recorded trials with long conversations as HTML: at most 5 s, below 100 MB",
         run: report::run,
+    },
+    Bench {
+        name: "compare",
+        about: "two runs of 1,000 trials compared, with cost, tokens, time and turns: below 1 s",
+        run: compare::run,
     },
     Bench {
         name: "sigterm",

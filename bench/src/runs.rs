@@ -44,6 +44,10 @@ impl World {
         Ok(fs::write(self.path().join("suite.yaml"), suite.to_string())?)
     }
 
+    pub(crate) fn yb(&self) -> &Path {
+        &self.yb
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.root.path()
     }

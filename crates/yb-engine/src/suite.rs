@@ -13,6 +13,7 @@ mod cases;
 mod combine;
 mod digest;
 mod fields;
+mod gates;
 mod glob;
 mod merge;
 mod names;
@@ -28,6 +29,7 @@ use std::sync::Arc;
 
 use crate::case::{self, Case, LoadOptions, files};
 use crate::diagnostic::{Diagnostic, Findings};
+use crate::gates::Gates;
 use crate::yaml::{self, Format, Node};
 
 pub use schema::schema;
@@ -66,6 +68,8 @@ pub struct Suite {
     pub retries: u32,
     /// No trial is started when the others have cost this much.
     pub max_cost_usd: Option<f64>,
+    /// What the results have to hold.
+    pub gates: Gates,
 }
 
 /// A file that was read.
@@ -151,6 +155,7 @@ fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
         concurrency: BTreeMap::new(),
         retries: DEFAULT_RETRIES,
         max_cost_usd: None,
+        gates: Gates::default(),
     });
     Loaded { suite, diagnostics }
 }

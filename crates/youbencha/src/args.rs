@@ -1,5 +1,6 @@
 //! What can be typed after `yb`.
 
+mod compare;
 mod config;
 mod examples;
 mod look;
@@ -15,6 +16,7 @@ use yb_tape::Vars;
 
 use crate::exit_code::ExitCode;
 
+pub(crate) use compare::{BaselineCommand, CompareArgs, GateArgs, IndexCommand};
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
@@ -42,12 +44,23 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::ASK)]
     Ask(AskArgs),
 
+    /// Keep a run's results under a name, to compare later runs with
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::BASELINE)]
+    Baseline(BaselineCommand),
+
     /// Remove runs that nobody needs any more
     ///
     /// Shows what would go, and how large it is; only `--yes` removes it. A run that is being worked on is never
     /// removed, one that is unfinished only by its name or with `--all`.
     #[command(after_long_help = examples::CLEAN)]
     Clean(CleanArgs),
+
+    /// Compare two runs case by case, and tell whether it got worse
+    ///
+    /// Exits with 0 when the pass rate is not lower by more than the tolerance, with 1 when it is, and with 5 when nobody can
+    /// tell yet. docs/compare.md explains how that is decided.
+    #[command(after_long_help = examples::COMPARE)]
+    Compare(CompareArgs),
 
     /// Print a script that completes commands and options in a shell
     #[command(after_long_help = examples::COMPLETIONS)]
@@ -67,6 +80,16 @@ pub(crate) enum Command {
     /// agent can be used, with 4 when git or the machine is the problem.
     #[command(after_long_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
+
+    /// Ask again whether a run holds its gates
+    ///
+    /// Exits with 0 when every gate holds, with 1 when one does not, and with 5 when nobody can tell.
+    #[command(after_long_help = examples::GATE)]
+    Gate(GateArgs),
+
+    /// The index over all runs of this project, a SQLite file
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::INDEX)]
+    Index(IndexCommand),
 
     /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
     #[command(after_long_help = examples::INIT)]
@@ -102,7 +125,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
 
-    /// Print the JSON Schema of case files or suite files, for editors
+    /// Print the JSON Schema of case files, suite files or results
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
@@ -179,6 +202,10 @@ pub(crate) enum SchemaOf {
     Case,
     /// A suite
     Suite,
+    /// The `results.json` of a run
+    RunResults,
+    /// What `yb compare --json` prints
+    Comparison,
 }
 
 #[derive(Debug, clap::Args)]

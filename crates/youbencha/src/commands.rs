@@ -1,11 +1,15 @@
 //! The commands, one file each.
 
 mod ask;
+mod baseline;
 mod clean;
+mod compare;
 mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod gate;
+mod index;
 mod init;
 mod install_agents;
 mod list;
@@ -26,11 +30,15 @@ use crate::printer::Printer;
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
+        Command::Baseline(command) => baseline::run(command, printer),
         Command::Clean(args) => clean::run(args, printer),
+        Command::Compare(args) => compare::run(args, printer),
         Command::Completions(args) => Ok(completions::completions(args, printer)),
         Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
         Command::Doctor(args) => doctor::run(args, printer),
+        Command::Gate(args) => gate::run(args, printer),
+        Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, printer),
         Command::List(args) => list::run(args, printer),

@@ -1,5 +1,6 @@
 //! How a run is told while it runs: each way of showing it is a fold over the same events.
 
+pub(crate) mod gates;
 mod json;
 mod live;
 mod plain;

@@ -58,6 +58,12 @@ impl RunDir {
         &self.path
     }
 
+    /// The workspace directory that it is in.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        self.path.parent().and_then(Path::parent).unwrap_or(&self.path)
+    }
+
     /// The run's id: the directory's name.
     #[must_use]
     pub fn id(&self) -> String {

@@ -15,6 +15,7 @@ use super::open::OpenRun;
 use super::results::RunResults;
 use super::state::RunState;
 use super::unit::{Ended, News, next_attempt, remove_private};
+use crate::gates::GateReport;
 use crate::outcome::{Outcome, Retry};
 use crate::trial::{Stop, TrialError};
 
@@ -70,6 +71,8 @@ pub struct Over {
     pub state: RunState,
     /// The first mistake in a case that only showed in its trial.
     pub mistake: Option<TrialError>,
+    /// What the gates say, if there are any.
+    pub gates: Option<GateReport>,
 }
 
 struct Queued {
@@ -414,11 +417,14 @@ impl Dispatcher<'_> {
         };
         self.record(vec![last]);
         let Self { open, failure, mistake, .. } = self;
-        let results = RunResults::of(&open.plan, &open.state);
+        let mut results = RunResults::of(&open.plan, &open.state);
+        results.gates = open.plan.options.gates.evaluate(&results, open.run.root());
         let written = results.write(&open.run.results());
+        // Derived, and made again by whoever misses it: never a reason to fail.
+        let _ = crate::index::update(open.run.root(), &results);
         match failure {
             Some(failure) => Err(failure),
-            None => written.map(|()| Over { state: open.state, mistake }),
+            None => written.map(|()| Over { state: open.state, mistake, gates: results.gates }),
         }
     }
 }

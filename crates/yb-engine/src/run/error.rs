@@ -71,6 +71,17 @@ pub enum RunError {
         /// What is wrong.
         reason: String,
     },
+    /// Results that were written down can't be used.
+    #[error("failed to read the results `{}`: {reason}", path.display())]
+    Results {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A gate compares with something that is not there.
+    #[error(transparent)]
+    Against(#[from] crate::baseline::BaselineError),
     /// Files that the plan was made from are others now.
     #[error("files have changed since run `{run}` began: {}", files.join(", "))]
     Changed {
@@ -172,6 +183,7 @@ impl RunError {
                 vec!["name a run to look at it: `yb show RUN`".to_owned()]
             }
             Self::Full { .. } => vec![FREE.to_owned()],
+            Self::Against(error) => error.hints(),
             Self::Io { source, .. } | Self::Journal(JournalError::Io { source, .. }) if is_full(source) => {
                 vec![FREE.to_owned()]
             }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use yb_supervise::TreeRecord;
 
@@ -94,7 +95,7 @@ impl RunEvent {
 }
 
 /// Why a run ended before all was done.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
@@ -107,7 +108,7 @@ pub enum StopReason {
 }
 
 /// How an attempt ended, with all that reports need of it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct AttemptRecord {
     /// The trial's folder.
@@ -158,7 +159,7 @@ pub struct AttemptRecord {
 }
 
 /// What follows an attempt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Then {
@@ -169,7 +170,7 @@ pub enum Then {
 }
 
 /// The trees of an attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Trees {
     /// What the agent began with.
@@ -179,17 +180,18 @@ pub struct Trees {
 }
 
 /// One evaluator's word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Graded {
     /// Which evaluator.
     pub name: String,
     /// What it said.
+    #[schemars(with = "String")]
     pub status: EvaluatorStatus,
 }
 
 /// Money, by who spent it. Nothing is invented: what nobody told is unknown.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Spend {
     /// The agent, without its subagents.

@@ -286,7 +286,7 @@ fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
 }
 
 /// Replaces a file as a whole. Its content is on disk when this returns, its name when the folder is.
-pub(super) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
     let part = crate::repo::temporary_name(path);
     let written = || {
         let mut file = fs::File::create(&part)?;

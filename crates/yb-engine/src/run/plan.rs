@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::dir::folder_name;
 use super::error::RunError;
+use crate::gates::Gates;
 use crate::suite::{Combination, SourceFile, Suite};
 
 /// The format of `plan.json`; a newer one is not read.
@@ -62,6 +63,9 @@ pub struct PlanOptions {
     /// The isolation of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<crate::case::Isolation>,
+    /// What the results have to hold.
+    #[serde(default, skip_serializing_if = "Gates::is_empty")]
+    pub gates: Gates,
 }
 
 impl PlanOptions {
@@ -75,6 +79,7 @@ impl PlanOptions {
             concurrency: suite.concurrency.clone(),
             max_cost_usd: suite.max_cost_usd,
             isolation: None,
+            gates: suite.gates.clone(),
         }
     }
 }
@@ -98,6 +103,9 @@ pub struct PlannedTrial {
     /// The model, as the case or variant names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The case's tags.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// The commit that it starts with.
     pub commit: String,
     /// What the agent sees.
@@ -227,6 +235,7 @@ pub(super) fn expand(taken: &[(&Combination, &str, u64)], repeats: u32) -> Vec<P
                     repeat,
                     agent: combination.case.agent.kind.clone(),
                     model: combination.case.agent.model.clone(),
+                    tags: combination.tags.clone(),
                     commit: (*commit).to_owned(),
                     task_digest,
                     grade_digest,

@@ -67,6 +67,7 @@ impl Setup {
         options: &PlanOptions,
     ) -> Result<Ready, RunError> {
         let taken = select(suite, selection)?;
+        options.gates.check(&self.root(suite)?)?;
         let repeats = selection.repeats.unwrap_or(suite.repeats);
         let (parts, agents) = self.parts(suite, &taken, options, &BTreeMap::new()).await?;
         let units = expand(&parts.iter().map(Part::for_plan).collect::<Vec<_>>(), repeats)

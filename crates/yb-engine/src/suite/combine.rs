@@ -8,7 +8,7 @@ use super::cases::{self, Source, Sources};
 use super::select::{Choice, Selection};
 use super::tally::{self, Tally};
 use super::variant::{self, Variant};
-use super::{Combination, Loaded, Suite, merge, names, read};
+use super::{Combination, Loaded, Suite, gates, merge, names, read};
 use crate::case::{Case, Draft, LoadOptions, build, dir_of};
 use crate::diagnostic::{Diagnostic, Findings};
 use crate::yaml::{Node, Value};
@@ -32,6 +32,7 @@ pub(super) fn load(
     let variants = variant::read(root.get("variants"), &mut found);
     names::check_variants(&variants, path, &mut found);
     let Sources { cases, complete, diagnostics } = cases::read(path, text, &root, options, &mut found);
+    gates::check_tags(&root, &cases, complete, &mut found);
     let mut tally = Tally::default();
     let mut in_cases = diagnostics;
     in_cases.append(&mut names::check_cases(&cases));
@@ -76,6 +77,7 @@ pub(super) fn load(
         concurrency: plain.concurrency,
         retries: plain.retries,
         max_cost_usd: plain.max_cost_usd,
+        gates: plain.gates,
     });
     Loaded { suite, diagnostics }
 }

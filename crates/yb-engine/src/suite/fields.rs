@@ -4,6 +4,7 @@ use crate::case::fields::{CASE, VERSION};
 use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL};
 use crate::case::format::Format;
 use crate::case::shape::{Field, Kind, Object, formatted, text};
+use crate::gates::{ESTIMANDS, LEVELS, ON_INCONCLUSIVE};
 
 const VARIABLES: Kind = Kind::Either(&[
     Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) },
@@ -53,6 +54,75 @@ pub(crate) static SUITE: Object = Object {
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
             "No trial is started when the others have cost this much.",
         ),
+        Field::new("gates", Kind::Object(&GATES), "What the results have to hold: they decide the exit code."),
+    ],
+};
+
+const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
+const MIN_PASS_RATE: Field =
+    Field::new("min_pass_rate", SHARE, "At least this share of the trials passes, such as 0.9.");
+const MAX_COST_USD: Field = Field::new(
+    "max_cost_usd",
+    Kind::Number { min: 0.0, max: f64::MAX, above: false },
+    "The trials cost no more than this, and all tell what they cost.",
+);
+const MAX_LOST: Field = Field::new(
+    "max_lost",
+    SHARE,
+    "No more than this share of the trials is lost to the machine or the API; otherwise nobody can tell.",
+)
+.default("0.05");
+const ISOLATION: Field = Field::new(
+    "isolation",
+    Kind::Word(LEVELS),
+    "What stood between every agent and the machine, or something stronger.",
+);
+
+/// What the results have to hold.
+pub(crate) static GATES: Object = Object {
+    name: "gates",
+    fields: &[
+        MIN_PASS_RATE,
+        MAX_COST_USD,
+        MAX_LOST,
+        ISOLATION,
+        Field::new(
+            "no_regression",
+            Kind::Object(&NO_REGRESSION),
+            "The pass rate is not lower than another run's.",
+        ),
+        Field::new(
+            "tags",
+            Kind::Map { names: Format::Tag, of: &Kind::Object(&TAG_GATES) },
+            "The same for the cases with a tag.",
+        ),
+    ],
+};
+
+/// What the results of the cases with one tag have to hold.
+pub(crate) static TAG_GATES: Object =
+    Object { name: "tag_gates", fields: &[MIN_PASS_RATE, MAX_COST_USD, MAX_LOST, ISOLATION] };
+
+/// Which run the results are compared with, and how.
+pub(crate) static NO_REGRESSION: Object = Object {
+    name: "no_regression",
+    fields: &[
+        Field::new("against", text(1, 200), "A baseline (`yb baseline set`) or a run.").required(),
+        Field::new("tolerance", SHARE, "A loss of pass rate up to this is no regression.").default("0.05"),
+        Field::new(
+            "alpha",
+            Kind::Number { min: 0.0001, max: 0.5, above: false },
+            "How often the answer may be wrong.",
+        )
+        .default("0.05"),
+        Field::new(
+            "estimand",
+            Kind::Word(ESTIMANDS),
+            "Whether the answer is about these cases or about others like them.",
+        )
+        .default("\"suite\""),
+        Field::new("on_inconclusive", Kind::Word(ON_INCONCLUSIVE), "What it counts as when nobody can tell.")
+            .default("\"cannot_tell\""),
     ],
 };
 

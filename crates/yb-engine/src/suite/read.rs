@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 
 use super::DEFAULT_RETRIES;
 use super::fields::SUITE;
+use super::gates;
 use crate::case::check::{Checker, Mode, join};
 use crate::case::fields_agent::AGENTS;
 use crate::case::{self, LoadOptions, variables};
 use crate::diagnostic::{Findings, quoted};
+use crate::gates::Gates;
 use crate::yaml::{Node, Value};
 
 /// The values that stand for themselves.
@@ -17,6 +19,7 @@ pub(super) struct Plain {
     pub(super) concurrency: BTreeMap<String, u32>,
     pub(super) retries: u32,
     pub(super) max_cost_usd: Option<f64>,
+    pub(super) gates: Gates,
 }
 
 /// Checks the file's own keys and fills in its variables; `None` if its version is unknown.
@@ -37,18 +40,22 @@ pub(super) fn read(root: &mut Node, options: &LoadOptions, found: &mut Findings<
             error.did_you_mean(name, AGENTS.iter().copied());
         }
     }
-    let number = |node: &Node| match node.value {
-        Value::Int(number) => Some(number as f64),
-        Value::Float(number) => Some(number),
-        _ => None,
-    };
     Some(Plain {
         name: root.get("name").and_then(Node::text).map(str::to_owned),
         repeats: root.get("repeats").and_then(count).unwrap_or(1),
         concurrency,
         retries: root.get("retries").and_then(count).unwrap_or(DEFAULT_RETRIES),
         max_cost_usd: root.get("max_cost_usd").and_then(number),
+        gates: root.get("gates").map(gates::read).unwrap_or_default(),
     })
+}
+
+pub(super) fn number(node: &Node) -> Option<f64> {
+    match node.value {
+        Value::Int(number) => Some(number as f64),
+        Value::Float(number) => Some(number),
+        _ => None,
+    }
 }
 
 fn count(node: &Node) -> Option<u32> {

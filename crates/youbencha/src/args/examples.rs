@@ -139,6 +139,55 @@ Examples:
   yb show two--bad--1 --diff | git apply
   yb show two--bad--1 --command | sh";
 
+pub(super) const COMPARE: &str = "\
+Examples:
+  yb compare main                               the newest run with the baseline `main`
+  yb compare run-2026-11-14 latest              two runs
+  yb compare latest latest --variant old=new    two variants of one run
+  yb compare main --estimand new-cases --tolerance 0.02
+  yb compare main --json | jq -r .reason";
+
+pub(super) const GATE: &str = "\
+Examples:
+  yb gate                                       the newest run, with the gates that it began with
+  yb gate latest --gate min_pass_rate=0.9
+  yb gate latest --gate no_regression=main --gate no_regression.tolerance=0.1
+  yb gate latest -c suite.yaml --json";
+
+pub(super) const BASELINE: &str = "\
+Examples:
+  yb baseline set main latest
+  yb baseline list
+  yb baseline remove main";
+
+pub(super) const BASELINE_SET: &str = "\
+Examples:
+  yb baseline set main                          the newest run
+  yb baseline set v1.2 run-2026-11-14";
+
+pub(super) const BASELINE_LIST: &str = "\
+Examples:
+  yb baseline list
+  yb baseline list --json";
+
+pub(super) const BASELINE_REMOVE: &str = "\
+Examples:
+  yb baseline remove main";
+
+pub(super) const INDEX: &str = "\
+Examples:
+  yb index rebuild
+  yb index query \"select run, passed, done from runs\"";
+
+pub(super) const INDEX_REBUILD: &str = "\
+Examples:
+  yb index rebuild";
+
+pub(super) const INDEX_QUERY: &str = "\
+Examples:
+  yb index query \"select run, passed, done, cost_usd from runs order by started_at\"
+  yb index query \"select case_name, avg(outcome = 'passed') from trials group by case_name\" --json";
+
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory as _, Parser as _};

@@ -53,6 +53,11 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
+    /// What the results have to hold, beside or instead of the suite's gates: `min_pass_rate=0.9`; docs/gates.md has all
+    /// keys; may be repeated
+    #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::Setting::parse)]
+    pub(crate) gates: Vec<yb_engine::gates::Setting>,
+
     /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,

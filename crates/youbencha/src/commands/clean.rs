@@ -48,6 +48,10 @@ pub(super) fn run(args: &CleanArgs, printer: &mut Printer) -> Result<ExitCode, C
             }
         }
     }
+    // What is gone leaves the index too, which is only derived.
+    if yb_engine::index::file(&root).is_file() {
+        let _ = yb_engine::index::rebuild(&root);
+    }
     let freed = removed.iter().map(|one| one.bytes).sum();
     printer.line(format_args!("removed: {}, {}", what(&removed), size(freed)));
     Ok(if failed { ExitCode::Infrastructure } else { ExitCode::Passed })

@@ -3,13 +3,14 @@
 mod dry_run;
 mod estimate;
 mod jobs;
-mod load;
+pub(super) mod load;
 mod summary;
 
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use yb_engine::config::Settings;
+use yb_engine::gates::{Gates, Setting};
 use yb_engine::run::{
     self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
     Setup, Told,
@@ -83,7 +84,7 @@ async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError>
         let mut options = PlanOptions::of(&suite);
         options.allow_private_hosts = args.allow_private_hosts;
         options.delete_workspace = args.delete_workspace;
-        apply(args, &mut options);
+        apply(args, &mut options)?;
         let selection = Selection::new(args.repeat, args.filter.clone());
         let ready = setup.prepare(&suite, &selection, &options).await.map_err(|e| refused(e, printer))?;
         return begin(args, setup, ready, options, jobs, None, printer).await;
@@ -99,7 +100,7 @@ async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError>
         return Ok(Opened::Done(ExitCode::Usage));
     };
     let mut options = plan.options.clone();
-    apply(args, &mut options);
+    apply(args, &mut options)?;
     if rerun == Some(Which::Failed) {
         let ready = setup.rerun_failed(&run, &plan, &suite).await.map_err(|e| refused(e, printer))?;
         return begin(args, setup, ready, options, jobs, Some(run.id()), printer).await;
@@ -110,7 +111,9 @@ async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError>
         return Ok(Opened::Done(ExitCode::Passed));
     }
     let lost = rerun == Some(Which::Infra);
-    let open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
+    options.gates.check(run.root())?;
+    let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
+    open.plan.options.gates.clone_from(&options.gates);
     Ok(Opened::Run(Box::new(open), setup, Limits::of(&options)))
 }
 
@@ -134,10 +137,17 @@ async fn begin(
 }
 
 /// What the command line says wins over the file.
-fn apply(args: &RunArgs, options: &mut PlanOptions) {
+fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.retries = args.retries.unwrap_or(options.retries);
     options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
     options.isolation = args.isolation.or(options.isolation);
+    options.gates = gates(std::mem::take(&mut options.gates), &args.gates)?;
+    Ok(())
+}
+
+/// Gates with what the command line says of them.
+pub(super) fn gates(gates: Gates, settings: &[Setting]) -> Result<Gates, CliError> {
+    gates.with(settings).map_err(|reason| CliError::new(ErrorKind::Usage, reason))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -227,11 +237,14 @@ fn finish(
     over: &Over,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
-    let code = summary::exit_code(&over.state, over.mistake.is_some());
+    let code = summary::exit_code(over);
     if args.json {
         summary::json(run, over, code, printer);
     } else {
         report::summary::show(run, plan, &over.state, printer);
+        if let Some(told) = &over.gates {
+            report::gates::show(told, printer);
+        }
     }
     if let Some(mistake) = &over.mistake {
         printer.error(&CliError::from(mistake));

@@ -1,4 +1,4 @@
-//! `yb schema`: what a case file or a suite file may contain, for editors.
+//! `yb schema`: what a file may contain, for editors and for programs.
 
 use crate::args::{SchemaArgs, SchemaOf};
 use crate::error::CliError;
@@ -9,6 +9,8 @@ pub(super) fn run(args: &SchemaArgs, printer: &mut Printer) -> Result<ExitCode, 
     match args.of {
         SchemaOf::Case => printer.text(&yb_engine::case::schema()),
         SchemaOf::Suite => printer.text(&yb_engine::suite::schema()),
+        SchemaOf::RunResults => printer.text(&yb_engine::run::RunResults::schema()),
+        SchemaOf::Comparison => printer.text(&yb_engine::compare::Comparison::schema()),
     }
     Ok(ExitCode::Passed)
 }

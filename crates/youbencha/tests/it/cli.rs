@@ -32,17 +32,21 @@ fn help() {
 
     Commands:
       ask               Ask Claude Code one question
+      baseline          Keep a run's results under a name, to compare later runs with
       clean             Remove runs that nobody needs any more
+      compare           Compare two runs case by case, and tell whether it got worse
       completions       Print a script that completes commands and options in a shell
       config            Show and change settings
       demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
+      gate              Ask again whether a run holds its gates
+      index             The index over all runs of this project, a SQLite file
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files or suite files, for editors
+      schema            Print the JSON Schema of case files, suite files or results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API
@@ -80,17 +84,21 @@ fn nothing_typed_is_a_usage_error_that_helps() {
 
     Commands:
       ask               Ask Claude Code one question
+      baseline          Keep a run's results under a name, to compare later runs with
       clean             Remove runs that nobody needs any more
+      compare           Compare two runs case by case, and tell whether it got worse
       completions       Print a script that completes commands and options in a shell
       config            Show and change settings
       demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
+      gate              Ask again whether a run holds its gates
+      index             The index over all runs of this project, a SQLite file
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files or suite files, for editors
+      schema            Print the JSON Schema of case files, suite files or results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API

@@ -3,8 +3,11 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
 mod ask;
+mod baseline;
 mod budget;
+mod ci_docs;
 mod cli;
+mod compare;
 mod config;
 mod demo;
 mod disk;
@@ -12,6 +15,8 @@ mod disk;
 mod escapes;
 mod evaluators;
 mod events;
+mod gates;
+mod index;
 mod init;
 mod live;
 mod look;

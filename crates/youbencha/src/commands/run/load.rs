@@ -38,7 +38,7 @@ pub(super) fn show(found: Vec<Diagnostic>, strict: bool, printer: &mut Printer) 
 }
 
 /// The suite or case in a file; none if something is wrong with it, which was then shown.
-pub(super) fn suite(
+pub(in crate::commands) fn suite(
     file: &Path,
     private_hosts: bool,
     setup: &Setup,

@@ -2,22 +2,29 @@
 
 use serde_json::json;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, RunDir, RunState, StopReason};
+use yb_engine::run::{Over, RunDir, StopReason};
 
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::report::JSON_VERSION;
+use crate::report::{self, JSON_VERSION};
 
-/// The exit code of a run.
-pub(super) fn exit_code(state: &RunState, mistake: bool) -> ExitCode {
+/// The exit code of a run. Gates decide, if there are any; trials speak again where none of them counted, because then they know better
+/// why nobody can tell.
+pub(super) fn exit_code(over: &Over) -> ExitCode {
+    let state = &over.state;
+    let tally = state.tally();
+    let gates = over.gates.as_ref().map(|told| report::gates::exit_code(told.answer));
     let trials = state.trials().filter_map(|(_, trial)| trial.result()).map(|result| of(result.outcome));
+    let speak =
+        gates.is_none() || (gates == Some(ExitCode::Uncertain) && tally.passed() + tally.failed() == 0);
     let stopped = match &state.stopped {
         Some(StopReason::Interrupted) => Some(ExitCode::Interrupted),
         Some(StopReason::Budget) => Some(ExitCode::Uncertain),
         Some(_) => Some(ExitCode::Infrastructure),
         None => None,
     };
-    ExitCode::strongest(trials.chain(stopped).chain(mistake.then_some(ExitCode::Usage)))
+    let mistake = over.mistake.is_some().then_some(ExitCode::Usage);
+    ExitCode::strongest(trials.filter(|_| speak).chain(gates).chain(stopped).chain(mistake))
 }
 
 fn of(outcome: Outcome) -> ExitCode {
@@ -25,9 +32,17 @@ fn of(outcome: Outcome) -> ExitCode {
     ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed)
 }
 
-/// The last line of `--json`.
+/// The last lines of `--json`: what the gates say, if there are any, and the whole.
 pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Printer) {
     let tally = over.state.tally();
+    if let Some(told) = &over.gates {
+        printer.line(json!({
+            "v": JSON_VERSION,
+            "event": "gates",
+            "answer": told.answer,
+            "gates": told.gates,
+        }));
+    }
     printer.line(json!({
         "v": JSON_VERSION,
         "event": "summary",
@@ -45,6 +60,7 @@ pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Prin
         "spend": tally.spend,
         "cost_usd": tally.spend.total(),
         "unpriced": tally.unpriced,
+        "gates": over.gates.as_ref().map(|told| told.answer),
         "error": over.mistake.as_ref().map(ToString::to_string),
         "exit_code": code.code(),
     }));

@@ -1,0 +1,185 @@
+//! What each gate says, with its reason.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::{Answer, GateAnswer, Limits, NoRegression, OnInconclusive};
+use crate::baseline::Recorded;
+use crate::case::Isolation;
+use crate::compare::{self, MAX_LOST, percent};
+use crate::run::{RunResults, TrialResults};
+use crate::stats::{self, Decision, Lost, Observation, Question, Seen, Tally};
+
+const NEAR: f64 = 1e-9;
+
+fn said(gate: String, answer: Answer, reason: String) -> GateAnswer {
+    GateAnswer { gate, answer, reason, value: None, limit: None }
+}
+
+/// The limits of some trials, whose keys begin with `prefix`.
+pub(super) fn limits(
+    prefix: &str,
+    limits: &Limits,
+    results: &RunResults,
+    takes: impl Fn(&TrialResults) -> bool,
+) -> Vec<GateAnswer> {
+    let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
+    let observations: Vec<Observation> =
+        trials.iter().map(|trial| Observation::live(Seen::of(trial.outcome))).collect();
+    let tally = stats::tally(&observations);
+    let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
+    let too_many = tally.lost as f64 > max_lost * tally.all() as f64 + NEAR;
+    let mut all = Vec::new();
+    if let Some(least) = limits.min_pass_rate {
+        all.push(min_pass_rate(format!("{prefix}min_pass_rate"), least, tally, too_many));
+    }
+    if let Some(most) = limits.max_cost_usd {
+        all.push(max_cost(format!("{prefix}max_cost_usd"), most, &trials));
+    }
+    // Where it is not asked for it is a reason of others.
+    if limits.max_lost.is_some() {
+        let (lost, of) = (tally.lost, tally.all());
+        let reason =
+            format!("{lost} of {} {} lost, at most {} may be", trials_of(of), were(lost), percent(max_lost));
+        let answer = if too_many || of == 0 { Answer::CannotTell } else { Answer::Held };
+        let share = (of > 0).then(|| lost as f64 / of as f64);
+        all.push(GateAnswer {
+            value: share,
+            limit: Some(max_lost),
+            ..said(format!("{prefix}max_lost"), answer, reason)
+        });
+    }
+    if let Some(level) = limits.isolation {
+        all.push(isolation(format!("{prefix}isolation"), level, &trials));
+    }
+    all
+}
+
+fn trials_of(count: u64) -> String {
+    if count == 1 { "1 trial".to_owned() } else { format!("{count} trials") }
+}
+
+fn were(count: u64) -> &'static str {
+    if count == 1 { "was" } else { "were" }
+}
+
+fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> GateAnswer {
+    // Too many lost ones are like those of which nobody knows: sometimes the others decide alone.
+    let lost = if too_many { Lost::Either } else { Lost::LeftOut };
+    let (worst, best) = (tally.passes(false, lost).rate(), tally.passes(true, lost).rate());
+    let answer = match (worst, best) {
+        (Some(worst), _) if worst >= least - NEAR => Answer::Held,
+        (_, Some(best)) if best < least - NEAR => Answer::Failed,
+        _ => Answer::CannotTell,
+    };
+    let known = tally.passed + tally.failed;
+    let mut reason = if tally.all() == 0 {
+        "no trial has the tag".to_owned()
+    } else if known == 0 {
+        format!("no trial passed or failed, and {} has to pass", percent(least))
+    } else {
+        let rate = tally.passed as f64 / known as f64;
+        format!(
+            "{} of {} passed ({}), at least {} has to",
+            tally.passed,
+            trials_of(known),
+            percent(rate),
+            percent(least)
+        )
+    };
+    if tally.either > 0 {
+        reason += &format!("; {} could not be graded", trials_of(tally.either));
+    }
+    if too_many {
+        reason += &format!("; {} {} lost", trials_of(tally.lost), were(tally.lost));
+    }
+    let value = (known > 0).then(|| tally.passed as f64 / known as f64);
+    GateAnswer { value, limit: Some(least), ..said(gate, answer, reason) }
+}
+
+fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateAnswer {
+    let attempts = || trials.iter().flat_map(|trial| &trial.attempts);
+    // An empty sum is minus zero.
+    let spent = attempts().filter_map(|attempt| attempt.spend.total()).fold(0.0, |sum, usd| sum + usd);
+    // Without an agent nothing was spent.
+    let unpriced =
+        attempts().filter(|attempt| attempt.isolation.is_some() && attempt.spend.total().is_none());
+    let (unpriced, pending) =
+        (unpriced.count() as u64, trials.iter().filter(|trial| trial.outcome.is_none()).count());
+    let reason = format!("${spent:.2} were spent, at most ${most:.2} may be");
+    let (answer, reason) = if spent > most + NEAR {
+        (Answer::Failed, reason)
+    } else if unpriced > 0 {
+        (Answer::CannotTell, format!("{reason}; what {} cost is not known", trials_of(unpriced)))
+    } else if pending > 0 {
+        (Answer::CannotTell, format!("{reason}; {} still to do", trials_of(pending as u64)))
+    } else {
+        (Answer::Held, reason)
+    };
+    GateAnswer { value: Some(spent), limit: Some(most), ..said(gate, answer, reason) }
+}
+
+fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateAnswer {
+    let mut used: BTreeMap<String, u64> = BTreeMap::new();
+    for attempt in trials.iter().filter_map(|trial| trial.result()) {
+        if let Some(used_by) = attempt.isolation {
+            *used.entry(used_by.to_string()).or_default() += 1;
+        }
+    }
+    let weaker = used.iter().find(|(name, _)| !is_enough(name, level));
+    let (answer, reason) = match (weaker, used.len()) {
+        (Some((name, count)), _) => {
+            (Answer::Failed, format!("{} ran with `{name}`, not `{}`", trials_of(*count), level.as_str()))
+        }
+        (None, 0) => (Answer::CannotTell, "no agent ran".to_owned()),
+        (None, _) => (Answer::Held, format!("every agent ran with `{}` or more", level.as_str())),
+    };
+    said(gate, answer, reason)
+}
+
+/// Whether what was used is what was asked for, or stronger. What stands outside can't be compared with anything.
+fn is_enough(used: &str, level: Isolation) -> bool {
+    let rank = |name: &str| match name {
+        "bubblewrap" => Some(2),
+        "landlock" => Some(1),
+        _ => None,
+    };
+    used == level.as_str() || rank(used).zip(rank(level.as_str())).is_some_and(|(used, level)| used >= level)
+}
+
+pub(super) fn no_regression(
+    gate: &NoRegression,
+    max_lost: f64,
+    results: &RunResults,
+    root: &Path,
+) -> GateAnswer {
+    let options = compare::Options {
+        estimand: gate.estimand,
+        question: Question::new(gate.tolerance, gate.alpha),
+        max_lost,
+        ..compare::Options::default()
+    };
+    let name = "no_regression".to_owned();
+    let found = Recorded::before(root, &gate.against, Some(&results.run))
+        .map_err(|error| error.to_string())
+        .and_then(|a| {
+            let b = Recorded { baseline: None, results: results.clone() };
+            let found = compare::compare(&a, &b, &options).map_err(|error| error.to_string())?;
+            Ok((a.label(), found))
+        });
+    let (decision, reason, value) = match found {
+        Ok((label, found)) => {
+            let value = found.pass_rate.map(|shown| shown.estimate);
+            (found.decision, format!("{} (against {label})", found.reason), value)
+        }
+        Err(error) => (Decision::CannotTell, format!("cannot tell: {error}"), None),
+    };
+    let (answer, note) = match (decision, gate.on_inconclusive) {
+        (Decision::Ok, _) => (Answer::Held, ""),
+        (Decision::Regressed, _) => (Answer::Failed, ""),
+        (_, OnInconclusive::Pass) => (Answer::Held, "; that counts as held"),
+        (_, OnInconclusive::Fail) => (Answer::Failed, "; that counts as failed"),
+        _ => (Answer::CannotTell, ""),
+    };
+    GateAnswer { value, limit: Some(-gate.tolerance), ..said(name, answer, format!("{reason}{note}")) }
+}

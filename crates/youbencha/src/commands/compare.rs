@@ -1,0 +1,170 @@
+//! `yb compare`: two runs side by side, and a sentence that decides.
+
+use yb_engine::baseline::Recorded;
+use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
+use yb_engine::stats::{Decision, Interval, Question};
+
+use crate::args::CompareArgs;
+use crate::error::CliError;
+use crate::exit_code::ExitCode;
+use crate::printer::{Printer, plural};
+use crate::report::{dollars, duration};
+use crate::table::Table;
+use crate::workspace;
+
+/// More cases than this are shown only where something changed.
+const SHOWN: usize = 40;
+/// How many names a remark has.
+const NAMED: usize = 10;
+
+pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let root = workspace::root(printer)?;
+    let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
+    let mut options = Options::default();
+    options.question = Question::new(args.tolerance, args.alpha);
+    (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
+    options.variants.clone_from(&args.variants);
+    let found = compare::compare(&a, &b, &options)?;
+    if args.json {
+        printer.line(format_args!("{:#}", serde_json::json!(found)));
+    } else {
+        show(&found, &a, &b, printer);
+    }
+    Ok(match found.decision {
+        Decision::Ok => ExitCode::Passed,
+        Decision::Regressed => ExitCode::Failed,
+        _ => ExitCode::Uncertain,
+    })
+}
+
+fn show(found: &Comparison, a: &Recorded, b: &Recorded, printer: &mut Printer) {
+    printer.line(format_args!("before: {}, {}", a.label(), found.a.name));
+    printer.line(format_args!("now:    {}, {}", b.label(), found.b.name));
+    printer.line("");
+    cases(found, printer);
+    printer.line("");
+    printer.text(&whole(found).to_string());
+    printer.line("");
+    printer.line(&found.reason);
+    remark("only before", &found.only_in_a, printer);
+    remark("only now", &found.only_in_b, printer);
+    remark("judged by other rules than before", &found.judged_differently, printer);
+    remark("flaky now", &found.b.flaky, printer);
+}
+
+fn remark(what: &str, names: &[String], printer: &mut Printer) {
+    if !names.is_empty() {
+        let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = match names.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        printer.note(format_args!("{what}: {shown}{more}"));
+    }
+}
+
+/// A row for each case; of many, only those that changed.
+fn cases(found: &Comparison, printer: &mut Printer) {
+    let changed = |case: &&CaseDifference| change(case).is_none_or(|points| points != 0.0);
+    let all = found.cases.len();
+    let shown: Vec<&CaseDifference> =
+        found.cases.iter().filter(|case| all <= SHOWN || changed(case)).collect();
+    let variants = found.cases.iter().any(|case| case.variant_a != "default" || case.variant_b != "default");
+    let header = ["case", "variant", "before", "now", "points", "cost before", "now", "time before", "now"];
+    let mut table = Table::new(&header);
+    for case in &shown {
+        let variant = match (variants, case.variant_a == case.variant_b) {
+            (false, _) => String::new(),
+            (true, true) => case.variant_b.clone(),
+            (true, false) => format!("{} → {}", case.variant_a, case.variant_b),
+        };
+        let passed = |side: &compare::CaseSide| format!("{}/{}", side.passed, side.counted);
+        let usd = |usd: Option<f64>| usd.map(dollars).unwrap_or_default();
+        let time = |ms: Option<f64>| ms.map(|ms| duration(ms as u64)).unwrap_or_default();
+        table.row(vec![
+            case.case.clone(),
+            variant,
+            passed(&case.a),
+            passed(&case.b),
+            change(case).map(points).unwrap_or_default(),
+            usd(case.a.cost_usd),
+            usd(case.b.cost_usd),
+            time(case.a.duration_ms),
+            time(case.b.duration_ms),
+        ]);
+    }
+    if !shown.is_empty() {
+        printer.text(&table.to_string());
+    }
+    if let more @ 1.. = all - shown.len() {
+        printer.line(format_args!("{} as before; `--json` has all", plural(more as u64, "case")));
+    }
+}
+
+/// How much the pass rate of a case changed; none if it has no results in one of the runs.
+fn change(case: &CaseDifference) -> Option<f64> {
+    let rate =
+        |side: &compare::CaseSide| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
+    Some(rate(&case.b)? - rate(&case.a)?)
+}
+
+/// `-33.3`; nothing where nothing changed
+fn points(share: f64) -> String {
+    if share == 0.0 { "=".to_owned() } else { format!("{:+.1}", share * 100.0) }
+}
+
+fn p(value: f64) -> String {
+    if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") }
+}
+
+/// The pass rate and every figure, over all cases.
+fn whole(found: &Comparison) -> Table {
+    let sure = format!("{} % bounds", ((1.0 - found.question.alpha) * 1000.0).round() / 10.0);
+    let mut table = Table::new(&["all cases", "before", "now", "difference", &sure, "p", "p (Holm)"]);
+    let rate = |side: &Side| side.pass_rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
+    let signed = |value: f64| format!("{:+.1}", value * 100.0);
+    let shown = found.pass_rate;
+    let bounds = |interval: Option<Interval>, of: &dyn Fn(f64) -> String| {
+        interval.map(|ends| format!("{} to {}", of(ends.lower), of(ends.upper))).unwrap_or_default()
+    };
+    table.row(vec![
+        "pass rate".to_owned(),
+        rate(&found.a),
+        rate(&found.b),
+        shown.map(|shown| format!("{} points", signed(shown.estimate))).unwrap_or_default(),
+        bounds(shown.and_then(|shown| shown.interval), &signed),
+        shown.and_then(|shown| shown.p_value).map(p).unwrap_or_default(),
+        found.pass_rate_p_holm.map(p).unwrap_or_default(),
+    ]);
+    // The largest says the most; `--json` has all.
+    if let Some((k, a)) = found.a.pass_at_k.last_key_value().filter(|(k, _)| **k > 1) {
+        let percent =
+            |rate: Option<&f64>| rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
+        table.row(vec![format!("pass@{k}"), percent(Some(a)), percent(found.b.pass_at_k.get(k))]);
+        let all = [&found.a, &found.b].map(|side| percent(side.pass_hat_k.get(k)));
+        table.row([vec![format!("pass^{k}")], all.to_vec()].concat());
+    }
+    for metric in &found.metrics {
+        let in_words = |value: f64| amount(metric.metric, value.abs());
+        let with_sign = |value: f64| format!("{}{}", if value < 0.0 { "-" } else { "+" }, in_words(value));
+        table.row(vec![
+            metric.metric.label().to_owned(),
+            in_words(metric.a),
+            in_words(metric.b),
+            with_sign(metric.estimate),
+            bounds(metric.interval, &with_sign),
+            p(metric.p_value),
+            p(metric.p_holm),
+        ]);
+    }
+    table
+}
+
+fn amount(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::CostUsd => dollars(value),
+        Metric::DurationMs => duration(value as u64),
+        Metric::Turns => format!("{value:.1}"),
+        _ => format!("{value:.0}"),
+    }
+}

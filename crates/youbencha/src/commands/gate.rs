@@ -1,0 +1,55 @@
+//! `yb gate`: whether a recorded run holds its gates, or others.
+
+use serde_json::json;
+use yb_engine::config::Settings;
+use yb_engine::run::{self, RunInfo, RunResults, Setup};
+
+use super::run::{gates, load};
+use crate::agents;
+use crate::args::GateArgs;
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+use crate::report::{self, JSON_VERSION};
+use crate::workspace;
+
+pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let root = workspace::root(printer)?;
+    let info = RunInfo::read(run::find_run(&root, &args.run)?)?;
+    let from = match &args.config {
+        None => info.plan.options.gates.clone(),
+        Some(config) => {
+            let project =
+                std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
+            let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
+            let setup = Setup::new(settings, agents::environment());
+            let private_hosts = info.plan.options.allow_private_hosts;
+            match load::suite(config, private_hosts, &setup, false, printer) {
+                Some(suite) => suite.gates,
+                None => return Ok(ExitCode::Usage),
+            }
+        }
+    };
+    let gates = gates(from, &args.gates)?;
+    let results = RunResults::of(&info.plan, &info.state);
+    let Some(told) = gates.evaluate(&results, info.run.root()) else {
+        return Err(CliError::new(ErrorKind::Usage, format!("run `{}` has no gates", info.run.id()))
+            .hint("name one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
+    };
+    let code = report::gates::exit_code(told.answer);
+    if args.json {
+        printer.line(format_args!(
+            "{:#}",
+            json!({
+                "v": JSON_VERSION,
+                "run": info.run.id(),
+                "answer": told.answer,
+                "gates": told.gates,
+                "exit_code": code.code(),
+            })
+        ));
+    } else {
+        report::gates::show(&told, printer);
+    }
+    Ok(code)
+}

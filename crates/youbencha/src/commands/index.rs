@@ -1,0 +1,80 @@
+//! `yb index`: the SQLite file over all runs, made again or asked.
+
+use serde_json::{Map, Value, json};
+use yb_engine::index::{self, IndexError};
+
+use crate::args::IndexCommand;
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::{Printer, plural};
+use crate::report::JSON_VERSION;
+use crate::table::Table;
+use crate::workspace::{self, harmless, shown};
+
+pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let root = workspace::root(printer)?;
+    match command {
+        IndexCommand::Rebuild => {
+            if !root.is_dir() {
+                return Err(nothing(&root));
+            }
+            let indexed = index::rebuild(&root)?;
+            let unreadable = match indexed.unreadable {
+                0 => String::new(),
+                count => format!("; {} unreadable", plural(count as u64, "run")),
+            };
+            let file = shown(&index::file(&root));
+            printer.line(format_args!("{} in {file}{unreadable}", plural(indexed.runs as u64, "run")));
+        }
+        IndexCommand::Query { question, json } => {
+            if !index::file(&root).is_file() {
+                if !root.is_dir() {
+                    return Err(nothing(&root));
+                }
+                index::rebuild(&root)?;
+            }
+            let found = index::query(&root, question)
+                .map_err(|error| CliError::from(error).hint("`docs/commands.md` has the tables"))?;
+            if *json {
+                let rows: Vec<Value> = found
+                    .rows
+                    .iter()
+                    .map(|row| {
+                        found.columns.iter().cloned().zip(row.iter().cloned()).collect::<Map<_, _>>().into()
+                    })
+                    .collect();
+                printer.line(format_args!("{:#}", json!({ "v": JSON_VERSION, "rows": rows })));
+            } else {
+                let mut table = Table::new(&found.columns.iter().map(String::as_str).collect::<Vec<_>>());
+                for row in &found.rows {
+                    table.row(row.iter().map(in_words).collect());
+                }
+                printer.text(&table.to_string());
+            }
+        }
+    }
+    Ok(ExitCode::Passed)
+}
+
+fn nothing(root: &std::path::Path) -> CliError {
+    CliError::new(ErrorKind::Usage, format!("no run yet in `{}`", shown(root)))
+        .hint("`yb run -c FILE` makes one")
+}
+
+/// Errors of agents are in there too.
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => harmless(text).replace(['\n', '\t'], " "),
+        other => other.to_string(),
+    }
+}
+
+impl From<IndexError> for CliError {
+    fn from(error: IndexError) -> Self {
+        match error {
+            IndexError::Runs(error) => error.into(),
+            error => Self::new(ErrorKind::Usage, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,255 @@
+//! Gates: in the suite, on the command line, and asked again of a recorded run.
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+
+use crate::YB;
+use crate::suites::{BAD, GOOD, World, case, refused, suite, variant};
+
+fn yb(world: &World, args: &[&str]) -> yb_testkit::Outcome {
+    world.context.run(YB, args)
+}
+
+#[test]
+fn gates_decide_the_exit_code_of_a_run() {
+    let both = [("good", GOOD), ("bad", BAD)];
+    let world =
+        World::with(&suite(&["one"], &both, "repeats: 2\ngates: { min_pass_rate: 0.5, max_lost: 0 }"));
+    let told = world.suite(&["--jobs", "1", "--quiet"]).run();
+    assert_snapshot!(told.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    case  variant  passed  median time
+    one   good     2/2     [TIME]
+    one   bad      0/2     [TIME]
+    4 of 4 trials: 2 passed, 2 failed; isolation: none
+    gates: held
+      held         min_pass_rate: 2 of 4 trials passed (50.0 %), at least 50.0 % has to
+      held         max_lost: 0 of 4 trials were lost, at most 0.0 % may be
+    ----- stderr -----
+    look at it: `yb show latest one--bad--1`
+    ");
+    let written: Value =
+        serde_json::from_slice(&std::fs::read(world.only_run().join("results.json")).unwrap()).unwrap();
+    assert_eq!(written["gates"]["answer"], "held");
+    assert_eq!(written["gates"]["gates"][0]["value"], 0.5);
+    let told = yb(&world, &["gate", "latest", "--gate", "min_pass_rate=0.75"]);
+    assert_snapshot!(told.snapshot(), @r"
+    exit code: 1
+    ----- stdout -----
+    gates: failed
+      failed       min_pass_rate: 2 of 4 trials passed (50.0 %), at least 75.0 % has to
+      held         max_lost: 0 of 4 trials were lost, at most 0.0 % may be
+    ----- stderr -----
+    ");
+    assert_eq!(yb(&world, &["gate"]).code, Some(0));
+    assert_eq!(world.suite(&["--quiet", "--gate", "min_pass_rate=0.75"]).run().code, Some(1));
+}
+
+#[test]
+fn every_event_of_gates_is_a_line() {
+    let world = World::with(&suite(&["one"], &[("bad", BAD)], "gates: { min_pass_rate: 1 }"));
+    let told = world.suite(&["--json"]).run();
+    assert_eq!(told.code, Some(1));
+    let lines: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., gates, summary] = lines.as_slice() else { panic!("{}", told.stdout) };
+    assert_eq!((&gates["event"], &gates["answer"]), (&json!("gates"), &json!("failed")));
+    assert_eq!(gates["gates"][0]["gate"], "min_pass_rate");
+    assert_eq!((&summary["event"], &summary["gates"]), (&json!("summary"), &json!("failed")));
+    let again: Value = serde_json::from_str(&yb(&world, &["gate", "--json"]).stdout).unwrap();
+    assert_eq!((&again["gates"], &again["exit_code"]), (&gates["gates"], &json!(1)));
+}
+
+#[test]
+fn each_gate_says_why() {
+    let mut cases = [case("one"), case("two")];
+    cases[1]["tags"] = json!(["slow"]);
+    let spends = r#"echo more >> a.txt; echo '{"type":"result","subtype":"success","is_error":false,"result":"x","total_cost_usd":0.5,"num_turns":1,"usage":{"input_tokens":1,"output_tokens":1}}'"#;
+    let text = format!(
+        "youbencha: 1\nname: n\ncases: {}\nvariants: {}",
+        json!(cases),
+        json!([variant("v", spends, "claude-stream-json")])
+    );
+    let world = World::with(&text);
+    world.suite(&["--quiet"]).run();
+    let gates = [
+        "max_cost_usd=0.9",
+        "tags.slow.max_cost_usd=0.9",
+        "isolation=bubblewrap",
+        "tags.fast.min_pass_rate=1",
+    ];
+    let args: Vec<&str> =
+        ["gate", "latest"].into_iter().chain(gates.iter().flat_map(|gate| ["--gate", gate])).collect();
+    assert_snapshot!(yb(&world, &args).snapshot(), @r"
+    exit code: 1
+    ----- stdout -----
+    gates: failed
+      failed       max_cost_usd: $1.00 were spent, at most $0.90 may be
+      failed       isolation: 2 trials ran with `none`, not `bubblewrap`
+      cannot tell  tags.fast.min_pass_rate: no trial has the tag
+      held         tags.slow.max_cost_usd: $0.50 were spent, at most $0.90 may be
+    ----- stderr -----
+    ");
+}
+
+#[test]
+fn lost_trials_leave_no_answer_unless_the_others_decide() {
+    let infra = refused(500);
+    let of = |variants: Vec<Value>| {
+        let text = format!(
+            "youbencha: 1\nname: n\ncases: {}\nvariants: {}\nretries: 0\ngates: {{ min_pass_rate: 0.5 }}",
+            json!([case("one")]),
+            json!(variants)
+        );
+        let world = World::with(&text);
+        let told = world.suite(&["--quiet"]).run();
+        (told.code, told.stdout.lines().last().unwrap().trim().to_owned())
+    };
+    let lost = || variant("lost", &infra, "claude-stream-json");
+    let (good, bad) = (|name| variant(name, GOOD, "text"), |name| variant(name, BAD, "text"));
+    assert_eq!(of(vec![lost(), good("a")]).0, Some(0));
+    let (code, said) = of(vec![lost(), good("a"), bad("b")]);
+    assert_eq!(code, Some(5));
+    assert_eq!(
+        said,
+        "cannot tell  min_pass_rate: 1 of 2 trials passed (50.0 %), at least 50.0 % has to; 1 trial was lost"
+    );
+    assert_eq!(of(vec![lost(), bad("a"), bad("b")]).0, Some(1));
+    // Nothing counted: why that is says more than that nobody can tell.
+    assert_eq!(of(vec![lost()]).0, Some(4));
+}
+
+#[test]
+fn no_regression_compares_with_a_baseline() {
+    let gates = "repeats: 6\ngates: { no_regression: { against: main } }";
+    let world = World::with(&suite(&["one"], &[("v", GOOD)], gates));
+    assert_snapshot!(world.suite(&["--quiet"]).run().snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: no baseline and no run is called `main`
+    hint: make one of a run: `yb baseline set main RUN`
+    ");
+    // The first run becomes the baseline.
+    let first = world.suite(&["--quiet", "--gate", "no_regression.on_inconclusive=pass"]).run();
+    assert_eq!(first.code, Some(0), "{}", first.stdout);
+    assert!(first.stdout.contains("that counts as held"), "{}", first.stdout);
+    assert_eq!(yb(&world, &["baseline", "set", "main"]).code, Some(0));
+    let same = world.suite(&["--quiet"]).run();
+    assert_eq!(same.code, Some(5), "{}", same.stdout);
+    assert!(same.stdout.contains("more repeats of each case"), "{}", same.stdout);
+    let fail = yb(&world, &["gate", "latest", "--gate", "no_regression.on_inconclusive=fail"]);
+    assert_eq!(fail.code, Some(1));
+    let loose = yb(&world, &["gate", "latest", "--gate", "no_regression.tolerance=0.5"]);
+    assert_eq!(loose.code, Some(0), "{}", loose.stdout);
+    world.context.write("suite.yaml", suite(&["one"], &[("v", BAD)], gates));
+    let worse = world.suite(&["--quiet"]).run();
+    assert_eq!(worse.code, Some(1), "{}", worse.stdout);
+    // The run before it, whatever it is called.
+    let latest = yb(&world, &["gate", "latest", "--gate", "no_regression=latest"]);
+    assert!(latest.code == Some(1) && latest.stdout.contains("regressed"), "{}", latest.stdout);
+}
+
+#[test]
+fn mistakes_in_gates_have_a_place() {
+    let text = suite(
+        &["one"],
+        &[("v", GOOD)],
+        "gates:
+  min_pass_rate: 90
+  isolation: none
+  no_regresion: { against: main }
+  no_regression: { tolerance: 5 }
+  tags: { slow: { min_pass_rate: 1 } }
+",
+    );
+    let world = World::with(&text);
+    assert_snapshot!(yb(&world, &["validate", "suite.yaml"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    error: wrong value: `90`
+     --> suite.yaml:6:18
+    6 |   min_pass_rate: 90
+      |                  ^^
+      = key: `gates.min_pass_rate`
+      = expected: a number from 0 to 1
+
+    error: wrong value: `none`
+     --> suite.yaml:7:14
+    7 |   isolation: none
+      |              ^^^^
+      = key: `gates.isolation`
+      = expected: one of `bubblewrap`, `landlock`, `external`
+
+    error: unknown key: `no_regresion`
+     --> suite.yaml:8:3
+    8 |   no_regresion: { against: main }
+      |   ^^^^^^^^^^^^
+      = key: `gates.no_regresion`
+    hint: did you mean `no_regression`?
+
+    error: missing key: `against`
+     --> suite.yaml:9:20
+    9 |   no_regression: { tolerance: 5 }
+      |                    ^^^^^^^^^
+      = key: `gates.no_regression.against`
+      = expected: a text of 1 to 200 characters
+
+    error: wrong value: `5`
+     --> suite.yaml:9:31
+    9 |   no_regression: { tolerance: 5 }
+      |                               ^
+      = key: `gates.no_regression.tolerance`
+      = expected: a number from 0 to 1
+
+    error: no case has the tag: `slow`
+      --> suite.yaml:10:11
+    10 |   tags: { slow: { min_pass_rate: 1 } }
+       |           ^^^^
+       = key: `gates.tags.slow`
+
+    invalid: 1 file, 6 errors
+    ----- stderr -----
+    ");
+    world.context.write("suite.yaml", suite(&["one"], &[("v", GOOD)], ""));
+    assert_snapshot!(world.suite(&["--gate", "min_pass_rate=90"]).run().snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: invalid value 'min_pass_rate=90' for '--gate <KEY=VALUE>': expected a number from 0 to 1
+
+    For more information, try '--help'.
+    ");
+    assert_snapshot!(world.suite(&["--gate", "no_regression.alpha=0.1"]).run().snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: nothing to compare with: add `--gate no_regression=BASELINE`
+    ");
+    world.suite(&["--quiet"]).run();
+    assert_snapshot!(yb(&world, &["gate"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: run `[RUN]` has no gates
+    hint: name one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`
+    ");
+}
+
+#[test]
+fn a_resumed_run_keeps_its_gates() {
+    let world = World::with(&suite(&["one"], &[("v", GOOD)], "repeats: 3\ngates: { min_pass_rate: 1 }"));
+    world.suite(&["--quiet", "--jobs", "1"]).run();
+    let run = world.only_run();
+    // As if it had died after its first trial.
+    let text = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    let cut = lines.iter().position(|line| line.contains("attempt_finished")).unwrap() + 1;
+    std::fs::write(run.join("journal.jsonl"), lines[..cut].join("\n") + "\n").unwrap();
+    std::fs::remove_file(run.join("results.json")).unwrap();
+    let early = yb(&world, &["gate"]);
+    assert_eq!(early.code, Some(5), "{}", early.stdout);
+    let resumed = world.run(&["--resume", "latest", "--quiet"]).run();
+    assert_eq!(resumed.code, Some(0), "{}{}", resumed.stdout, resumed.stderr);
+    assert!(resumed.stdout.contains("held         min_pass_rate: 3 of 3"), "{}", resumed.stdout);
+}
