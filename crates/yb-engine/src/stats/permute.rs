@@ -195,6 +195,11 @@ fn average(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
+/// Of all figures of a case.
+fn total(pair: &ValuePair) -> f64 {
+    pair.a.iter().chain(&pair.b).sum()
+}
+
 /// One arrangement: the difference that it makes, and how much of the original difference it takes away, from 0 (all of it
 /// is still there) on.
 #[derive(Clone, Copy, Default)]
@@ -204,11 +209,10 @@ struct Arranged {
 }
 
 /// A case's contribution when these of its figures, first those of `a` and then those of `b`, are taken for `b`'s.
-fn arranged(pair: &ValuePair, taken: impl Iterator<Item = usize>, count: f64) -> Arranged {
+fn arranged(pair: &ValuePair, total: f64, taken: &[usize], count: f64) -> Arranged {
     let (a, b) = (pair.a.len() as f64, pair.b.len() as f64);
-    let total: f64 = pair.a.iter().chain(&pair.b).sum();
     let (mut sum, mut kept) = (0.0, 0.0);
-    for at in taken {
+    for &at in taken {
         match pair.a.get(at) {
             Some(value) => sum += value,
             None => {
@@ -231,7 +235,7 @@ fn every(pairs: &[&ValuePair]) -> Vec<Arranged> {
         let mut own = Vec::new();
         let mut chosen: Vec<usize> = (0..taken).collect();
         loop {
-            own.push(arranged(pair, chosen.iter().copied(), count));
+            own.push(arranged(pair, total(pair), &chosen, count));
             // The next choice in order, if there is one.
             let Some(at) = (0..taken).rev().find(|at| chosen[*at] < size - taken + at) else { break };
             chosen[at] += 1;
@@ -258,15 +262,16 @@ fn by_chance(pairs: &[&ValuePair]) -> Vec<Arranged> {
     let mut orders: Vec<Vec<usize>> =
         pairs.iter().map(|pair| (0..pair.a.len() + pair.b.len()).collect()).collect();
     let estimate = pairs.iter().map(|pair| average(&pair.b) - average(&pair.a)).sum::<f64>() / count;
+    let totals: Vec<f64> = pairs.iter().map(|pair| total(pair)).collect();
     let mut all = vec![Arranged { difference: estimate, moved: 0.0 }];
     for _ in 0..DRAWN {
         let mut whole = Arranged::default();
-        for (pair, order) in pairs.iter().zip(&mut orders) {
+        for ((pair, order), total) in pairs.iter().zip(&mut orders).zip(&totals) {
             for at in 0..pair.b.len() {
                 let other = at + random.below(order.len() - at);
                 order.swap(at, other);
             }
-            let one = arranged(pair, order[..pair.b.len()].iter().copied(), count);
+            let one = arranged(pair, *total, &order[..pair.b.len()], count);
             whole.difference += one.difference;
             whole.moved += one.moved;
         }
