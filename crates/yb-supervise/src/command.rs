@@ -21,7 +21,7 @@ use crate::pump::{Pump, output_pipe};
 use crate::quota::Quota;
 use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, SandboxKind};
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;
@@ -310,10 +310,13 @@ impl Command {
         }
         let program = program::resolve(&self.program, &env)?;
         let way = self.way()?;
-        let (program, arg0, args) = match &self.sandbox {
+        let wrapped = match &self.sandbox {
             Some(sandbox) => sandboxed(sandbox, &way, &program, &self.args, &cwd, &env)?,
-            None => (program, self.program, self.args),
+            None => Wrapped::default(),
         };
+        let (program, arg0, args) = wrapped.instead.unwrap_or((program, self.program, self.args));
+        #[cfg(unix)]
+        let sandboxed = self.sandbox.is_some() && wrapped.rules.is_none();
         #[cfg(windows)]
         let _ = arg0;
         let log = match &self.log {
@@ -364,7 +367,9 @@ impl Command {
             cwd,
             env,
             #[cfg(unix)]
-            sandboxed: self.sandbox.is_some(),
+            sandboxed,
+            #[cfg(unix)]
+            rules: wrapped.rules,
             #[cfg(unix)]
             means: self.means,
             id: unique_id(),
@@ -400,8 +405,15 @@ impl Command {
     }
 }
 
-/// What is started instead: the program that makes the sandbox, which starts the other.
-type Wrapped = (PathBuf, OsString, Vec<OsString>);
+/// What a sandbox makes of a program.
+#[derive(Default)]
+struct Wrapped {
+    /// What is started instead, with its name and arguments: the program that makes the sandbox, which starts the other.
+    instead: Option<(PathBuf, OsString, Vec<OsString>)>,
+    /// What the child is to be restricted by.
+    #[cfg(unix)]
+    rules: Option<crate::wire::Rules>,
+}
 
 #[cfg(target_os = "linux")]
 fn sandboxed(
@@ -416,9 +428,19 @@ fn sandboxed(
     if matches!(way, Way::Direct) {
         return Err(SpawnError::NoShim);
     }
-    let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
-    let args = crate::sandbox::wrap(sandbox, program, args, cwd, env.get(OsStr::new("PATH")).map(|p| &**p))?;
-    Ok((bwrap, "bwrap".into(), args))
+    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    match sandbox.kind {
+        SandboxKind::Bubblewrap => {
+            let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
+            let args = crate::sandbox::wrap(sandbox, program, args, cwd, search)?;
+            Ok(Wrapped { instead: Some((bwrap, "bwrap".into(), args)), ..Wrapped::default() })
+        }
+        SandboxKind::Landlock => {
+            SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;
+            let rules = crate::sandbox::rules(sandbox, program, cwd, search)?;
+            Ok(Wrapped { rules: Some(rules), ..Wrapped::default() })
+        }
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -39,6 +39,8 @@ mod reap;
 mod record;
 mod redact;
 mod report;
+#[cfg(target_os = "linux")]
+mod restrict;
 mod sandbox;
 #[cfg(unix)]
 mod shim;
@@ -65,7 +67,7 @@ pub use pause::PauseSwitch;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
-pub use sandbox::{Network, Sandbox, SandboxUnavailable};
+pub use sandbox::{Network, Sandbox, SandboxKind, SandboxUnavailable};
 #[cfg(unix)]
 pub use shim::shim_main;
 pub use stdin::{Stdin, StdinWriter};

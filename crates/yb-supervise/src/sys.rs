@@ -274,6 +274,27 @@ pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
     }
 }
 
+/// What the kernel knows of landlock; nothing, if it has none.
+#[cfg(target_os = "linux")]
+pub(crate) fn landlock_abi() -> Option<i32> {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no structure, and only answers.
+    let abi = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0, VERSION)
+    };
+    i32::try_from(abi).ok().filter(|abi| *abi > 0)
+}
+
+/// Prepares a command whose child is restricted before it becomes its program.
+#[cfg(target_os = "linux")]
+pub(crate) fn restrict_before_exec(command: &mut Command, restriction: crate::restrict::Restriction) {
+    let mut restriction = Some(restriction);
+    // SAFETY: only system calls, no allocation: the host may have threads.
+    unsafe {
+        command.pre_exec(move || restriction.take().map_or(Ok(()), crate::restrict::Restriction::apply));
+    }
+}
+
 /// Prepares a command, of which std sets up stdio and directory only: the child starts a session of its own (so a
 /// group of its own, and no terminal), on Linux dies with the *thread* that spawns it (hence a spawner thread that
 /// lives as long as the process), and becomes `exec`.

@@ -38,10 +38,25 @@ pub(crate) struct Launch {
     pub(crate) means: Option<Means>,
     /// Whether the program is one that makes a sandbox, and the child runs within.
     pub(crate) sandboxed: bool,
+    /// What landlock is to allow; everything, if there are none.
+    pub(crate) rules: Option<Rules>,
     /// Unique to this child: names its cgroup and marks its environment.
     pub(crate) id: String,
     /// Whether the child's stdin comes along as a descriptor; else it is `/dev/null`.
     pub(crate) stdin: bool,
+}
+
+/// What landlock allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Read and execute, with everything below.
+    pub(crate) read: Vec<PathBuf>,
+    /// Everything but to make devices, with everything below.
+    pub(crate) write: Vec<PathBuf>,
+    /// Read and write.
+    pub(crate) devices: Vec<PathBuf>,
+    /// The TCP ports that may be connected to; all, if there is no list.
+    pub(crate) ports: Option<Vec<u16>>,
 }
 
 /// Shim to host.
@@ -79,6 +94,8 @@ pub(crate) enum Stage {
     Contain,
     Fork,
     Exec,
+    /// Giving up what a sandbox takes away.
+    Restrict,
 }
 
 struct Writer(Vec<u8>);
@@ -95,6 +112,23 @@ impl Writer {
 
     fn os(&mut self, value: &OsStr) {
         self.bytes(value.as_bytes());
+    }
+
+    fn paths(&mut self, paths: &[PathBuf]) {
+        self.u64(paths.len() as u64);
+        paths.iter().for_each(|path| self.os(path.as_os_str()));
+    }
+
+    fn rules(&mut self, rules: Option<&Rules>) {
+        self.u64(u64::from(rules.is_some()));
+        let Some(rules) = rules else { return };
+        for paths in [&rules.read, &rules.write, &rules.devices] {
+            self.paths(paths);
+        }
+        self.u64(u64::from(rules.ports.is_some()));
+        let ports = rules.ports.as_deref().unwrap_or_default();
+        self.u64(ports.len() as u64);
+        ports.iter().for_each(|port| self.u64(u64::from(*port)));
     }
 
     fn status(&mut self, status: Option<ExitStatus>) {
@@ -147,6 +181,20 @@ impl Reader<'_> {
         (0..self.count()?).map(|_| read(self)).collect()
     }
 
+    fn paths(&mut self) -> io::Result<Vec<PathBuf>> {
+        self.list(|body| body.os().map(PathBuf::from))
+    }
+
+    fn rules(&mut self) -> io::Result<Option<Rules>> {
+        if self.u64()? == 0 {
+            return Ok(None);
+        }
+        let (read, write, devices) = (self.paths()?, self.paths()?, self.paths()?);
+        let some = self.u64()? == 1;
+        let ports = self.list(|body| body.u64().map(|port| port as u16))?;
+        Ok(Some(Rules { read, write, devices, ports: some.then_some(ports) }))
+    }
+
     fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         let (kind, value) = (self.u64()?, self.u64()? as i32);
         match kind {
@@ -196,6 +244,7 @@ impl Order {
                 }
                 out.u64(means_code(launch.means));
                 out.u64(u64::from(launch.sandboxed));
+                out.rules(launch.rules.as_ref());
                 out.bytes(launch.id.as_bytes());
                 out.u64(u64::from(launch.stdin));
             }
@@ -218,6 +267,7 @@ impl Order {
                 env: body.list(|body| Ok((body.os()?, body.os()?)))?,
                 means: means_from(body.u64()?)?,
                 sandboxed: body.u64()? == 1,
+                rules: body.rules()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
             })),
@@ -284,6 +334,7 @@ impl News {
                     0 => Stage::Contain,
                     1 => Stage::Fork,
                     2 => Stage::Exec,
+                    3 => Stage::Restrict,
                     _ => return Err(malformed()),
                 },
                 errno: body.u64()? as i32,
@@ -326,6 +377,12 @@ mod tests {
             env: vec![("A".into(), "b=c".into())],
             means: Some(Means::Sweep),
             sandboxed: true,
+            rules: Some(Rules {
+                read: vec!["/usr".into()],
+                write: vec![],
+                devices: vec!["/dev/null".into()],
+                ports: Some(vec![443]),
+            }),
             id: "yb-1".into(),
             stdin: true,
         }));
@@ -363,6 +420,7 @@ mod tests {
             env: vec![],
             means: None,
             sandboxed: false,
+            rules: None,
             id: "yb-1".into(),
             stdin: false,
         }))

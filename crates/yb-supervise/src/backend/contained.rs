@@ -80,6 +80,9 @@ impl Contained {
                     }
                     (Stage::Contain, None) => SpawnError::System { what: "contain the child", source },
                     (Stage::Fork, None) => SpawnError::System { what: "fork", source },
+                    (Stage::Restrict, _) => {
+                        SpawnError::System { what: "give up what the sandbox takes away", source }
+                    }
                     (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
@@ -116,6 +119,7 @@ impl Contained {
             env: start.env.into_iter().collect(),
             means: start.means,
             sandboxed: start.sandboxed,
+            rules: start.rules,
             id: start.id,
             stdin: start.stdin.is_some(),
         }));

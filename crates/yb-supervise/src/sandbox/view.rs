@@ -15,7 +15,7 @@ const LINKS: usize = 40;
 
 /// What is at one path of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Mount {
+pub(super) enum Mount {
     /// A file or directory of the host.
     Bind { source: PathBuf, writable: bool },
     /// A link.
@@ -30,7 +30,7 @@ enum Mount {
 
 /// Everything that a child sees, by path: parents come first, so that the nearest name wins.
 #[derive(Debug, Default)]
-struct View(BTreeMap<PathBuf, Mount>);
+pub(super) struct View(BTreeMap<PathBuf, Mount>);
 
 /// The arguments of `bwrap` that run a program in the sandbox.
 pub(crate) fn wrap(
@@ -76,7 +76,7 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
 }
 
 /// `bwrap` would try a shell on what has no format; we start none that nobody asked for.
-fn check_format(program: &Path) -> Result<(), SpawnError> {
+pub(super) fn check_format(program: &Path) -> Result<(), SpawnError> {
     let mut start = [0; 4];
     let read = File::open(program).and_then(|mut file| file.read(&mut start));
     match read {
@@ -89,7 +89,12 @@ fn check_format(program: &Path) -> Result<(), SpawnError> {
 }
 
 impl View {
-    fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
+    /// What is at which path, parents first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&PathBuf, &Mount)> {
+        self.0.iter()
+    }
+
+    pub(super) fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
         let mut view = Self::default();
         view.system();
         view.tools(search);

@@ -6,6 +6,8 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use crate::env;
+#[cfg(target_os = "linux")]
+use crate::restrict::Restriction;
 use crate::sys::{self, Fork};
 use crate::wire::{Launch, Stage};
 
@@ -25,6 +27,11 @@ pub(super) fn fork(
     let fork_error = |error| (Stage::Fork, error);
     let env = launch.env.iter().map(|(name, value)| (name, value));
     let exec = env::exec(&launch.program, &launch.arg0, &launch.args, env, &launch.id).map_err(fork_error)?;
+    #[cfg(target_os = "linux")]
+    let mut restriction = match &launch.rules {
+        Some(rules) => Some(Restriction::prepare(rules).map_err(|error| (Stage::Restrict, error))?),
+        None => None,
+    };
     let (failure, mut report) = io::pipe().map_err(fork_error)?;
     let (mut gate, go) = io::pipe().map_err(fork_error)?;
     match sys::fork(cgroup).map_err(fork_error)? {
@@ -36,11 +43,21 @@ pub(super) fn fork(
             }
             sys::reset_signals();
             sys::pass_on_stdio_only();
-            let error = match become_child(launch, stdin) {
+            let mut stage = Stage::Exec;
+            let mut become_child = || {
+                become_child(launch, stdin)?;
+                #[cfg(target_os = "linux")]
+                if let Some(restriction) = restriction.take() {
+                    restriction.apply().inspect_err(|_| stage = Stage::Restrict)?;
+                }
+                Ok(())
+            };
+            let error = match become_child() {
                 Ok(()) => exec.exec(),
                 Err(error) => error,
             };
-            let _ = report.write_all(&error.raw_os_error().unwrap_or(0).to_le_bytes());
+            let [a, b, c, d] = error.raw_os_error().unwrap_or(0).to_le_bytes();
+            let _ = report.write_all(&[stage as u8, a, b, c, d]);
             sys::exit_now(127)
         }
         Fork::Parent(leader) => Ok(Held { leader, go, failure }),
@@ -51,10 +68,12 @@ impl Held {
     /// Lets it execute its program; an exec that fails is reported through a pipe that a good one closes.
     pub(super) fn release(mut self) -> Result<(), (Stage, io::Error)> {
         self.go.write_all(&[1]).map_err(|error| (Stage::Fork, error))?;
-        let mut errno = [0; 4];
-        if self.failure.read_exact(&mut errno).is_ok() {
+        let mut told = [0; 5];
+        if self.failure.read_exact(&mut told).is_ok() {
             let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED);
-            return Err((Stage::Exec, io::Error::from_raw_os_error(i32::from_le_bytes(errno))));
+            let [stage, a, b, c, d] = told;
+            let stage = if stage == Stage::Restrict as u8 { Stage::Restrict } else { Stage::Exec };
+            return Err((stage, io::Error::from_raw_os_error(i32::from_le_bytes([a, b, c, d]))));
         }
         Ok(())
     }

@@ -9,6 +9,8 @@ mod ends;
 mod environment;
 mod errors;
 mod host_killed;
+#[cfg(target_os = "linux")]
+mod landlock;
 mod lost;
 mod nasty;
 mod output;
