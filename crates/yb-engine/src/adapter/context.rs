@@ -10,7 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use yb_supervise::{CancellationToken, PauseSwitch};
+use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
 
@@ -30,6 +30,8 @@ pub enum Isolation {
     None,
     /// Bubblewrap: a file system, processes and a user of its own.
     Bubblewrap,
+    /// Landlock: files, TCP and signals by rules of the kernel.
+    Landlock,
     /// The machine itself is the sandbox: the user said so.
     External,
 }
@@ -39,6 +41,24 @@ impl Isolation {
     pub(crate) fn is_sandbox(self) -> bool {
         self != Self::None
     }
+
+    /// What makes the sandbox, if there is one of ours.
+    pub(crate) fn kind(self) -> Option<SandboxKind> {
+        match self {
+            Self::Bubblewrap => Some(SandboxKind::Bubblewrap),
+            Self::Landlock => Some(SandboxKind::Landlock),
+            Self::None | Self::External => None,
+        }
+    }
+
+    /// How much it stops; what the user vouches for is nothing that we know of.
+    pub(crate) fn strength(self) -> u8 {
+        match self {
+            Self::None | Self::External => 0,
+            Self::Landlock => 1,
+            Self::Bubblewrap => 2,
+        }
+    }
 }
 
 /// As a case writes it.
@@ -47,6 +67,7 @@ impl fmt::Display for Isolation {
         formatter.pad(match self {
             Self::None => "none",
             Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
             Self::External => "external",
         })
     }

@@ -9,7 +9,7 @@ use yb_supervise::{Command, Launch, Output, OutputMode, Report, Sandbox, StreamI
 
 use super::artifacts::{self, Artifacts};
 use super::meter::Live;
-use super::{AdapterError, ExecutionContext, Isolation, Transcript, view};
+use super::{AdapterError, ExecutionContext, Transcript, view};
 
 /// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
 pub const MAX_OUTPUT_SIZE: usize = 10_485_760;
@@ -55,9 +55,9 @@ pub(super) async fn drive(
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
         .pause_on(context.pause.clone());
-    if context.isolation == Isolation::Bubblewrap {
+    if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        command = command.sandbox(more(view::of(context).map_err(private)?));
+        command = command.sandbox(more(view::of(context).map_err(private)?).by(kind));
     }
     if let Some(shim) = &context.host.shim {
         command = command.shim(shim);

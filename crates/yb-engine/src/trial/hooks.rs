@@ -10,7 +10,7 @@ use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
 use super::place::Place;
 use super::{Runner, TrialError, View, webhook};
-use crate::adapter::{Environment, Isolation, Places, base_view};
+use crate::adapter::{Environment, Places, base_view};
 use crate::case::{Case, Database, PostHook, Script, with_environment};
 use crate::results::Results;
 
@@ -64,7 +64,7 @@ pub(super) async fn before(
     branch: &str,
     view: &View,
 ) -> Result<HookResult, TrialError> {
-    let sandboxed = view.isolation == Isolation::Bubblewrap;
+    let sandboxed = view.isolation.kind().is_some();
     let artifacts = if sandboxed { place.artifacts.join(FROM_HOOKS) } else { place.artifacts.clone() };
     let workspace = place.workspace.to_string_lossy().into_owned();
     let variables = [
@@ -95,6 +95,7 @@ fn sandbox(
     }
     let places = Places { workspace: &place.workspace, private: &place.private, hidden: &view.hidden };
     let sandbox = base_view(places, &env).map_err(TrialError::io(&place.private))?.writable(artifacts);
+    let sandbox = sandbox.by(view.isolation.kind().unwrap_or_default());
     Ok(Sandboxed { sandbox, private: place.private.clone() })
 }
 

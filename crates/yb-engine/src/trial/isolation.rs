@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use yb_supervise::Sandbox;
+use yb_supervise::{SandboxKind, SandboxUnavailable};
 
 use super::{Attempt, Runner, TrialError};
 use crate::adapter::Isolation;
@@ -20,9 +20,8 @@ impl Runner {
     /// The isolation of a case's agent and of its hooks before it. The command line wins over the case, aloud.
     pub(super) fn level(&self, case: &Case) -> Result<Level, TrialError> {
         let demanded = self.isolation.unwrap_or(case.isolation);
-        let mut level = level(demanded)?;
-        let weaker = case.isolation == case::Isolation::Bubblewrap && level.used != Isolation::Bubblewrap;
-        if weaker {
+        let mut level = level(demanded, SandboxKind::probe)?;
+        if level.used.strength() < least(case.isolation).strength() {
             let (asked, used) = (case.isolation.as_str(), level.used);
             level.warning = Some(format!("the case asks for `isolation: {asked}`, and got `{used}` as told"));
         }
@@ -47,27 +46,45 @@ impl Runner {
     }
 }
 
-fn level(demanded: case::Isolation) -> Result<Level, TrialError> {
+/// What a case can't do without.
+fn least(demanded: case::Isolation) -> Isolation {
+    match demanded {
+        case::Isolation::Bubblewrap => Isolation::Bubblewrap,
+        case::Isolation::Landlock => Isolation::Landlock,
+        case::Isolation::Auto | case::Isolation::None | case::Isolation::External => Isolation::None,
+    }
+}
+
+fn level(
+    demanded: case::Isolation,
+    probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
+) -> Result<Level, TrialError> {
     let works = |used| Ok(Level { used, warning: None });
+    let named = |used, kind| match probe(kind) {
+        Ok(()) => works(used),
+        Err(why) => Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix }),
+    };
     match demanded {
         case::Isolation::None => works(Isolation::None),
         case::Isolation::External => works(Isolation::External),
-        case::Isolation::Landlock => {
-            Err(TrialError::Unsupported { what: vec!["`isolation: landlock`".to_owned()] })
+        case::Isolation::Bubblewrap => named(Isolation::Bubblewrap, SandboxKind::Bubblewrap),
+        case::Isolation::Landlock => named(Isolation::Landlock, SandboxKind::Landlock),
+        case::Isolation::Auto => {
+            let Err(bubblewrap) = probe(SandboxKind::Bubblewrap) else { return works(Isolation::Bubblewrap) };
+            let fix = format!("{}; fix: {}", bubblewrap.reason, bubblewrap.fix);
+            Ok(match probe(SandboxKind::Landlock) {
+                Ok(()) => Level {
+                    used: Isolation::Landlock,
+                    warning: Some(format!(
+                        "landlock stood between the agent and the machine, which hides no processes: {fix}"
+                    )),
+                },
+                Err(_) => Level {
+                    used: Isolation::None,
+                    warning: Some(format!("nothing stood between the agent and the machine: {fix}")),
+                },
+            })
         }
-        case::Isolation::Bubblewrap | case::Isolation::Auto => match Sandbox::probe() {
-            Ok(()) => works(Isolation::Bubblewrap),
-            Err(why) if demanded == case::Isolation::Bubblewrap => {
-                Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix })
-            }
-            Err(why) => {
-                let warning = format!(
-                    "nothing stood between the agent and the machine: {}; fix: {}",
-                    why.reason, why.fix
-                );
-                Ok(Level { used: Isolation::None, warning: Some(warning) })
-            }
-        },
     }
 }
 
@@ -75,11 +92,51 @@ fn level(demanded: case::Isolation) -> Result<Level, TrialError> {
 mod tests {
     use super::*;
 
+    /// A machine on which only these work.
+    fn on(
+        works: &'static [SandboxKind],
+        demanded: case::Isolation,
+    ) -> Result<(Isolation, Option<String>), TrialError> {
+        let probe = |kind: SandboxKind| match works.contains(&kind) {
+            true => Ok(()),
+            false => Err(SandboxUnavailable::new(format!("no {kind}"), format!("install {kind}"))),
+        };
+        level(demanded, probe).map(|level| (level.used, level.warning))
+    }
+
     #[test]
-    fn a_level_that_is_not_there_is_refused_by_name() {
-        let error = level(case::Isolation::Landlock).unwrap_err();
-        assert!(error.is_configuration() && error.to_string().contains("`isolation: landlock`"), "{error}");
-        assert_eq!(level(case::Isolation::None).unwrap().used, Isolation::None);
-        assert_eq!(level(case::Isolation::External).unwrap().used, Isolation::External);
+    fn auto_takes_the_strongest_that_works_and_says_what_is_missing() {
+        use SandboxKind::{Bubblewrap, Landlock};
+        let auto = case::Isolation::Auto;
+        assert_eq!(on(&[Bubblewrap, Landlock], auto).unwrap(), (Isolation::Bubblewrap, None));
+        for (works, used, said) in [
+            (&[Landlock][..], Isolation::Landlock, "landlock stood between the agent and the machine"),
+            (&[], Isolation::None, "nothing stood between the agent and the machine"),
+        ] {
+            let (level, warning) = on(works, auto).unwrap();
+            let warning = warning.unwrap();
+            assert_eq!(level, used);
+            assert!(warning.contains(said) && warning.contains("fix: install bubblewrap"), "{warning}");
+        }
+    }
+
+    #[test]
+    fn a_level_that_is_named_is_taken_or_refused() {
+        use case::Isolation as Asked;
+        for (asked, used) in [(Asked::None, Isolation::None), (Asked::External, Isolation::External)] {
+            assert_eq!(on(&[], asked).unwrap(), (used, None));
+        }
+        for (asked, kind, used) in [
+            (Asked::Bubblewrap, &[SandboxKind::Bubblewrap][..], Isolation::Bubblewrap),
+            (Asked::Landlock, &[SandboxKind::Landlock], Isolation::Landlock),
+        ] {
+            assert_eq!(on(kind, asked).unwrap(), (used, None));
+            let error = on(&[], asked).unwrap_err();
+            assert!(!error.is_configuration(), "{error}");
+            assert!(
+                error.to_string().contains(&format!("`isolation: {used}` does not work here")),
+                "{error}"
+            );
+        }
     }
 }

@@ -18,7 +18,8 @@ pub struct SandboxUnavailable {
 }
 
 impl SandboxUnavailable {
-    fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
+    /// A reason, and what to do about it.
+    pub fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: reason.into(), fix: fix.into() }
     }
 }

@@ -48,8 +48,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `none`, or
-    /// `external`, which says that the machine itself is a sandbox
+    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `landlock`,
+    /// `none`, or `external`, which says that the machine itself is a sandbox
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
@@ -75,7 +75,8 @@ pub(crate) struct RunArgs {
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {
-    let known = [Isolation::Auto, Isolation::Bubblewrap, Isolation::None, Isolation::External];
+    let known =
+        [Isolation::Auto, Isolation::Bubblewrap, Isolation::Landlock, Isolation::None, Isolation::External];
     let found = known.into_iter().find(|level| level.as_str() == text);
     found.ok_or_else(|| {
         let known = known.map(|level| format!("`{}`", level.as_str()));

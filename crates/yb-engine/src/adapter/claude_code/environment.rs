@@ -161,13 +161,14 @@ mod tests {
 
     #[test]
     fn only_root_without_a_sandbox_may_not_bypass() {
-        use Isolation::{Bubblewrap, External, None};
+        use Isolation::{Bubblewrap, External, Landlock, None};
         use PermissionMode::{AcceptEdits, BypassPermissions};
         use Privileges::{Ordinary, Root};
         for (mode, isolation, privileges, fine) in [
             (BypassPermissions, None, Root, false),
             (BypassPermissions, External, Root, true),
             (BypassPermissions, Bubblewrap, Root, true),
+            (BypassPermissions, Landlock, Root, true),
             (BypassPermissions, None, Ordinary, true),
             (AcceptEdits, None, Root, true),
         ] {
