@@ -1,5 +1,6 @@
 //! What a child may see, write and reach: a view of the machine that begins with nothing.
 
+mod exits;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod probe;
@@ -10,13 +11,14 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+pub use exits::{BadHost, Exits, HostRule, Refused};
 #[cfg(target_os = "linux")]
 pub(crate) use landlock::rules;
 pub use probe::SandboxUnavailable;
 #[cfg(target_os = "linux")]
 pub(crate) use probe::bubblewrap;
 #[cfg(target_os = "linux")]
-pub(crate) use view::wrap;
+pub(crate) use view::{Progress, wrap};
 
 /// A view of the machine for one child: the system read-only, no capabilities, no new privileges, and of everything
 /// else only what is named here. By default bubblewrap makes it, which adds PID, mount, IPC, UTS and user namespaces.
@@ -39,6 +41,7 @@ pub struct Sandbox {
     pub(crate) read_only: Vec<Shown>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
+    pub(crate) exits: Exits,
 }
 
 /// What makes a sandbox.
@@ -91,6 +94,8 @@ pub enum Network {
     Shared,
     /// Nothing but a loopback of its own.
     None,
+    /// Nothing but what [`Sandbox::exits`] says.
+    Exits,
 }
 
 impl Sandbox {
@@ -131,6 +136,12 @@ impl Sandbox {
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
+    }
+
+    /// Lets the child connect to nothing but this.
+    pub fn exits(mut self, exits: Exits) -> Self {
+        self.exits = exits;
+        self.network(Network::Exits)
     }
 
     /// Made by this means, instead of bubblewrap.

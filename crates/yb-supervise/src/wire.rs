@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::limits::{HeldBy, OverLimit, Resource, ResourceLimits};
 use crate::report::{ExitStatus, Means, Usage};
 
 /// Larger than any argument list that Linux accepts.
@@ -40,10 +41,14 @@ pub(crate) struct Launch {
     pub(crate) sandboxed: bool,
     /// What landlock is to allow; everything, if there are none.
     pub(crate) rules: Option<Rules>,
+    /// What the tree may use.
+    pub(crate) limits: ResourceLimits,
     /// Unique to this child: names its cgroup and marks its environment.
     pub(crate) id: String,
     /// Whether the child's stdin comes along as a descriptor; else it is `/dev/null`.
     pub(crate) stdin: bool,
+    /// Whether a socket comes along, over which the inside hands out its listeners.
+    pub(crate) channel: bool,
 }
 
 /// What landlock allows.
@@ -79,9 +84,13 @@ pub(crate) enum News {
     LeaderEnded(ExitStatus),
     /// Nothing of the tree runs.
     Paused,
+    /// A limit was passed; everything is being killed.
+    OverLimit(OverLimit),
     /// Nothing is left but what could not be killed.
     Done {
         status: Option<ExitStatus>,
+        /// Whether the program itself ran; what makes its sandbox may have failed before.
+        began: bool,
         leaked: bool,
         usage: Usage,
         unkillable: Vec<u32>,
@@ -112,6 +121,18 @@ impl Writer {
 
     fn os(&mut self, value: &OsStr) {
         self.bytes(value.as_bytes());
+    }
+
+    /// One more than the number; nothing is zero.
+    fn option(&mut self, value: Option<u64>) {
+        self.u64(value.map_or(0, |value| value.saturating_add(1)));
+    }
+
+    fn limits(&mut self, limits: &ResourceLimits) {
+        self.option(limits.memory);
+        self.option(limits.processes);
+        self.option(limits.cpu.map(|time| time.as_micros() as u64));
+        self.option(limits.file_size);
     }
 
     fn paths(&mut self, paths: &[PathBuf]) {
@@ -181,6 +202,19 @@ impl Reader<'_> {
         (0..self.count()?).map(|_| read(self)).collect()
     }
 
+    fn option(&mut self) -> io::Result<Option<u64>> {
+        self.u64().map(|value| value.checked_sub(1))
+    }
+
+    fn limits(&mut self) -> io::Result<ResourceLimits> {
+        Ok(ResourceLimits {
+            memory: self.option()?,
+            processes: self.option()?,
+            cpu: self.option()?.map(Duration::from_micros),
+            file_size: self.option()?,
+        })
+    }
+
     fn paths(&mut self) -> io::Result<Vec<PathBuf>> {
         self.list(|body| body.os().map(PathBuf::from))
     }
@@ -245,8 +279,10 @@ impl Order {
                 out.u64(means_code(launch.means));
                 out.u64(u64::from(launch.sandboxed));
                 out.rules(launch.rules.as_ref());
+                out.limits(&launch.limits);
                 out.bytes(launch.id.as_bytes());
                 out.u64(u64::from(launch.stdin));
+                out.u64(u64::from(launch.channel));
             }
             Self::Terminate => out.u64(2),
             Self::Kill => out.u64(3),
@@ -268,8 +304,10 @@ impl Order {
                 means: means_from(body.u64()?)?,
                 sandboxed: body.u64()? == 1,
                 rules: body.rules()?,
+                limits: body.limits()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
+                channel: body.u64()? == 1,
             })),
             2 => Self::Terminate,
             3 => Self::Kill,
@@ -304,9 +342,10 @@ impl News {
                 out.u64(3);
                 out.status(Some(*status));
             }
-            Self::Done { status, leaked, usage, unkillable } => {
+            Self::Done { status, began, leaked, usage, unkillable } => {
                 out.u64(4);
                 out.status(*status);
+                out.u64(u64::from(*began));
                 out.u64(u64::from(*leaked));
                 out.u64(usage.user.as_micros() as u64);
                 out.u64(usage.system.as_micros() as u64);
@@ -316,6 +355,13 @@ impl News {
             }
             Self::Paused => out.u64(5),
             Self::Started => out.u64(6),
+            Self::OverLimit(over) => {
+                out.u64(7);
+                out.u64(over.resource as u64);
+                out.u64(over.used);
+                out.u64(over.limit);
+                out.u64(u64::from(over.held_by == HeldBy::Cgroup));
+            }
         }
         out.frame()
     }
@@ -342,6 +388,7 @@ impl News {
             3 => Self::LeaderEnded(body.status()?.ok_or_else(malformed)?),
             4 => Self::Done {
                 status: body.status()?,
+                began: body.u64()? == 1,
                 leaked: body.u64()? == 1,
                 usage: Usage {
                     user: Duration::from_micros(body.u64()?),
@@ -352,6 +399,17 @@ impl News {
             },
             5 => Self::Paused,
             6 => Self::Started,
+            7 => Self::OverLimit(OverLimit {
+                resource: match body.u64()? {
+                    0 => Resource::Memory,
+                    1 => Resource::Processes,
+                    2 => Resource::Cpu,
+                    _ => return Err(malformed()),
+                },
+                used: body.u64()?,
+                limit: body.u64()?,
+                held_by: if body.u64()? == 1 { HeldBy::Cgroup } else { HeldBy::Sampling },
+            }),
             _ => return Err(malformed()),
         })
     }
@@ -383,8 +441,10 @@ mod tests {
                 devices: vec!["/dev/null".into()],
                 ports: Some(vec![443]),
             }),
+            limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
             id: "yb-1".into(),
             stdin: true,
+            channel: true,
         }));
         for order in [launch, Order::Terminate, Order::Kill, Order::Pause, Order::Resume] {
             let frame = order.encode();
@@ -403,8 +463,20 @@ mod tests {
             News::Failed { stage: Stage::Exec, errno: 13 },
             News::LeaderEnded(ExitStatus::Code(-1)),
             News::Paused,
-            News::Done { status: Some(ExitStatus::Signal(9)), leaked: true, usage, unkillable: vec![3, 4] },
-            News::Done { status: None, leaked: false, usage, unkillable: vec![] },
+            News::OverLimit(OverLimit {
+                resource: Resource::Cpu,
+                used: 3,
+                limit: 2,
+                held_by: HeldBy::Sampling,
+            }),
+            News::Done {
+                status: Some(ExitStatus::Signal(9)),
+                began: true,
+                leaked: true,
+                usage,
+                unkillable: vec![3, 4],
+            },
+            News::Done { status: None, began: false, leaked: false, usage, unkillable: vec![] },
         ] {
             assert_eq!(News::decode(&news.encode()[4..]).unwrap(), news);
         }
@@ -421,8 +493,10 @@ mod tests {
             means: None,
             sandboxed: false,
             rules: None,
+            limits: ResourceLimits::new(),
             id: "yb-1".into(),
             stdin: false,
+            channel: false,
         }))
         .encode();
         for length in 0..whole.len() - 4 {

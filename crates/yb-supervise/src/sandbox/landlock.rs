@@ -42,6 +42,8 @@ pub(crate) fn rules(
     rules.ports = match sandbox.network {
         Network::Shared => None,
         Network::None => Some(Vec::new()),
+        // The proxy's own is added once it is known.
+        Network::Exits => Some(sandbox.exits.forwards.iter().map(|address| address.port()).collect()),
     };
     if !rules.allows(cwd) {
         return Err(SpawnError::NotShown { path: cwd.to_owned() });
