@@ -26,6 +26,7 @@ pub(crate) mod fields_evaluator;
 mod fields_hook;
 pub(crate) mod files;
 pub(crate) mod format;
+mod guard;
 mod hook;
 pub(crate) mod prompt;
 pub(crate) mod schema;
@@ -48,6 +49,7 @@ use fields::VERSION;
 pub(crate) use build::{Draft, build, dir_of, environment};
 
 pub use evaluator::{Check, Evaluator, GitDiff, Judge, is_judge};
+pub use guard::{Limits, Network, NetworkMode};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::schema;
 pub use start::PrivateHosts;

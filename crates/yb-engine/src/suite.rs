@@ -14,6 +14,7 @@ mod combine;
 mod digest;
 mod fields;
 mod glob;
+mod guard;
 mod merge;
 mod names;
 mod read;

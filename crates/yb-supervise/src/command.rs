@@ -484,6 +484,9 @@ fn sandboxed(
         }
         SandboxKind::Landlock => {
             SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;
+            if sandbox.network != Network::Shared {
+                SandboxKind::Landlock.probe_network().map_err(SpawnError::Sandbox)?;
+            }
             let mut rules = crate::sandbox::rules(sandbox, program, cwd, search)?;
             if let (Some(ports), Some(port)) = (&mut rules.ports, outside.and_then(Outside::port)) {
                 ports.push(port);

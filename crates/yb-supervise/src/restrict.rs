@@ -14,6 +14,8 @@ use crate::wire::Rules;
 const ABI: ABI = ABI::V6;
 /// Before Linux 6.2 anybody's files could still be cut to nothing.
 pub(crate) const LEAST_ABI: i32 = 3;
+/// The first that knows TCP.
+pub(crate) const NETWORK_ABI: i32 = 4;
 
 /// Rules that the kernel has already, and only have to take effect.
 pub(crate) struct Restriction(RulesetCreated);

@@ -67,6 +67,18 @@ impl SandboxKind {
     pub fn probe(self) -> Result<(), SandboxUnavailable> {
         probe::probe(self)
     }
+
+    /// Whether such sandboxes can hold the network of a child, too.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn probe_network(self) -> Result<(), SandboxUnavailable> {
+        self.probe()?;
+        match self {
+            Self::Bubblewrap => Ok(()),
+            Self::Landlock => probe::landlock_network(),
+        }
+    }
 }
 
 impl std::fmt::Display for SandboxKind {

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
+use crate::case::{Limits, Network};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -132,6 +133,10 @@ pub struct ExecutionContext {
     pub isolation: Isolation,
     /// What a sandbox must not show, whatever contains it.
     pub hidden: Vec<PathBuf>,
+    /// What it can connect to. Anything but an open network needs an isolation that can hold it.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: Limits,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
     /// Holds the agent, and its timeout, while it is on.
@@ -159,6 +164,8 @@ impl ExecutionContext {
             host,
             isolation: Isolation::default(),
             hidden: Vec::new(),
+            network: Network::default(),
+            limits: Limits::default(),
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,
@@ -178,6 +185,8 @@ pub struct Intent<'a> {
     pub isolation: Isolation,
     /// Where prompt files are looked for, before the workspace.
     pub search_roots: &'a [PathBuf],
+    /// What it will be able to connect to; all, if that is not said.
+    pub network: Option<&'a Network>,
 }
 
 impl<'a> Intent<'a> {
@@ -189,7 +198,14 @@ impl<'a> Intent<'a> {
         isolation: Isolation,
         search_roots: &'a [PathBuf],
     ) -> Self {
-        Self { config, host, isolation, search_roots }
+        Self { config, host, isolation, search_roots, network: None }
+    }
+
+    /// The same with this network.
+    #[must_use]
+    pub fn with_network(mut self, network: &'a Network) -> Self {
+        self.network = Some(network);
+        self
     }
 
     /// The same in a place that is not there. Nothing may be read from it or written to it.
@@ -203,6 +219,7 @@ impl<'a> Intent<'a> {
         );
         context.isolation = self.isolation;
         context.search_roots = self.search_roots.to_vec();
+        context.network = self.network.cloned().unwrap_or_default();
         context
     }
 }

@@ -62,6 +62,12 @@ pub struct PlanOptions {
     /// The isolation of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<crate::case::Isolation>,
+    /// The network of all trials, instead of the cases' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<crate::case::NetworkMode>,
+    /// Limits of all trials, instead of the cases' own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: crate::case::Limits,
 }
 
 impl PlanOptions {
@@ -75,8 +81,14 @@ impl PlanOptions {
             concurrency: suite.concurrency.clone(),
             max_cost_usd: suite.max_cost_usd,
             isolation: None,
+            network: None,
+            limits: crate::case::Limits::default(),
         }
     }
+}
+
+fn is_default(limits: &crate::case::Limits) -> bool {
+    *limits == crate::case::Limits::default()
 }
 
 /// One trial of a plan.

@@ -1,6 +1,6 @@
 //! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
 
-use crate::case::fields::{CASE, VERSION};
+use crate::case::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
 use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL};
 use crate::case::format::Format;
 use crate::case::shape::{Field, Kind, Object, formatted, text};
@@ -53,6 +53,9 @@ pub(crate) static SUITE: Object = Object {
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
             "No trial is started when the others have cost this much.",
         ),
+        Field::new("isolation", Kind::Word(ISOLATION), "For all cases; a stricter one of theirs holds."),
+        Field::new("network", NETWORK, "For all cases; a stricter one of theirs holds."),
+        Field::new("limits", Kind::Object(&LIMITS), "For all cases; lower ones of theirs hold."),
     ],
 };
 
@@ -72,6 +75,9 @@ pub(crate) static VARIANT: Object = Object {
             "Variables for the agent, merged over the case's `env`: names to pass on, or names with values.",
         ),
         Field::new("environment", VARIABLES, "Another name of `env`."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Instead of a case's, where it is stricter."),
+        Field::new("network", NETWORK, "Instead of a case's, where it is stricter."),
+        Field::new("limits", Kind::Object(&LIMITS), "Instead of a case's, where they are lower."),
     ],
 };
 

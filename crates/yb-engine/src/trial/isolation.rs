@@ -1,4 +1,4 @@
-//! Which isolation a trial gets: what it asks for or, if it leaves that open, the strongest that works here.
+//! Which isolation, network and limits a trial gets: what it asks for or, if it leaves the first open, the strongest that works here.
 
 use std::path::PathBuf;
 
@@ -6,26 +6,41 @@ use yb_supervise::{SandboxKind, SandboxUnavailable};
 
 use super::{Attempt, Runner, TrialError};
 use crate::adapter::Isolation;
-use crate::case::{self, Case, Start};
+use crate::case::{self, Case, Limits, Network, NetworkMode, Start};
 use crate::repo::Source;
 
 /// What a trial gets, and what is to be said about it.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) used: Isolation,
-    pub(super) warning: Option<String>,
+    pub(super) network: Network,
+    pub(super) limits: Limits,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Runner {
-    /// The isolation of a case's agent and of its hooks before it. The command line wins over the case, aloud.
+    /// The isolation, network and limits of a case's agent and of its hooks before it. The command line wins over the
+    /// case, aloud.
     pub(super) fn level(&self, case: &Case) -> Result<Level, TrialError> {
-        let demanded = self.isolation.unwrap_or(case.isolation);
-        let mut level = level(demanded, SandboxKind::probe)?;
-        if level.used.strength() < least(case.isolation).strength() {
-            let (asked, used) = (case.isolation.as_str(), level.used);
-            level.warning = Some(format!("the case asks for `isolation: {asked}`, and got `{used}` as told"));
+        let settings = self.settings.clone().with_case(case);
+        let demanded = self.isolation.unwrap_or(settings.isolation());
+        let (used, warning) = level(demanded, SandboxKind::probe)?;
+        let mut warnings: Vec<String> = warning.into_iter().collect();
+        if used.strength() < least(case.isolation).strength() {
+            let asked = case.isolation.as_str();
+            warnings = vec![format!("the case asks for `isolation: {asked}`, and got `{used}` as told")];
         }
-        Ok(level)
+        let mode = self.network.unwrap_or(settings.network());
+        let asked = case.network.as_ref().map_or(NetworkMode::Open, |network| network.mode);
+        if mode < asked {
+            warnings.push(format!("the case asks for `network: {asked}`, and got `{mode}` as told"));
+        }
+        let mut network = Network::new(mode);
+        if let Some(own) = case.network.as_ref().filter(|_| mode == NetworkMode::ModelOnly) {
+            network.allow.clone_from(&own.allow);
+        }
+        warnings.extend(hold(mode, used, demanded, SandboxKind::probe_network)?);
+        Ok(Level { used, network, limits: settings.limits(), warnings })
     }
 
     /// What nothing that runs before grading may see: other trials, the caches with later commits, the case, and the
@@ -58,8 +73,8 @@ fn least(demanded: case::Isolation) -> Isolation {
 fn level(
     demanded: case::Isolation,
     probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
-) -> Result<Level, TrialError> {
-    let works = |used| Ok(Level { used, warning: None });
+) -> Result<(Isolation, Option<String>), TrialError> {
+    let works = |used| Ok((used, None));
     let named = |used, kind| match probe(kind) {
         Ok(()) => works(used),
         Err(why) => Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix }),
@@ -73,18 +88,48 @@ fn level(
             let Err(bubblewrap) = probe(SandboxKind::Bubblewrap) else { return works(Isolation::Bubblewrap) };
             let fix = format!("{}; fix: {}", bubblewrap.reason, bubblewrap.fix);
             Ok(match probe(SandboxKind::Landlock) {
-                Ok(()) => Level {
-                    used: Isolation::Landlock,
-                    warning: Some(format!(
-                        "landlock stood between the agent and the machine, which hides no processes: {fix}"
-                    )),
-                },
-                Err(_) => Level {
-                    used: Isolation::None,
-                    warning: Some(format!("nothing stood between the agent and the machine: {fix}")),
-                },
+                Ok(()) => {
+                    let which = "landlock stood between the agent and the machine, which hides no processes";
+                    (Isolation::Landlock, Some(format!("{which}: {fix}")))
+                }
+                Err(_) => {
+                    let which = "nothing stood between the agent and the machine";
+                    (Isolation::None, Some(format!("{which}: {fix}")))
+                }
             })
         }
+    }
+}
+
+/// Whether the level can hold the network, and what is to be said about how well. Landlock's way is a weaker one, and
+/// taken only by whoever names it.
+fn hold(
+    mode: NetworkMode,
+    used: Isolation,
+    demanded: case::Isolation,
+    probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
+) -> Result<Option<String>, TrialError> {
+    let refused = |reason: String, fix: &str| {
+        Err(TrialError::Network { mode: mode.as_str(), level: used, reason, fix: fix.to_owned() })
+    };
+    match (mode, used) {
+        (NetworkMode::Open, _) | (_, Isolation::Bubblewrap) => Ok(None),
+        (_, Isolation::Landlock) if demanded == case::Isolation::Landlock => {
+            match probe(SandboxKind::Landlock) {
+                Ok(()) => Ok(Some(format!(
+                    "`network: {mode}` under landlock holds TCP only: datagrams, names and Unix sockets were open"
+                ))),
+                Err(why) => refused(why.reason, &why.fix),
+            }
+        }
+        (_, Isolation::Landlock) => refused(
+            "landlock holds TCP only".to_owned(),
+            "install the package `bubblewrap`, or say `isolation: landlock` if that is enough",
+        ),
+        (_, Isolation::None | Isolation::External) => refused(
+            "nothing holds the network".to_owned(),
+            "use `isolation: bubblewrap`; `yb doctor` says whether it works here",
+        ),
     }
 }
 
@@ -101,7 +146,7 @@ mod tests {
             true => Ok(()),
             false => Err(SandboxUnavailable::new(format!("no {kind}"), format!("install {kind}"))),
         };
-        level(demanded, probe).map(|level| (level.used, level.warning))
+        level(demanded, probe)
     }
 
     #[test]
@@ -118,6 +163,26 @@ mod tests {
             assert_eq!(level, used);
             assert!(warning.contains(said) && warning.contains("fix: install bubblewrap"), "{warning}");
         }
+    }
+
+    #[test]
+    fn a_network_that_nothing_holds_is_refused() {
+        use NetworkMode::{ModelOnly, None, Open};
+        use case::Isolation as Asked;
+        let ask = |mode, used, asked| hold(mode, used, asked, |_| Ok(()));
+        for level in [Isolation::None, Isolation::External, Isolation::Landlock] {
+            assert!(ask(Open, level, Asked::Auto).unwrap().is_none());
+            for mode in [ModelOnly, None] {
+                let error = ask(mode, level, Asked::Auto).unwrap_err();
+                let words = format!("`network: {mode}` is not possible with `isolation: {level}`");
+                assert!(error.to_string().contains(&words) && !error.hints().is_empty(), "{error}");
+            }
+        }
+        assert!(ask(None, Isolation::Bubblewrap, Asked::Auto).unwrap().is_none());
+        let warning = ask(ModelOnly, Isolation::Landlock, Asked::Landlock).unwrap().unwrap();
+        assert!(warning.contains("holds TCP only"), "{warning}");
+        let old = |_| Err(SandboxUnavailable::new("too old", "a new one"));
+        assert!(hold(ModelOnly, Isolation::Landlock, Asked::Landlock, old).is_err());
     }
 
     #[test]

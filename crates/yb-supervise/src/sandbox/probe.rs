@@ -33,6 +33,15 @@ pub(super) fn probe(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
     }
 }
 
+/// Landlock knows of TCP since Linux 6.7.
+pub(super) fn landlock_network() -> Result<(), SandboxUnavailable> {
+    #[cfg(target_os = "linux")]
+    if crate::sys::landlock_abi().is_some_and(|abi| abi >= crate::restrict::NETWORK_ABI) {
+        return Ok(());
+    }
+    Err(SandboxUnavailable::new("the kernel's landlock is too old for the network", "use Linux 6.7 or newer"))
+}
+
 /// Where `bwrap` is.
 #[cfg(target_os = "linux")]
 pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {

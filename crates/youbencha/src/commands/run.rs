@@ -138,6 +138,10 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) {
     options.retries = args.retries.unwrap_or(options.retries);
     options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
     options.isolation = args.isolation.or(options.isolation);
+    options.network = args.network.or(options.network);
+    for (name, limit) in &args.limit {
+        options.limits.set(name, *limit);
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

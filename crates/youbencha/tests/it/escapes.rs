@@ -2,6 +2,8 @@
 
 mod files;
 mod levels;
+mod limits;
+mod network;
 mod processes;
 mod real;
 mod secrets;

@@ -22,12 +22,24 @@ fn a_key_is_in_nothing_that_is_kept() {
             std::fs::read_dir(run.join("artifacts/command-logs")).unwrap().next().unwrap().unwrap().path();
         let log = std::fs::read_to_string(log).unwrap();
         assert!(log.contains("DEPLOY_KEY=[REDACTED:DEPLOY_KEY]"), "{level}: it was printed: {log}");
-        let mut kept: Vec<PathBuf> = files(&run.join("trials/escape--default--1/attempt-1/artifacts"));
-        kept.extend(["journal.jsonl", "plan.json", "results.json"].map(|name| run.join(name)));
-        for path in kept.iter().filter(|path| path.exists()) {
-            let bytes = std::fs::read(path).unwrap();
+        // All that a run leaves but what is the agent's own work: its workspace, and the trees that were measured.
+        let own = [run.join("trials/escape--default--1/attempt-1/src-modified"), run.join("objects.git")];
+        let kept = files(&run).into_iter().filter(|path| own.iter().all(|own| !path.starts_with(own)));
+        let mut seen = 0;
+        for path in kept {
+            let bytes = std::fs::read(&path).unwrap();
             let leaks = bytes.windows(key.len()).any(|part| part == key.as_bytes());
             assert!(!leaks && !path.to_string_lossy().contains(key), "{level}: {}", path.display());
+            seen += 1;
+        }
+        assert!(seen >= 8, "{level}: {seen} files");
+        for name in ["journal.jsonl", "plan.json", "results.json", "artifacts/git-diff.patch"] {
+            assert!(run.join(name).exists(), "{level}: {name}");
+        }
+        let shown = world.context.command(crate::YB).args(["show", "latest", "--json"]).run();
+        let diff = world.context.command(crate::YB).args(["show", "latest", "--diff"]).run();
+        for text in [shown.stdout, diff.stdout] {
+            assert!(text.len() > 100 && !text.contains(key), "{level}: {text}");
         }
     }
 }
