@@ -347,7 +347,7 @@ impl Command {
         };
         let (program, arg0, args) = wrapped.instead.unwrap_or((program, self.program, self.args));
         #[cfg(unix)]
-        let sandboxed = self.sandbox.is_some() && wrapped.rules.is_none();
+        let sandboxed = wrapped.stands_between;
         #[cfg(windows)]
         let _ = arg0;
         let log = match &self.log {
@@ -456,6 +456,9 @@ impl Command {
 struct Wrapped {
     /// What is started instead, with its name and arguments: the program that makes the sandbox, which starts the other.
     instead: Option<(PathBuf, OsString, Vec<OsString>)>,
+    /// Whether that one stays, and is the leader.
+    #[cfg(unix)]
+    stands_between: bool,
     /// What the child is to be restricted by.
     #[cfg(unix)]
     rules: Option<crate::wire::Rules>,
@@ -480,7 +483,8 @@ fn sandboxed(
         SandboxKind::Bubblewrap => {
             let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
             let args = crate::sandbox::wrap(sandbox, program, args, cwd, search, Progress::Told)?;
-            Ok(Wrapped { instead: Some((bwrap, "bwrap".into(), args)), ..Wrapped::default() })
+            let instead = Some((bwrap, "bwrap".into(), args));
+            Ok(Wrapped { instead, stands_between: true, ..Wrapped::default() })
         }
         SandboxKind::Landlock => {
             SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;
@@ -496,7 +500,27 @@ fn sandboxed(
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn sandboxed(
+    sandbox: &Sandbox,
+    _: &Way,
+    program: &Path,
+    args: &[OsString],
+    _: &Path,
+    env: &BTreeMap<OsString, OsString>,
+    outside: Option<&Outside>,
+) -> Result<Wrapped, SpawnError> {
+    sandbox.kind.probe().map_err(SpawnError::Sandbox)?;
+    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    let profile = crate::sandbox::profile(sandbox, program, search, outside.and_then(Outside::port));
+    let mut all: Vec<OsString> = vec!["-p".into(), profile.into(), program.into()];
+    all.extend(args.iter().cloned());
+    // It becomes the program, so the leader is the child itself.
+    let instead = Some((crate::sandbox::SANDBOX_EXEC.into(), "sandbox-exec".into(), all));
+    Ok(Wrapped { instead, ..Wrapped::default() })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn sandboxed(
     _: &Sandbox,
     _: &Way,

@@ -42,7 +42,7 @@ impl Outside {
     pub(crate) fn prepare(sandbox: &Sandbox) -> io::Result<Self> {
         let listener = match sandbox.kind {
             SandboxKind::Bubblewrap => None,
-            SandboxKind::Landlock => Some(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?),
+            _ => Some(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?),
         };
         Ok(Self { listener })
     }
@@ -64,7 +64,7 @@ impl Outside {
     }
 
     /// Opens it. The socket is for the inside, which sends listeners of its own network.
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     pub(crate) fn open(
         self,
         exits: Exits,
@@ -77,6 +77,17 @@ impl Outside {
             let proxy_only = Exits { forwards: Vec::new(), ..exits };
             return Ok((Gate::open(proxy_only, secrets, async { Ok(vec![listener]) }), None));
         }
+        #[cfg(not(target_os = "linux"))]
+        return Err(io::ErrorKind::Unsupported.into());
+        #[cfg(target_os = "linux")]
+        Self::from_inside(exits, secrets)
+    }
+
+    #[cfg(target_os = "linux")]
+    fn from_inside(
+        exits: Exits,
+        secrets: Option<Secrets>,
+    ) -> io::Result<(Gate, Option<std::os::unix::net::UnixStream>)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let ours = tokio::net::UnixStream::from_std(ours)?;
@@ -92,15 +103,6 @@ impl Outside {
                 .collect()
         };
         Ok((Gate::open(exits, secrets, listeners), Some(theirs)))
-    }
-
-    #[cfg(all(unix, not(target_os = "linux")))]
-    pub(crate) fn open(
-        self,
-        _: Exits,
-        _: Option<Secrets>,
-    ) -> io::Result<(Gate, Option<std::os::unix::net::UnixStream>)> {
-        Err(io::ErrorKind::Unsupported.into())
     }
 }
 

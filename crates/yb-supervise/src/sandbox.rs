@@ -4,6 +4,8 @@ mod exits;
 #[cfg(target_os = "linux")]
 mod landlock;
 mod probe;
+#[cfg(unix)]
+mod seatbelt;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
@@ -17,6 +19,8 @@ pub(crate) use landlock::rules;
 pub use probe::SandboxUnavailable;
 #[cfg(target_os = "linux")]
 pub(crate) use probe::bubblewrap;
+#[cfg(target_os = "macos")]
+pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 #[cfg(target_os = "linux")]
 pub(crate) use view::{Progress, wrap};
 
@@ -54,10 +58,13 @@ pub enum SandboxKind {
     /// Rules of the kernel, without any other program: what is not shown can't be opened. Nothing is shown under another
     /// path than its own, processes stay visible, and files can be asked for their size and times.
     Landlock,
+    /// A profile of `sandbox-exec`, on macOS. Nobody has tried it yet.
+    #[cfg(target_os = "macos")]
+    SandboxExec,
 }
 
 impl SandboxKind {
-    /// All of them, the strongest first.
+    /// All that are tested, the strongest first.
     pub const ALL: [Self; 2] = [Self::Bubblewrap, Self::Landlock];
 
     /// Whether such sandboxes work here. A child is really started in one, once for each process; later calls know.
@@ -77,6 +84,8 @@ impl SandboxKind {
         match self {
             Self::Bubblewrap => Ok(()),
             Self::Landlock => probe::landlock_network(),
+            #[cfg(target_os = "macos")]
+            Self::SandboxExec => Ok(()),
         }
     }
 }
@@ -86,6 +95,8 @@ impl std::fmt::Display for SandboxKind {
         formatter.pad(match self {
             Self::Bubblewrap => "bubblewrap",
             Self::Landlock => "landlock",
+            #[cfg(target_os = "macos")]
+            Self::SandboxExec => "sandbox-exec",
         })
     }
 }

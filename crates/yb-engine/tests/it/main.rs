@@ -23,6 +23,7 @@ mod repo_source;
 mod suite;
 mod suite_digest;
 mod suite_errors;
+mod suite_guard;
 mod suite_hostile;
 mod suite_merge;
 mod trial;

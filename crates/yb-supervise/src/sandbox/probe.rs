@@ -30,6 +30,11 @@ pub(super) fn probe(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
     match kind {
         SandboxKind::Bubblewrap => BUBBLEWRAP.get_or_init(platform::bubblewrap).clone(),
         SandboxKind::Landlock => LANDLOCK.get_or_init(platform::landlock).clone(),
+        #[cfg(target_os = "macos")]
+        SandboxKind::SandboxExec => match std::path::Path::new(super::SANDBOX_EXEC).is_file() {
+            true => Ok(()),
+            false => Err(missing()),
+        },
     }
 }
 
