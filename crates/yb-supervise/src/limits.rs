@@ -21,7 +21,7 @@ impl ResourceLimits {
     }
 
     /// Bytes of memory: what is theirs, and their share of what they share with each other. Files that are only read
-    /// don't count. Never by RLIMIT_AS: a JavaScript engine reserves a hundred times of what it uses.
+    /// don't count. Never by RLIMIT_AS: a JavaScript engine reserves fifty times of what it uses.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
