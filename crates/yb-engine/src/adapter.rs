@@ -10,6 +10,7 @@ mod command;
 mod context;
 mod drive;
 mod error;
+mod guard;
 mod meter;
 mod normalize;
 mod prices;
@@ -31,6 +32,7 @@ pub use context::{
 };
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
+pub(crate) use guard::{connect, limit};
 pub use meter::{ApiRetry, Live, Observer};
 pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;

@@ -27,6 +27,7 @@ pub(crate) mod fields_evaluator;
 mod fields_hook;
 pub(crate) mod files;
 pub(crate) mod format;
+mod guard;
 mod hook;
 pub(crate) mod prompt;
 pub(crate) mod schema;
@@ -53,6 +54,7 @@ pub use evaluator::{
     Metric, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
 };
 pub use expected::{Expected, ExpectedFiles};
+pub use guard::{Limits, Network, NetworkMode};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::schema;
 pub use start::PrivateHosts;

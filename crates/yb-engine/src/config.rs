@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::case::Case;
+use crate::case::{Case, Isolation, Limits, NetworkMode};
 use crate::diagnostic::Diagnostic;
 
 pub use fields::environment_name;
@@ -173,7 +173,19 @@ impl Settings {
             }
         }
         if let Some(model) = &case.agent.model {
-            self.put("agent.model", model.as_str().into(), source);
+            self.put("agent.model", model.as_str().into(), source.clone());
+        }
+        // What a case leaves open is no word of its own.
+        if case.isolation != Isolation::Auto {
+            self.put("isolation", case.isolation.as_str().into(), source.clone());
+        }
+        if let Some(network) = &case.network {
+            self.put("network", network.mode.as_str().into(), source.clone());
+        }
+        for (name, limit) in case.limits.iter() {
+            if let Some(limit) = limit {
+                self.put(format!("limits.{name}"), limit.into(), source.clone());
+            }
         }
         self
     }
@@ -260,6 +272,31 @@ impl Settings {
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.text("agent.model")
+    }
+
+    /// What is to stand between agents and the machine.
+    #[must_use]
+    pub fn isolation(&self) -> Isolation {
+        self.text("isolation").map(Isolation::read).unwrap_or_default()
+    }
+
+    /// What agents can connect to.
+    #[must_use]
+    pub fn network(&self) -> NetworkMode {
+        self.text("network").and_then(NetworkMode::read).unwrap_or_default()
+    }
+
+    /// How much a trial may use; what has no limit is not there.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        let mut limits = Limits::default();
+        for name in Limits::names() {
+            let value = self.get(&format!("limits.{name}")).and_then(|setting| setting.value.as_u64());
+            if let Some(value) = value.filter(|value| *value > 0) {
+                limits.set(name, value);
+            }
+        }
+        limits
     }
 
     /// How much is logged: `debug`, `info`, `warn` or `error`.

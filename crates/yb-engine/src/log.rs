@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 pub use file::{FILE_NAME, LogFileError};
 pub use parts::{
     AgentInfo, Environment, ErrorRecord, Execution, ExecutionStatus, FunctionCall, LogMessage,
-    MessageToolCall, ModelInfo, ModelSource, ModelUsage, OutputFiles, Role, StdinContent, ToolCallRecord,
-    Usage, UsageSource,
+    MessageToolCall, ModelInfo, ModelSource, ModelUsage, OutputFiles, RefusedConnection, Role, StdinContent,
+    ToolCallRecord, Usage, UsageSource,
 };
 
 use crate::outcome::Outcome;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::adapter::Isolation;
+use crate::case::NetworkMode;
 use crate::evaluate::{EvaluatorResult, EvaluatorStatus};
 use crate::log::ExecutionStatus;
 use crate::outcome::Outcome;
@@ -70,6 +71,8 @@ pub struct RunInfo {
     pub environment: BTreeMap<&'static str, String>,
     /// What stood between the agent and the machine.
     pub isolation: Isolation,
+    /// What the agent could connect to.
+    pub network: NetworkMode,
 }
 
 /// How the agent went.

@@ -15,6 +15,7 @@ mod digest;
 mod fields;
 mod gates;
 mod glob;
+mod guard;
 mod merge;
 mod names;
 mod read;

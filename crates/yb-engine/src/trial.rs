@@ -58,6 +58,8 @@ pub struct Runner {
     pub pause: PauseSwitch,
     /// The isolation, where it is another than the case's.
     pub isolation: Option<case::Isolation>,
+    /// The network, where it is another than the case's.
+    pub network: Option<case::NetworkMode>,
     /// Looks on while the agent works.
     pub observer: Option<Arc<dyn Observer>>,
 }
@@ -101,6 +103,7 @@ impl Runner {
             stop: Stop::default(),
             pause: PauseSwitch::default(),
             isolation: None,
+            network: None,
             observer: None,
         }
     }
@@ -110,6 +113,8 @@ impl Runner {
 pub(super) struct View {
     pub(super) isolation: Isolation,
     pub(super) hidden: Vec<PathBuf>,
+    pub(super) network: case::Network,
+    pub(super) limits: case::Limits,
 }
 
 /// What a trial tells while it runs.
@@ -214,7 +219,8 @@ impl Runner {
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let roots = std::slice::from_ref(&case.dir);
-        adapter.validate(&Intent::new(&config, &host, self.level(case)?.used, roots))?;
+        let level = self.level(case)?;
+        adapter.validate(&Intent::new(&config, &host, level.used, roots).with_network(&level.network))?;
         Ok(())
     }
 
@@ -318,14 +324,15 @@ impl Runner {
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let (start_point, store) = (attempt.start, attempt.store);
         let level = self.level(case)?;
-        let view = View { isolation: level.used, hidden: self.hidden(case, attempt) };
+        let hidden = self.hidden(case, attempt);
+        let view = View { isolation: level.used, hidden, network: level.network, limits: level.limits };
         let place = Place::create(attempt.run, attempt.trial, attempt.number)?;
 
         let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
         let options = WorkspaceOptions { branch: start_point.branch.clone(), identity: Some(identity) };
         let workspace = start_point.cut.workspace(&self.git(cache)?, &place.workspace, &options).await?;
         tell(Step::Prepared { workspace: place.workspace.clone() });
-        let mut warnings: Vec<String> = level.warning.into_iter().collect();
+        let mut warnings: Vec<String> = level.warnings;
         warnings.extend(workspace.unsupported().iter().map(ToString::to_string));
 
         let mut told = Vec::new();
@@ -379,6 +386,7 @@ impl Runner {
                 youbencha_version: env!("CARGO_PKG_VERSION"),
                 environment: environment(attempt.run),
                 isolation: context.isolation,
+                network: context.network.mode,
             },
             agent: AgentInfo {
                 kind: adapter.name().to_owned(),
@@ -442,6 +450,8 @@ impl Runner {
         context.timeout = self.settings.timeouts().agent;
         context.isolation = view.isolation;
         context.hidden = view.hidden;
+        context.network = view.network;
+        context.limits = view.limits;
         context.cancellation = self.stop.token.clone();
         context.pause = self.pause.clone();
         context.observer.clone_from(&self.observer);

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::error::SpawnError;
+use crate::limits::OverLimit;
 use crate::plan::Start;
 use crate::record::TreeRecord;
 use crate::report::{Containment, ExitStatus, Usage};
@@ -20,6 +21,9 @@ pub(crate) enum Event {
     /// The leader ended; descendants may still be alive, and are being dealt with.
     #[cfg_attr(windows, expect(dead_code, reason = "a job object ends as a whole"))]
     LeaderEnded,
+    /// A limit was passed, and everything is being killed.
+    #[cfg_attr(windows, expect(dead_code, reason = "a job object has no limits of ours"))]
+    OverLimit(OverLimit),
     /// Nothing of the tree runs, as was asked for.
     Paused,
     /// Nothing is left.
@@ -33,6 +37,8 @@ pub(crate) enum Event {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) status: Option<ExitStatus>,
+    /// Whether the program itself ran.
+    pub(crate) began: bool,
     pub(crate) leaked: bool,
     pub(crate) usage: Usage,
     pub(crate) unkillable: Vec<u32>,

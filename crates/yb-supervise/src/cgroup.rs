@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::limits::{HeldBy, OverLimit, Resource, ResourceLimits};
+
 /// A leaf cgroup that this process made, and that only the supervised tree lives in.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
@@ -30,6 +32,38 @@ impl Cgroup {
                 Err(error)
             }
         }
+    }
+
+    /// Has the kernel hold what it can; false for what it can't.
+    pub(crate) fn limit(&self, limits: &ResourceLimits) {
+        // The controllers have to be handed down, which whoever delegated the group may have done.
+        if let Some(parent) = self.path.parent() {
+            for controller in ["+memory", "+pids"] {
+                let _ = fs::write(parent.join("cgroup.subtree_control"), controller);
+            }
+        }
+        for (file, limit) in [("memory.max", limits.memory), ("pids.max", limits.processes)] {
+            let path = self.path.join(file);
+            if let Some(limit) = limit.filter(|_| path.exists()) {
+                let _ = fs::write(path, limit.to_string());
+            }
+        }
+    }
+
+    /// What the kernel held: it refused a process, or killed for want of memory.
+    pub(crate) fn over(&self, limits: &ResourceLimits) -> Option<OverLimit> {
+        let number = |file: &str| fs::read_to_string(self.path.join(file)).ok()?.trim().parse::<u64>().ok();
+        let happened = |file: &str, key: &str| {
+            let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
+            let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
+            line.is_some_and(|times| times.trim() != "0")
+        };
+        let over = |resource, used, limit| OverLimit { resource, used, limit, held_by: HeldBy::Cgroup };
+        if let Some(limit) = limits.memory.filter(|_| happened("memory.events", "oom_kill")) {
+            return Some(over(Resource::Memory, number("memory.peak").unwrap_or(limit), limit));
+        }
+        let limit = limits.processes.filter(|_| happened("pids.events", "max"))?;
+        Some(over(Resource::Processes, number("pids.current").unwrap_or(limit).max(limit), limit))
     }
 
     /// Takes over a cgroup that a lost shim had made.
@@ -128,6 +162,32 @@ mod tests {
     #[track_caller]
     fn check(mountinfo: &str, own: &str, expected: Option<&str>) {
         assert_eq!(locate(mountinfo, own).as_deref(), expected.map(Path::new));
+    }
+
+    /// A directory in place of a cgroup with the controllers, which not every machine has.
+    #[test]
+    fn the_kernel_is_told_the_limits_and_asked_what_came_of_them() {
+        let dir = tempfile::tempdir().unwrap();
+        let cgroup = Cgroup::adopt(dir.path()).unwrap();
+        let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
+        let limits = ResourceLimits::new().memory(1000).processes(7);
+        cgroup.limit(&limits);
+        assert!(!dir.path().join("memory.max").exists(), "what is not there is not made up");
+        write("memory.max", "max");
+        write("pids.max", "max");
+        cgroup.limit(&limits);
+        let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap();
+        assert_eq!((read("memory.max").as_str(), read("pids.max").as_str()), ("1000", "7"));
+        write("memory.events", "low 0\nmax 3\noom 0\noom_kill 0\noom_group_kill 0\n");
+        write("pids.events", "max 0\n");
+        assert_eq!(cgroup.over(&limits), None);
+        write("pids.events", "max 2\n");
+        let over = cgroup.over(&limits).unwrap();
+        assert_eq!((over.resource, over.used, over.held_by), (Resource::Processes, 7, HeldBy::Cgroup));
+        write("memory.events", "oom 1\noom_kill 1\n");
+        write("memory.peak", "999\n");
+        let over = cgroup.over(&limits).unwrap();
+        assert_eq!((over.resource, over.used, over.limit), (Resource::Memory, 999, 1000));
     }
 
     #[test]

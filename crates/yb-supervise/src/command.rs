@@ -13,6 +13,8 @@ use crate::capture::Captured;
 use crate::driver::{Driver, Limits, Running};
 use crate::env::EnvPlan;
 use crate::error::SpawnError;
+use crate::gate::Outside;
+use crate::limits::ResourceLimits;
 use crate::lines::{Lines, Queue, Splitter};
 use crate::logfile::LogFile;
 use crate::pause::{Held, PauseSwitch};
@@ -21,7 +23,9 @@ use crate::pump::{Pump, output_pipe};
 use crate::quota::Quota;
 use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
-use crate::sandbox::Sandbox;
+#[cfg(target_os = "linux")]
+use crate::sandbox::Progress;
+use crate::sandbox::{Network, Sandbox, SandboxKind};
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;
@@ -108,6 +112,7 @@ pub struct Command {
     quotas: Vec<Quota>,
     tap: bool,
     sandbox: Option<Sandbox>,
+    resources: ResourceLimits,
 }
 
 /// Arguments and environment may hold secrets; only their number is shown.
@@ -147,6 +152,7 @@ impl Command {
             quotas: Vec::new(),
             tap: false,
             sandbox: None,
+            resources: ResourceLimits::new(),
         }
     }
 
@@ -269,7 +275,20 @@ impl Command {
 
     /// Ends the child at once when a directory holds more than this many bytes.
     pub fn quota(mut self, directory: impl AsRef<Path>, bytes: u64) -> Self {
-        self.quotas.push(Quota { directory: directory.as_ref().to_owned(), limit: bytes });
+        self.quotas.push(Quota::new(directory.as_ref().to_owned(), bytes));
+        self
+    }
+
+    /// Ends the child at once when directories together hold this many bytes more than when it began.
+    pub fn growth(mut self, directories: impl IntoIterator<Item = impl AsRef<Path>>, bytes: u64) -> Self {
+        let directories = directories.into_iter().map(|directory| directory.as_ref().to_owned()).collect();
+        self.quotas.push(Quota::growth(directories, bytes));
+        self
+    }
+
+    /// Ends the child at once when its tree uses more than this. It must be contained.
+    pub fn limits(mut self, limits: ResourceLimits) -> Self {
+        self.resources = limits;
         self
     }
 
@@ -298,7 +317,15 @@ impl Command {
     pub async fn spawn(self) -> Result<Running, SpawnError> {
         let system = |what| move |source| SpawnError::System { what, source };
         let held = Held::until_it_may_start(self.pause.clone(), &self.cancel).await;
-        let env = self.env.resolve(std::env::vars_os());
+        let mut env = self.env.resolve(std::env::vars_os());
+        let exits = self.sandbox.as_ref().filter(|sandbox| sandbox.network == Network::Exits);
+        let outside = match exits {
+            Some(sandbox) => Some(Outside::prepare(sandbox).map_err(system("listen for the sandbox"))?),
+            None => None,
+        };
+        if let Some(outside) = &outside {
+            outside.proxy(&mut env);
+        }
         program::check_strings(&self.program, &self.args, &env)?;
         let cwd = match &self.cwd {
             Some(cwd) => std::path::absolute(cwd),
@@ -310,10 +337,17 @@ impl Command {
         }
         let program = program::resolve(&self.program, &env)?;
         let way = self.way()?;
-        let (program, arg0, args) = match &self.sandbox {
-            Some(sandbox) => sandboxed(sandbox, &way, &program, &self.args, &cwd, &env)?,
-            None => (program, self.program, self.args),
+        #[cfg(unix)]
+        if matches!(way, Way::Direct) && !self.resources.are_none() {
+            return Err(SpawnError::NoShim);
+        }
+        let wrapped = match &self.sandbox {
+            Some(sandbox) => sandboxed(sandbox, &way, &program, &self.args, &cwd, &env, outside.as_ref())?,
+            None => Wrapped::default(),
         };
+        let (program, arg0, args) = wrapped.instead.unwrap_or((program, self.program, self.args));
+        #[cfg(unix)]
+        let sandboxed = wrapped.stands_between;
         #[cfg(windows)]
         let _ = arg0;
         let log = match &self.log {
@@ -347,6 +381,17 @@ impl Command {
         };
         let sink = Sink::new(|| Redactor::new(secrets.clone()), log, keep, tap_sender);
 
+        #[cfg(unix)]
+        let (gate, channel) = match outside.zip(self.sandbox) {
+            Some((outside, sandbox)) => {
+                let (gate, channel) =
+                    outside.open(sandbox.exits, secrets).map_err(system("make a socket"))?;
+                (Some(gate), channel)
+            }
+            None => (None, None),
+        };
+        #[cfg(windows)]
+        let gate = None;
         let (stdout, stdout_writer) = output_pipe().map_err(system("make a pipe"))?;
         let (stderr, stderr_writer) = output_pipe().map_err(system("make a pipe"))?;
         let (stdin_reader, stdin_writer) = match &self.stdin {
@@ -364,7 +409,13 @@ impl Command {
             cwd,
             env,
             #[cfg(unix)]
-            sandboxed: self.sandbox.is_some(),
+            sandboxed,
+            #[cfg(unix)]
+            rules: wrapped.rules,
+            #[cfg(unix)]
+            limits: self.resources,
+            #[cfg(unix)]
+            channel,
             #[cfg(unix)]
             means: self.means,
             id: unique_id(),
@@ -380,7 +431,7 @@ impl Command {
             (_, writer) => (None, writer),
         };
         let limits = Limits { deadline: self.deadline, grace: self.grace, quotas: self.quotas };
-        let driver = Driver::new(backend, pump, feeder, warnings, limits, held);
+        let driver = Driver::new(backend, pump, feeder, warnings, limits, held).with_gate(gate);
         Ok(Running::start(driver, &self.cancel, stdin, lines, tap))
     }
 
@@ -400,8 +451,18 @@ impl Command {
     }
 }
 
-/// What is started instead: the program that makes the sandbox, which starts the other.
-type Wrapped = (PathBuf, OsString, Vec<OsString>);
+/// What a sandbox makes of a program.
+#[derive(Default)]
+struct Wrapped {
+    /// What is started instead, with its name and arguments: the program that makes the sandbox, which starts the other.
+    instead: Option<(PathBuf, OsString, Vec<OsString>)>,
+    /// Whether that one stays, and is the leader.
+    #[cfg(unix)]
+    stands_between: bool,
+    /// What the child is to be restricted by.
+    #[cfg(unix)]
+    rules: Option<crate::wire::Rules>,
+}
 
 #[cfg(target_os = "linux")]
 fn sandboxed(
@@ -411,17 +472,55 @@ fn sandboxed(
     args: &[OsString],
     cwd: &Path,
     env: &BTreeMap<OsString, OsString>,
+    outside: Option<&Outside>,
 ) -> Result<Wrapped, SpawnError> {
     // Its end follows the end of the thread that starts it, and only a shim has but one.
     if matches!(way, Way::Direct) {
         return Err(SpawnError::NoShim);
     }
-    let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
-    let args = crate::sandbox::wrap(sandbox, program, args, cwd, env.get(OsStr::new("PATH")).map(|p| &**p))?;
-    Ok((bwrap, "bwrap".into(), args))
+    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    match sandbox.kind {
+        SandboxKind::Bubblewrap => {
+            let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
+            let args = crate::sandbox::wrap(sandbox, program, args, cwd, search, Progress::Told)?;
+            let instead = Some((bwrap, "bwrap".into(), args));
+            Ok(Wrapped { instead, stands_between: true, ..Wrapped::default() })
+        }
+        SandboxKind::Landlock => {
+            SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;
+            if sandbox.network != Network::Shared {
+                SandboxKind::Landlock.probe_network().map_err(SpawnError::Sandbox)?;
+            }
+            let mut rules = crate::sandbox::rules(sandbox, program, cwd, search)?;
+            if let (Some(ports), Some(port)) = (&mut rules.ports, outside.and_then(Outside::port)) {
+                ports.push(port);
+            }
+            Ok(Wrapped { rules: Some(rules), ..Wrapped::default() })
+        }
+    }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(target_os = "macos")]
+fn sandboxed(
+    sandbox: &Sandbox,
+    _: &Way,
+    program: &Path,
+    args: &[OsString],
+    _: &Path,
+    env: &BTreeMap<OsString, OsString>,
+    outside: Option<&Outside>,
+) -> Result<Wrapped, SpawnError> {
+    sandbox.kind.probe().map_err(SpawnError::Sandbox)?;
+    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
+    let profile = crate::sandbox::profile(sandbox, program, search, outside.and_then(Outside::port));
+    let mut all: Vec<OsString> = vec!["-p".into(), profile.into(), program.into()];
+    all.extend(args.iter().cloned());
+    // It becomes the program, so the leader is the child itself.
+    let instead = Some((crate::sandbox::SANDBOX_EXEC.into(), "sandbox-exec".into(), all));
+    Ok(Wrapped { instead, ..Wrapped::default() })
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
 fn sandboxed(
     _: &Sandbox,
     _: &Way,
@@ -429,6 +528,7 @@ fn sandboxed(
     _: &[OsString],
     _: &Path,
     _: &BTreeMap<OsString, OsString>,
+    _: Option<&Outside>,
 ) -> Result<Wrapped, SpawnError> {
     Err(match Sandbox::probe() {
         Err(unavailable) => SpawnError::Sandbox(unavailable),

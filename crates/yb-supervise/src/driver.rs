@@ -10,6 +10,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::backend::{Backend, Done, Event};
 use crate::error::SpawnError;
+use crate::gate::Gate;
 use crate::lines::Lines;
 use crate::pause::{Held, PauseSwitch};
 use crate::pump::{Ended, Pump};
@@ -40,6 +41,8 @@ pub(crate) struct Driver {
     backend: Backend,
     pump: Pump,
     feeder: Option<JoinHandle<()>>,
+    /// The way out of a sandbox, for as long as this lives.
+    gate: Option<Gate>,
     warnings: Vec<Warning>,
     limits: Limits,
     held: Held,
@@ -65,6 +68,7 @@ impl Driver {
             backend,
             pump,
             feeder,
+            gate: None,
             warnings,
             limits,
             held,
@@ -74,6 +78,12 @@ impl Driver {
             started_at: Timestamp::now(),
             started: Instant::now(),
         }
+    }
+
+    /// The same with a way out of its sandbox.
+    pub(crate) fn with_gate(mut self, gate: Option<Gate>) -> Self {
+        self.gate = gate;
+        self
     }
 
     async fn drive(mut self, cancel: CancellationToken) -> Report {
@@ -86,6 +96,10 @@ impl Driver {
         let (output, log) = self.collect_output().await;
         let end = match (reason, done.status) {
             (Some(reason), _) => reason,
+            // The code is that of what makes the sandbox, not of the program.
+            (None, Some(ExitStatus::Code(_))) if !done.began => {
+                End::SpawnFailed(SpawnError::SandboxFailed { reason: last_words(&output) })
+            }
             (None, Some(ExitStatus::Code(code))) => End::Exited { code },
             (None, Some(ExitStatus::Signal(signal))) => End::Signalled { signal },
             (None, None) => End::SupervisorLost,
@@ -104,6 +118,7 @@ impl Driver {
             leaked: done.leaked,
             containment: Some(self.backend.containment()),
             unkillable: done.unkillable,
+            refused: self.gate.as_ref().map(Gate::refused).unwrap_or_default(),
             warnings: self.warnings,
         }
     }
@@ -116,7 +131,7 @@ impl Driver {
         let mut kill_at: Option<Instant> = None;
         let mut lost_at: Option<Instant> = None;
         let quotas = std::mem::take(&mut self.limits.quotas);
-        let quota = quota::exceeded(&quotas);
+        let quota = quota::exceeded(quotas);
         tokio::pin!(quota);
         self.follow_switches().await;
         loop {
@@ -127,6 +142,11 @@ impl Driver {
                 event = self.backend.next() => match event {
                     Event::LeaderEnded => leader_ended = true,
                     Event::Paused => self.confirm_pause(),
+                    Event::OverLimit(over) => {
+                        reason = reason.or(Some(End::OverLimit(over)));
+                        self.end_pause();
+                        lost_at = Some(Instant::now() + SHIM_LIMIT);
+                    }
                     Event::Done(done) => return (reason, done),
                     Event::Lost => return self.after_loss(reason).await,
                 },
@@ -202,7 +222,7 @@ impl Driver {
 
     async fn after_loss(&mut self, reason: Option<End>) -> (Option<End>, Done) {
         let unkillable = self.backend.sweep().await;
-        let done = Done { status: None, leaked: false, usage: Usage::default(), unkillable };
+        let done = Done { status: None, began: true, leaked: false, usage: Usage::default(), unkillable };
         (reason.or(Some(End::SupervisorLost)), done)
     }
 
@@ -225,6 +245,17 @@ impl Driver {
         self.warnings.extend(drained.warnings);
         (drained.output, drained.log)
     }
+}
+
+/// The last line that was written to stderr.
+fn last_words(output: &Output) -> String {
+    let bytes = match output {
+        Output::Captured(captured) => captured.stderr(),
+        Output::Streamed { stderr_tail, .. } => stderr_tail.clone(),
+        Output::None => Vec::new(),
+    };
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().last().unwrap_or("nothing was said").to_owned()
 }
 
 /// Sleeps until then; for ever, if there is no such time.
@@ -354,6 +385,7 @@ impl Report {
             leaked: false,
             containment: None,
             unkillable: Vec::new(),
+            refused: Vec::new(),
             warnings: Vec::new(),
         }
     }

@@ -102,6 +102,12 @@ pub enum SpawnError {
         /// The directory.
         path: PathBuf,
     },
+    /// The sandbox could not be made after all; what was said about it is in the output.
+    #[error("sandbox could not be made: {reason}")]
+    SandboxFailed {
+        /// The last words of what makes it.
+        reason: String,
+    },
     /// Anything else that the system refused.
     #[error("failed to {what}")]
     System {
@@ -143,6 +149,7 @@ impl SpawnError {
             Self::Sandbox(unavailable) => unavailable.fix.clone(),
             Self::SandboxPath { .. } => "create it first, or don't show it".to_owned(),
             Self::NotShown { .. } => "show it: `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
+            Self::SandboxFailed { .. } => "`yb doctor` says whether sandboxes work here".to_owned(),
             Self::Shim { .. } | Self::MeansUnavailable { .. } | Self::System { .. } => return None,
         })
     }

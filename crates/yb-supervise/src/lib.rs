@@ -28,6 +28,8 @@ mod command;
 mod driver;
 mod env;
 mod error;
+mod gate;
+mod limits;
 mod lines;
 mod logfile;
 mod pause;
@@ -39,6 +41,8 @@ mod reap;
 mod record;
 mod redact;
 mod report;
+#[cfg(target_os = "linux")]
+mod restrict;
 mod sandbox;
 #[cfg(unix)]
 mod shim;
@@ -60,12 +64,13 @@ pub use capture::{Captured, Pipe, Text};
 pub use command::{CAPTURE_LIMIT, Command, GRACE, LINE_LIMIT, LOG_CEILING, Launch, OutputMode};
 pub use driver::Running;
 pub use error::SpawnError;
+pub use limits::{HeldBy, OverLimit, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
 pub use pause::PauseSwitch;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
-pub use sandbox::{Network, Sandbox, SandboxUnavailable};
+pub use sandbox::{BadHost, Exits, HostRule, Network, Refused, Sandbox, SandboxKind, SandboxUnavailable};
 #[cfg(unix)]
 pub use shim::shim_main;
 pub use stdin::{Stdin, StdinWriter};

@@ -19,6 +19,14 @@ pub(crate) struct Start {
     /// Whether the program is one that makes a sandbox, and the child runs within.
     #[cfg(unix)]
     pub(crate) sandboxed: bool,
+    /// What landlock is to allow.
+    #[cfg(unix)]
+    pub(crate) rules: Option<crate::wire::Rules>,
+    #[cfg(unix)]
+    pub(crate) limits: crate::limits::ResourceLimits,
+    /// The end of a socket for the inside of a sandbox.
+    #[cfg(unix)]
+    pub(crate) channel: Option<std::os::unix::net::UnixStream>,
     /// Unique among all supervised children of this machine.
     pub(crate) id: String,
     pub(crate) stdin: Option<std::io::PipeReader>,

@@ -5,11 +5,24 @@ use std::time::{Duration, Instant};
 
 use crate::report::End;
 
-/// A directory and how many bytes it may hold.
+/// Directories and how many bytes they may hold together.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota {
-    pub(crate) directory: PathBuf,
-    pub(crate) limit: u64,
+    directories: Vec<PathBuf>,
+    limit: u64,
+    /// What was there at the beginning and does not count; unknown before the first look.
+    before: Option<u64>,
+}
+
+impl Quota {
+    pub(crate) fn new(directory: PathBuf, limit: u64) -> Self {
+        Self { directories: vec![directory], limit, before: Some(0) }
+    }
+
+    /// What was there before does not count.
+    pub(crate) fn growth(directories: Vec<PathBuf>, limit: u64) -> Self {
+        Self { directories, limit, before: None }
+    }
 }
 
 /// How often to look, at the most; a large tree is looked at less often, so that watching stays cheap.
@@ -17,17 +30,26 @@ const INTERVAL: Duration = Duration::from_millis(200);
 const SHARE_OF_TIME: u32 = 10;
 
 /// Returns when a quota is exceeded; never, if there is none.
-pub(crate) async fn exceeded(quotas: &[Quota]) -> End {
+pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
     if quotas.is_empty() {
         std::future::pending::<()>().await;
     }
     loop {
         let began = Instant::now();
-        for quota in quotas {
-            let directory = quota.directory.clone();
-            let used = tokio::task::spawn_blocking(move || disk_usage(&directory)).await.unwrap_or(0);
+        for quota in &mut quotas {
+            let directories = quota.directories.clone();
+            let measured = tokio::task::spawn_blocking(move || {
+                let used = directories.into_iter().map(|directory| (disk_usage(&directory), directory));
+                used.collect::<Vec<_>>()
+            });
+            let measured = measured.await.unwrap_or_default();
+            let now: u64 = measured.iter().map(|(used, _)| used).sum();
+            let used = now.saturating_sub(*quota.before.get_or_insert(now));
             if used > quota.limit {
-                return End::OverQuota { directory: quota.directory.clone(), used, limit: quota.limit };
+                let directory =
+                    measured.into_iter().max_by_key(|(used, _)| *used).map(|(_, directory)| directory);
+                let directory = directory.unwrap_or_default();
+                return End::OverQuota { directory, used, limit: quota.limit };
             }
         }
         tokio::time::sleep(INTERVAL.max(began.elapsed() * SHARE_OF_TIME)).await;

@@ -8,6 +8,8 @@ use jiff::Timestamp;
 
 use crate::capture::Captured;
 use crate::error::SpawnError;
+use crate::limits::OverLimit;
+use crate::sandbox::Refused;
 
 /// How one supervised child went.
 #[derive(Debug)]
@@ -39,6 +41,8 @@ pub struct Report {
     pub containment: Option<Containment>,
     /// Processes that SIGKILL did not end (they hang in the kernel), by pid.
     pub unkillable: Vec<u32>,
+    /// Connections that the sandbox refused, as far as they came to our proxy.
+    pub refused: Vec<Refused>,
     /// What the caller should know and can't read off the other fields.
     pub warnings: Vec<Warning>,
 }
@@ -88,6 +92,8 @@ pub enum End {
         /// What was allowed.
         limit: u64,
     },
+    /// It used more than it may.
+    OverLimit(OverLimit),
     /// The shim was killed or stopped answering; the host swept up what it could find.
     SupervisorLost,
     /// It never ran.
@@ -104,6 +110,7 @@ impl fmt::Display for End {
             Self::OverQuota { directory, used, limit } => {
                 write!(f, "over quota: {used} of {limit} bytes in `{}`", directory.display())
             }
+            Self::OverLimit(over) => over.fmt(f),
             Self::SupervisorLost => f.write_str("supervisor lost"),
             Self::SpawnFailed(error) => write!(f, "{error}"),
         }

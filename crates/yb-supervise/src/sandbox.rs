@@ -1,6 +1,11 @@
 //! What a child may see, write and reach: a view of the machine that begins with nothing.
 
+mod exits;
+#[cfg(target_os = "linux")]
+mod landlock;
 mod probe;
+#[cfg(unix)]
+mod seatbelt;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
@@ -8,14 +13,19 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+pub use exits::{BadHost, Exits, HostRule, Refused};
+#[cfg(target_os = "linux")]
+pub(crate) use landlock::rules;
 pub use probe::SandboxUnavailable;
 #[cfg(target_os = "linux")]
 pub(crate) use probe::bubblewrap;
+#[cfg(target_os = "macos")]
+pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 #[cfg(target_os = "linux")]
-pub(crate) use view::wrap;
+pub(crate) use view::{Progress, wrap};
 
-/// A view of the machine for one child, made by bubblewrap: the system read-only, PID, mount, IPC, UTS and user
-/// namespaces of its own, no capabilities, no new privileges, and of everything else only what is named here.
+/// A view of the machine for one child: the system read-only, no capabilities, no new privileges, and of everything
+/// else only what is named here. By default bubblewrap makes it, which adds PID, mount, IPC, UTS and user namespaces.
 ///
 /// The nearest name wins: a directory below a hidden one can be shown, and one below a shown one hidden. The child's
 /// program and the directories of its PATH are shown without being named; its working directory must be.
@@ -30,10 +40,65 @@ pub(crate) use view::wrap;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
 pub struct Sandbox {
+    pub(crate) kind: SandboxKind,
     pub(crate) writable: Vec<Shown>,
     pub(crate) read_only: Vec<Shown>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
+    pub(crate) exits: Exits,
+}
+
+/// What makes a sandbox.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum SandboxKind {
+    /// Namespaces, by the program `bwrap`: what is not shown is not there.
+    #[default]
+    Bubblewrap,
+    /// Rules of the kernel, without any other program: what is not shown can't be opened. Nothing is shown under another
+    /// path than its own, processes stay visible, and files can be asked for their size and times.
+    Landlock,
+    /// A profile of `sandbox-exec`, on macOS. Nobody has tried it yet.
+    #[cfg(target_os = "macos")]
+    SandboxExec,
+}
+
+impl SandboxKind {
+    /// All that are tested, the strongest first.
+    pub const ALL: [Self; 2] = [Self::Bubblewrap, Self::Landlock];
+
+    /// Whether such sandboxes work here. A child is really started in one, once for each process; later calls know.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn probe(self) -> Result<(), SandboxUnavailable> {
+        probe::probe(self)
+    }
+
+    /// Whether such sandboxes can hold the network of a child, too.
+    ///
+    /// # Errors
+    /// Why not, and what to do about it.
+    pub fn probe_network(self) -> Result<(), SandboxUnavailable> {
+        self.probe()?;
+        match self {
+            Self::Bubblewrap => Ok(()),
+            Self::Landlock => probe::landlock_network(),
+            #[cfg(target_os = "macos")]
+            Self::SandboxExec => Ok(()),
+        }
+    }
+}
+
+impl std::fmt::Display for SandboxKind {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.pad(match self {
+            Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
+            #[cfg(target_os = "macos")]
+            Self::SandboxExec => "sandbox-exec",
+        })
+    }
 }
 
 /// A file or directory, and the path under which the child sees it.
@@ -52,6 +117,8 @@ pub enum Network {
     Shared,
     /// Nothing but a loopback of its own.
     None,
+    /// Nothing but what [`Sandbox::exits`] says.
+    Exits,
 }
 
 impl Sandbox {
@@ -94,12 +161,24 @@ impl Sandbox {
         self
     }
 
-    /// Whether sandboxes work here. A child is really started in one, once for each process; later calls know.
+    /// Lets the child connect to nothing but this.
+    pub fn exits(mut self, exits: Exits) -> Self {
+        self.exits = exits;
+        self.network(Network::Exits)
+    }
+
+    /// Made by this means, instead of bubblewrap.
+    pub fn by(mut self, kind: SandboxKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// Whether bubblewrap works here; [`SandboxKind::probe`] asks for any.
     ///
     /// # Errors
     /// Why not, and what to do about it.
     pub fn probe() -> Result<(), SandboxUnavailable> {
-        probe::probe()
+        SandboxKind::Bubblewrap.probe()
     }
 }
 

@@ -5,10 +5,14 @@
 //! it can get lost, and when the socket ends, for whatever reason, it kills until nothing is left.
 
 mod control;
+#[cfg(target_os = "linux")]
+mod inside;
+#[cfg(target_os = "linux")]
+mod meter;
 mod start;
 
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -27,10 +31,21 @@ use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage};
 use crate::{KILL_LIMIT, SETTLE, env};
 use control::{Frames, Heard, receive_launch};
-use start::{Held, fork, release_output};
+#[cfg(target_os = "linux")]
+use inside::INSIDE_ARGUMENT;
+#[cfg(target_os = "linux")]
+pub(crate) use inside::{arguments, receive};
+#[cfg(target_os = "linux")]
+use meter::Meter;
+use start::{Given, Held, fork, release_output};
 
 /// The first argument that makes a program a shim.
 pub(crate) const SHIM_ARGUMENT: &str = "__shim";
+
+/// The numbers under which descriptors reach the program that makes a sandbox, and the inside: higher than any of ours.
+pub(crate) const STATUS_FD: i32 = 100;
+pub(crate) const CHANNEL_FD: i32 = 101;
+pub(crate) const PROGRAM_FD: i32 = 102;
 
 static OWN_SHIM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -45,6 +60,14 @@ pub fn shim_main() {
     // Without a control socket somebody typed the argument: that is for the program's own arguments to refuse.
     if is_shim && rustix::net::sockopt::socket_type(io::stdin()).is_ok() {
         std::process::exit(if Shim::serve().is_ok() { 0 } else { 1 });
+    }
+    #[cfg(target_os = "linux")]
+    if std::env::args_os().nth(1).is_some_and(|arg| arg == INSIDE_ARGUMENT)
+        && let Some(channel) = sys::take_over_socket(CHANNEL_FD)
+    {
+        let error = inside::run(channel, std::env::args_os().skip(2));
+        let _ = writeln!(io::stderr(), "failed to start the program in its sandbox: {error}");
+        std::process::exit(127);
     }
     // The link stays valid when the program's file is replaced or removed while it runs.
     let program =
@@ -71,6 +94,11 @@ struct Shim {
     means: Means,
     #[cfg(target_os = "linux")]
     cgroup: Option<Cgroup>,
+    /// Where the program that makes a sandbox says how far it came.
+    #[cfg(target_os = "linux")]
+    progress: Option<io::PipeReader>,
+    #[cfg(target_os = "linux")]
+    meter: Meter,
     leaked: bool,
     paused: Option<Paused>,
 }
@@ -87,9 +115,12 @@ impl Shim {
     fn serve() -> io::Result<()> {
         let child_ended = sys::prepare_shim_signals()?;
         let mut control = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let (order, stdin) = receive_launch(&mut control)?;
+        let (order, given) = receive_launch(&mut control)?;
         let Order::Launch(launch) = order else { return Err(io::ErrorKind::InvalidData.into()) };
-        match Self::launch(&control, child_ended, &launch, stdin) {
+        let mut given = given.into_iter();
+        let mut next = |wanted: bool| if wanted { given.next() } else { None };
+        let given = Given { stdin: next(launch.stdin), channel: next(launch.channel), status: None };
+        match Self::launch(&control, child_ended, &launch, given) {
             Ok((mut shim, held)) => {
                 // Before the child may do anything, the host knows it: one that kills us at once can't deny it.
                 shim.send(&News::Forked {
@@ -116,7 +147,7 @@ impl Shim {
         control: &UnixStream,
         child_ended: UnixStream,
         launch: &Launch,
-        stdin: Option<OwnedFd>,
+        #[cfg_attr(not(target_os = "linux"), expect(unused_mut))] mut given: Given,
     ) -> Result<(Self, Held), (Stage, io::Error)> {
         let contain = |error| (Stage::Contain, error);
         let born = Instant::now();
@@ -130,6 +161,18 @@ impl Shim {
             Some(_) => None,
         };
         #[cfg(target_os = "linux")]
+        if let Some(cgroup) = cgroup.as_ref().filter(|_| !launch.limits.are_none()) {
+            cgroup.limit(&launch.limits);
+        }
+        #[cfg(target_os = "linux")]
+        let progress = if launch.sandboxed {
+            let (reader, writer) = io::pipe().map_err(contain)?;
+            given.status = Some(writer);
+            Some(reader)
+        } else {
+            None
+        };
+        #[cfg(target_os = "linux")]
         if launch.means != Some(Means::Sweep) {
             let me = Some(rustix::process::getpid());
             rustix::process::set_child_subreaper(me).map_err(|error| contain(error.into()))?;
@@ -141,19 +184,19 @@ impl Shim {
 
         #[cfg(target_os = "linux")]
         let (forked, cgroup) = {
-            match fork(launch, stdin.as_ref(), cgroup.as_ref().map(AsFd::as_fd)) {
+            match fork(launch, &given, cgroup.as_ref().map(AsFd::as_fd)) {
                 // A cgroup may be ours to make and yet not to enter; only a forced one makes that an error.
                 Err((Stage::Fork, _)) if cgroup.is_some() && launch.means.is_none() => {
                     if let Some(cgroup) = cgroup {
                         cgroup.remove();
                     }
-                    (fork(launch, stdin.as_ref(), None), None)
+                    (fork(launch, &given, None), None)
                 }
                 forked => (forked, cgroup),
             }
         };
         #[cfg(not(target_os = "linux"))]
-        let forked = fork(launch, stdin.as_ref(), None);
+        let forked = fork(launch, &given, None);
         let held = match forked {
             Ok(held) => held,
             Err(error) => {
@@ -164,7 +207,7 @@ impl Shim {
                 return Err(error);
             }
         };
-        drop(stdin);
+        drop(given);
 
         let leader = held.leader;
         let pid = leader.as_raw_pid() as u32;
@@ -194,6 +237,10 @@ impl Shim {
             means,
             #[cfg(target_os = "linux")]
             cgroup,
+            #[cfg(target_os = "linux")]
+            progress,
+            #[cfg(target_os = "linux")]
+            meter: Meter::new(launch.limits, launch.sandboxed),
             leaked: false,
             paused: None,
         };
@@ -202,6 +249,10 @@ impl Shim {
 
     /// Waits for the leader's end or the host's orders, then sees to it that nothing is left.
     fn watch(&mut self) {
+        #[cfg(target_os = "linux")]
+        if self.meter.wait().is_some() {
+            sys::come_first();
+        }
         let mut frames = Frames::default();
         let mut terminating = false;
         let mut settle: Option<Instant> = None;
@@ -210,6 +261,12 @@ impl Shim {
             if let Some(status) = self.status {
                 if self.nothing_left() {
                     break Vec::new();
+                }
+                #[cfg(target_os = "linux")]
+                if settle.is_none()
+                    && let Some(over) = self.meter.held(self.cgroup.as_ref())
+                {
+                    self.send(&News::OverLimit(over));
                 }
                 if settle.is_none() {
                     self.send(&News::LeaderEnded(status));
@@ -220,6 +277,14 @@ impl Shim {
             let due = settle.filter(|_| !terminating && self.paused.is_none());
             if due.is_some_and(|due| Instant::now() >= due) {
                 self.leaked = true;
+                break self.kill_all();
+            }
+            #[cfg(target_os = "linux")]
+            if self.status.is_none()
+                && let Some(over) = self.meter.look(&self.tree, self.cgroup.as_ref())
+            {
+                // What uses too much gets no grace.
+                self.send(&News::OverLimit(over));
                 break self.kill_all();
             }
             match self.wait(&mut frames, due.map(|due| due.saturating_duration_since(Instant::now()))) {
@@ -239,7 +304,8 @@ impl Shim {
                 Heard::Order(Order::Kill | Order::Launch(_)) | Heard::End => break self.kill_all(),
             }
         };
-        let done = News::Done { status: self.status, leaked: self.leaked, usage: self.usage(), unkillable };
+        let (began, leaked) = (self.began(), self.leaked);
+        let done = News::Done { status: self.status, began, leaked, usage: self.usage(), unkillable };
         #[cfg(target_os = "linux")]
         if let Some(cgroup) = &self.cgroup {
             cgroup.remove();
@@ -247,10 +313,28 @@ impl Shim {
         self.send(&done);
     }
 
+    /// Whether the program itself ran: what makes a sandbox tells its exit code only then, and nobody within can.
+    fn began(&mut self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(mut progress) = self.progress.take() {
+            // It fits into the pipe; and whoever can't be killed must not hold us up.
+            let mut text = [0; 4096];
+            let ready = rustix::io::ioctl_fionbio(&progress, true).is_ok();
+            let length = if ready { progress.read(&mut text).unwrap_or(0) } else { 0 };
+            return String::from_utf8_lossy(&text[..length]).contains("\"exit-code\"");
+        }
+        true
+    }
+
     fn wait(&self, frames: &mut Frames, limit: Option<Duration>) -> Heard {
         if let Some(heard) = frames.next() {
             return heard;
         }
+        #[cfg(target_os = "linux")]
+        let limit = match self.meter.wait().filter(|_| self.status.is_none()) {
+            Some(look) => Some(limit.map_or(look, |limit| limit.min(look))),
+            None => limit,
+        };
         // Only the leader's end is announced by a signal to us; a sweep must look for the others.
         let limit = match (limit, self.means, self.status) {
             (None, Means::Sweep, Some(_)) => Some(Duration::from_millis(20)),

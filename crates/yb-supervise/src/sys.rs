@@ -274,6 +274,64 @@ pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
     }
 }
 
+/// Gives a descriptor a number under which it passes through exec. Async-signal-safe.
+#[cfg(target_os = "linux")]
+pub(crate) fn pass_on_as(descriptor: BorrowedFd<'_>, number: i32) -> io::Result<()> {
+    // SAFETY: nothing of ours has such a high number, and the process is about to become another.
+    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Takes over a descriptor that was passed on under a number, if it is a socket.
+#[cfg(target_os = "linux")]
+pub(crate) fn take_over_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    // SAFETY: a number that is not open answers EBADF, and is not taken over.
+    let borrowed = unsafe {
+        if libc::fcntl(number, libc::F_GETFD) == -1 {
+            return None;
+        }
+        BorrowedFd::borrow_raw(number)
+    };
+    rustix::net::sockopt::socket_type(borrowed).ok()?;
+    // SAFETY: it is open, was passed on for this, and nothing else in this process knows of it.
+    Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
+}
+
+/// Lets this process run before others, if it may: among thousands of others it would get its turn too late.
+#[cfg(target_os = "linux")]
+pub(crate) fn come_first() {
+    // SAFETY: an all-zero `sched_param` is valid; a call that is not allowed changes nothing.
+    unsafe {
+        let mut first: libc::sched_param = std::mem::zeroed();
+        first.sched_priority = 1;
+        libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &raw const first);
+    }
+}
+
+/// What the kernel knows of landlock; nothing, if it has none.
+#[cfg(target_os = "linux")]
+pub(crate) fn landlock_abi() -> Option<i32> {
+    const VERSION: libc::c_uint = 1;
+    // SAFETY: with this flag the call takes no structure, and only answers.
+    let abi = unsafe {
+        libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0, VERSION)
+    };
+    i32::try_from(abi).ok().filter(|abi| *abi > 0)
+}
+
+/// Prepares a command whose child is restricted before it becomes its program.
+#[cfg(target_os = "linux")]
+pub(crate) fn restrict_before_exec(command: &mut Command, restriction: crate::restrict::Restriction) {
+    let mut restriction = Some(restriction);
+    // SAFETY: only system calls, no allocation: the host may have threads.
+    unsafe {
+        command.pre_exec(move || restriction.take().map_or(Ok(()), crate::restrict::Restriction::apply));
+    }
+}
+
 /// Prepares a command, of which std sets up stdio and directory only: the child starts a session of its own (so a
 /// group of its own, and no terminal), on Linux dies with the *thread* that spawns it (hence a spawner thread that
 /// lives as long as the process), and becomes `exec`.

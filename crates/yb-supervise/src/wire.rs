@@ -8,6 +8,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::limits::{HeldBy, OverLimit, Resource, ResourceLimits};
 use crate::report::{ExitStatus, Means, Usage};
 
 /// Larger than any argument list that Linux accepts.
@@ -38,10 +39,29 @@ pub(crate) struct Launch {
     pub(crate) means: Option<Means>,
     /// Whether the program is one that makes a sandbox, and the child runs within.
     pub(crate) sandboxed: bool,
+    /// What landlock is to allow; everything, if there are none.
+    pub(crate) rules: Option<Rules>,
+    /// What the tree may use.
+    pub(crate) limits: ResourceLimits,
     /// Unique to this child: names its cgroup and marks its environment.
     pub(crate) id: String,
     /// Whether the child's stdin comes along as a descriptor; else it is `/dev/null`.
     pub(crate) stdin: bool,
+    /// Whether a socket comes along, over which the inside hands out its listeners.
+    pub(crate) channel: bool,
+}
+
+/// What landlock allows.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Rules {
+    /// Read and execute, with everything below.
+    pub(crate) read: Vec<PathBuf>,
+    /// Everything but to make devices, with everything below.
+    pub(crate) write: Vec<PathBuf>,
+    /// Read and write.
+    pub(crate) devices: Vec<PathBuf>,
+    /// The TCP ports that may be connected to; all, if there is no list.
+    pub(crate) ports: Option<Vec<u16>>,
 }
 
 /// Shim to host.
@@ -64,9 +84,13 @@ pub(crate) enum News {
     LeaderEnded(ExitStatus),
     /// Nothing of the tree runs.
     Paused,
+    /// A limit was passed; everything is being killed.
+    OverLimit(OverLimit),
     /// Nothing is left but what could not be killed.
     Done {
         status: Option<ExitStatus>,
+        /// Whether the program itself ran; what makes its sandbox may have failed before.
+        began: bool,
         leaked: bool,
         usage: Usage,
         unkillable: Vec<u32>,
@@ -79,6 +103,8 @@ pub(crate) enum Stage {
     Contain,
     Fork,
     Exec,
+    /// Giving up what a sandbox takes away.
+    Restrict,
 }
 
 struct Writer(Vec<u8>);
@@ -95,6 +121,35 @@ impl Writer {
 
     fn os(&mut self, value: &OsStr) {
         self.bytes(value.as_bytes());
+    }
+
+    /// One more than the number; nothing is zero.
+    fn option(&mut self, value: Option<u64>) {
+        self.u64(value.map_or(0, |value| value.saturating_add(1)));
+    }
+
+    fn limits(&mut self, limits: &ResourceLimits) {
+        self.option(limits.memory);
+        self.option(limits.processes);
+        self.option(limits.cpu.map(|time| time.as_micros() as u64));
+        self.option(limits.file_size);
+    }
+
+    fn paths(&mut self, paths: &[PathBuf]) {
+        self.u64(paths.len() as u64);
+        paths.iter().for_each(|path| self.os(path.as_os_str()));
+    }
+
+    fn rules(&mut self, rules: Option<&Rules>) {
+        self.u64(u64::from(rules.is_some()));
+        let Some(rules) = rules else { return };
+        for paths in [&rules.read, &rules.write, &rules.devices] {
+            self.paths(paths);
+        }
+        self.u64(u64::from(rules.ports.is_some()));
+        let ports = rules.ports.as_deref().unwrap_or_default();
+        self.u64(ports.len() as u64);
+        ports.iter().for_each(|port| self.u64(u64::from(*port)));
     }
 
     fn status(&mut self, status: Option<ExitStatus>) {
@@ -147,6 +202,33 @@ impl Reader<'_> {
         (0..self.count()?).map(|_| read(self)).collect()
     }
 
+    fn option(&mut self) -> io::Result<Option<u64>> {
+        self.u64().map(|value| value.checked_sub(1))
+    }
+
+    fn limits(&mut self) -> io::Result<ResourceLimits> {
+        Ok(ResourceLimits {
+            memory: self.option()?,
+            processes: self.option()?,
+            cpu: self.option()?.map(Duration::from_micros),
+            file_size: self.option()?,
+        })
+    }
+
+    fn paths(&mut self) -> io::Result<Vec<PathBuf>> {
+        self.list(|body| body.os().map(PathBuf::from))
+    }
+
+    fn rules(&mut self) -> io::Result<Option<Rules>> {
+        if self.u64()? == 0 {
+            return Ok(None);
+        }
+        let (read, write, devices) = (self.paths()?, self.paths()?, self.paths()?);
+        let some = self.u64()? == 1;
+        let ports = self.list(|body| body.u64().map(|port| port as u16))?;
+        Ok(Some(Rules { read, write, devices, ports: some.then_some(ports) }))
+    }
+
     fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         let (kind, value) = (self.u64()?, self.u64()? as i32);
         match kind {
@@ -196,8 +278,11 @@ impl Order {
                 }
                 out.u64(means_code(launch.means));
                 out.u64(u64::from(launch.sandboxed));
+                out.rules(launch.rules.as_ref());
+                out.limits(&launch.limits);
                 out.bytes(launch.id.as_bytes());
                 out.u64(u64::from(launch.stdin));
+                out.u64(u64::from(launch.channel));
             }
             Self::Terminate => out.u64(2),
             Self::Kill => out.u64(3),
@@ -218,8 +303,11 @@ impl Order {
                 env: body.list(|body| Ok((body.os()?, body.os()?)))?,
                 means: means_from(body.u64()?)?,
                 sandboxed: body.u64()? == 1,
+                rules: body.rules()?,
+                limits: body.limits()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
+                channel: body.u64()? == 1,
             })),
             2 => Self::Terminate,
             3 => Self::Kill,
@@ -254,9 +342,10 @@ impl News {
                 out.u64(3);
                 out.status(Some(*status));
             }
-            Self::Done { status, leaked, usage, unkillable } => {
+            Self::Done { status, began, leaked, usage, unkillable } => {
                 out.u64(4);
                 out.status(*status);
+                out.u64(u64::from(*began));
                 out.u64(u64::from(*leaked));
                 out.u64(usage.user.as_micros() as u64);
                 out.u64(usage.system.as_micros() as u64);
@@ -266,6 +355,13 @@ impl News {
             }
             Self::Paused => out.u64(5),
             Self::Started => out.u64(6),
+            Self::OverLimit(over) => {
+                out.u64(7);
+                out.u64(over.resource as u64);
+                out.u64(over.used);
+                out.u64(over.limit);
+                out.u64(u64::from(over.held_by == HeldBy::Cgroup));
+            }
         }
         out.frame()
     }
@@ -284,6 +380,7 @@ impl News {
                     0 => Stage::Contain,
                     1 => Stage::Fork,
                     2 => Stage::Exec,
+                    3 => Stage::Restrict,
                     _ => return Err(malformed()),
                 },
                 errno: body.u64()? as i32,
@@ -291,6 +388,7 @@ impl News {
             3 => Self::LeaderEnded(body.status()?.ok_or_else(malformed)?),
             4 => Self::Done {
                 status: body.status()?,
+                began: body.u64()? == 1,
                 leaked: body.u64()? == 1,
                 usage: Usage {
                     user: Duration::from_micros(body.u64()?),
@@ -301,6 +399,17 @@ impl News {
             },
             5 => Self::Paused,
             6 => Self::Started,
+            7 => Self::OverLimit(OverLimit {
+                resource: match body.u64()? {
+                    0 => Resource::Memory,
+                    1 => Resource::Processes,
+                    2 => Resource::Cpu,
+                    _ => return Err(malformed()),
+                },
+                used: body.u64()?,
+                limit: body.u64()?,
+                held_by: if body.u64()? == 1 { HeldBy::Cgroup } else { HeldBy::Sampling },
+            }),
             _ => return Err(malformed()),
         })
     }
@@ -326,8 +435,16 @@ mod tests {
             env: vec![("A".into(), "b=c".into())],
             means: Some(Means::Sweep),
             sandboxed: true,
+            rules: Some(Rules {
+                read: vec!["/usr".into()],
+                write: vec![],
+                devices: vec!["/dev/null".into()],
+                ports: Some(vec![443]),
+            }),
+            limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
             id: "yb-1".into(),
             stdin: true,
+            channel: true,
         }));
         for order in [launch, Order::Terminate, Order::Kill, Order::Pause, Order::Resume] {
             let frame = order.encode();
@@ -346,8 +463,20 @@ mod tests {
             News::Failed { stage: Stage::Exec, errno: 13 },
             News::LeaderEnded(ExitStatus::Code(-1)),
             News::Paused,
-            News::Done { status: Some(ExitStatus::Signal(9)), leaked: true, usage, unkillable: vec![3, 4] },
-            News::Done { status: None, leaked: false, usage, unkillable: vec![] },
+            News::OverLimit(OverLimit {
+                resource: Resource::Cpu,
+                used: 3,
+                limit: 2,
+                held_by: HeldBy::Sampling,
+            }),
+            News::Done {
+                status: Some(ExitStatus::Signal(9)),
+                began: true,
+                leaked: true,
+                usage,
+                unkillable: vec![3, 4],
+            },
+            News::Done { status: None, began: false, leaked: false, usage, unkillable: vec![] },
         ] {
             assert_eq!(News::decode(&news.encode()[4..]).unwrap(), news);
         }
@@ -363,8 +492,11 @@ mod tests {
             env: vec![],
             means: None,
             sandboxed: false,
+            rules: None,
+            limits: ResourceLimits::new(),
             id: "yb-1".into(),
             stdin: false,
+            channel: false,
         }))
         .encode();
         for length in 0..whole.len() - 4 {

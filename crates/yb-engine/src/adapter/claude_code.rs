@@ -9,11 +9,12 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use yb_claude::{AvailabilityCheck, EnvChange, Invocation, Options, PermissionMode, Prompt, Search, Target};
-use yb_supervise::Command;
+use yb_supervise::{Command, Exits};
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
 use super::drive::{Stdout, drive};
+use super::guard;
 use super::normalize::{self, Told};
 use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
@@ -21,6 +22,7 @@ use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
     ExecutionResult, Host, Intent,
 };
+use crate::case::NetworkMode;
 use crate::log::{StdinContent, YouBenchaLog};
 
 const NAME: &str = "claude-code";
@@ -56,6 +58,7 @@ impl Adapter for ClaudeCode {
         let mut warnings = Vec::new();
         let (options, mode) = configured(&context, &mut warnings)?;
         options::check_agent_name(intent.config)?;
+        exits(&context)?;
         invocation(options, mode, &prompt, &context).map(drop)
     }
 
@@ -85,7 +88,8 @@ impl Adapter for ClaudeCode {
         yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
-        let driven = drive(command, Stdout::Frames, &artifacts, context, |view| {
+        let exits = exits(context)?;
+        let driven = drive(command, Stdout::Frames, &artifacts, context, exits, |view| {
             environment::show(super::view::show_packages(view, &program), context)
         })
         .await?;
@@ -137,6 +141,14 @@ fn invocation(
     environment::apply(options, mode, context)
         .invocation(&Prompt::text(prompt), &target)
         .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
+}
+
+/// The ways out to the model.
+fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+    if context.network.mode != NetworkMode::ModelOnly {
+        return Ok(None);
+    }
+    guard::exits(&context.network, &context.host, &environment::model(&context.host, &context.network)?)
 }
 
 fn program(host: &Host) -> Result<PathBuf, AdapterError> {

@@ -8,11 +8,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use yb_claude::INLINE_LIMIT;
-use yb_supervise::Stdin;
+use yb_supervise::{Exits, Stdin};
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
 use super::drive::{Stdout, drive};
+use super::guard::{self, Model};
 use super::normalize::{self, Told};
 use super::secrets::secrets;
 use super::verdict::Agent;
@@ -25,6 +26,8 @@ use template::Values;
 
 const NAME: &str = "command";
 const FOLDER: &str = "command-logs";
+/// Variables that name a model's API.
+const APIS: [&str; 2] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
 const AGENT: Agent = Agent { label: "the command", family: Family::Agent };
 
 /// Runs the program that the case names.
@@ -51,7 +54,8 @@ impl Adapter for Command {
             workspace: Path::new("workspace"),
             model: intent.config.model.as_deref(),
         };
-        values.fill(&spec.argv).map(drop)
+        values.fill(&spec.argv)?;
+        exits(&intent.nowhere()).map(drop)
     }
 
     /// Whether the program can be found; it is not run.
@@ -99,7 +103,8 @@ impl Adapter for Command {
             DeclaredOutput::ClaudeStreamJson => Stdout::Frames,
             DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
         };
-        let driven = drive(command, stdout, &artifacts, context, |view| {
+        let exits = exits(context)?;
+        let driven = drive(command, stdout, &artifacts, context, exits, |view| {
             let words = spec.argv.iter().map(Path::new);
             let view = words.fold(view, super::view::show_file);
             find(&spec.argv[0], &context.host)
@@ -127,6 +132,13 @@ impl Adapter for Command {
         };
         normalize::log(self, provider, &told, result, context)
     }
+}
+
+/// The ways out: to the APIs that its variables name.
+fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+    let named = APIS.iter().filter_map(|name| context.host.variable(name));
+    let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
+    guard::exits(&context.network, &context.host, &model)
 }
 
 fn spec(config: &AgentConfig) -> Result<&CommandSpec, AdapterError> {

@@ -10,9 +10,10 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use yb_supervise::{CancellationToken, PauseSwitch};
+use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
+use crate::case::{Limits, Network};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -30,6 +31,8 @@ pub enum Isolation {
     None,
     /// Bubblewrap: a file system, processes and a user of its own.
     Bubblewrap,
+    /// Landlock: files, TCP and signals by rules of the kernel.
+    Landlock,
     /// The machine itself is the sandbox: the user said so.
     External,
 }
@@ -39,6 +42,24 @@ impl Isolation {
     pub(crate) fn is_sandbox(self) -> bool {
         self != Self::None
     }
+
+    /// What makes the sandbox, if there is one of ours.
+    pub(crate) fn kind(self) -> Option<SandboxKind> {
+        match self {
+            Self::Bubblewrap => Some(SandboxKind::Bubblewrap),
+            Self::Landlock => Some(SandboxKind::Landlock),
+            Self::None | Self::External => None,
+        }
+    }
+
+    /// How much it stops; what the user vouches for is nothing that we know of.
+    pub(crate) fn strength(self) -> u8 {
+        match self {
+            Self::None | Self::External => 0,
+            Self::Landlock => 1,
+            Self::Bubblewrap => 2,
+        }
+    }
 }
 
 /// As a case writes it.
@@ -47,6 +68,7 @@ impl fmt::Display for Isolation {
         formatter.pad(match self {
             Self::None => "none",
             Self::Bubblewrap => "bubblewrap",
+            Self::Landlock => "landlock",
             Self::External => "external",
         })
     }
@@ -111,6 +133,10 @@ pub struct ExecutionContext {
     pub isolation: Isolation,
     /// What a sandbox must not show, whatever contains it.
     pub hidden: Vec<PathBuf>,
+    /// What it can connect to. Anything but an open network needs an isolation that can hold it.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: Limits,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
     /// Holds the agent, and its timeout, while it is on.
@@ -138,6 +164,8 @@ impl ExecutionContext {
             host,
             isolation: Isolation::default(),
             hidden: Vec::new(),
+            network: Network::default(),
+            limits: Limits::default(),
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,
@@ -157,6 +185,8 @@ pub struct Intent<'a> {
     pub isolation: Isolation,
     /// Where prompt files are looked for, before the workspace.
     pub search_roots: &'a [PathBuf],
+    /// What it will be able to connect to; all, if that is not said.
+    pub network: Option<&'a Network>,
 }
 
 impl<'a> Intent<'a> {
@@ -168,7 +198,14 @@ impl<'a> Intent<'a> {
         isolation: Isolation,
         search_roots: &'a [PathBuf],
     ) -> Self {
-        Self { config, host, isolation, search_roots }
+        Self { config, host, isolation, search_roots, network: None }
+    }
+
+    /// The same with this network.
+    #[must_use]
+    pub fn with_network(mut self, network: &'a Network) -> Self {
+        self.network = Some(network);
+        self
     }
 
     /// The same in a place that is not there. Nothing may be read from it or written to it.
@@ -182,6 +219,7 @@ impl<'a> Intent<'a> {
         );
         context.isolation = self.isolation;
         context.search_roots = self.search_roots.to_vec();
+        context.network = self.network.cloned().unwrap_or_default();
         context
     }
 }

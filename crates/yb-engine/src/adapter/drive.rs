@@ -5,16 +5,18 @@ use std::time::Duration;
 
 use yb_claude::Message;
 use yb_claude::frame::System;
-use yb_supervise::{Command, Launch, Output, OutputMode, Report, Sandbox, StreamItem};
+use yb_supervise::{Command, Exits, Launch, Output, OutputMode, Report, Sandbox, StreamItem};
 
 use super::artifacts::{self, Artifacts};
 use super::meter::Live;
-use super::{AdapterError, ExecutionContext, Isolation, Transcript, view};
+use super::{AdapterError, ExecutionContext, Transcript, guard, view};
 
 /// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
 pub const MAX_OUTPUT_SIZE: usize = 10_485_760;
 /// How much of stderr is told of in an error.
 const STDERR_TOLD: usize = 4096;
+/// How many refused connections are named in a warning; the log has them all.
+const REFUSED_TOLD: usize = 5;
 /// The longest line of messages.
 const LINE_LIMIT: usize = 64 << 20;
 
@@ -46,6 +48,7 @@ pub(super) async fn drive(
     stdout: Stdout,
     artifacts: &Artifacts,
     context: &ExecutionContext,
+    exits: Option<Exits>,
     more: impl FnOnce(Sandbox) -> Sandbox,
 ) -> Result<Driven, AdapterError> {
     let mut command = command
@@ -55,9 +58,11 @@ pub(super) async fn drive(
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
         .pause_on(context.pause.clone());
-    if context.isolation == Isolation::Bubblewrap {
+    command = guard::limit(command, &context.limits, [&context.workspace, &context.private_dir]);
+    if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        command = command.sandbox(more(view::of(context).map_err(private)?));
+        let view = more(view::of(context).map_err(private)?).by(kind);
+        command = command.sandbox(guard::connect(view, &context.network, exits));
     }
     if let Some(shim) = &context.host.shim {
         command = command.shim(shim);
@@ -102,6 +107,13 @@ pub(super) async fn drive(
     warnings.extend(report.warnings.iter().map(ToString::to_string));
     if report.leaked {
         warnings.push("processes that the agent had started outlived it and were ended".to_owned());
+    }
+    if !report.refused.is_empty() {
+        let all: u64 = report.refused.iter().map(|one| one.times).sum();
+        let shown = report.refused.iter().take(REFUSED_TOLD).map(|one| format!("`{}`", one.target));
+        let more = if report.refused.len() > REFUSED_TOLD { ", …" } else { "" };
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        warnings.push(format!("connections were refused, {all} in all: {shown}{more}"));
     }
     if report.log.not_logged > 0 {
         warnings.push(format!("{} bytes of the output are not in the terminal log", report.log.not_logged));

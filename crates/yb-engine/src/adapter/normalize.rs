@@ -12,7 +12,7 @@ use super::transcript::arguments;
 use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
 use crate::log::{
     AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
-    OutputFiles, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
+    OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
 };
 
 /// What a name is when nobody said it.
@@ -148,6 +148,12 @@ fn execution(
         status: result.status,
         timed_out: result.timed_out(),
         isolation: context.isolation,
+        network: context.network.mode,
+        refused_connections: result
+            .refused
+            .iter()
+            .map(|one| RefusedConnection { target: one.target.clone(), times: one.times })
+            .collect(),
         permission_mode: result.permission_mode.clone(),
         containment: result.containment.clone(),
         trust_repo_settings: context.config.trust_repo_settings,

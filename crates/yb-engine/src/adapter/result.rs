@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
+use yb_supervise::Refused;
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
@@ -52,6 +53,8 @@ pub struct ExecutionResult {
     pub frames: Option<PathBuf>,
     /// What was executed; none if nothing was started.
     pub executed: Option<Executed>,
+    /// Connections that its sandbox refused.
+    pub refused: Vec<Refused>,
 }
 
 /// What was executed, as it could be repeated by hand.
@@ -88,6 +91,7 @@ impl ExecutionResult {
             transcript,
             terminal_log: Some(artifacts.terminal_log),
             executed: None,
+            refused: report.refused,
         }
     }
 
@@ -121,6 +125,7 @@ impl ExecutionResult {
             terminal_log: None,
             frames: None,
             executed: None,
+            refused: Vec::new(),
         }
     }
 

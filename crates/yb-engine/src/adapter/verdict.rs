@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
-use yb_supervise::{End, Report};
+use yb_supervise::{End, OverLimit, Report, Resource};
 
 use super::codes::{ErrorCode, Family};
 use super::drive::{Driven, millis};
@@ -104,9 +104,20 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             let message = format!("{label} was ended by signal {signal} ({})", signal_name(*signal));
             vec![reason(ErrorCode::Signal, message, Outcome::AgentError)]
         }
-        End::OverQuota { .. } => {
-            let message = format!("{label} was stopped, {}", driven.report.end);
+        end @ (End::OverQuota { .. } | End::OverLimit(_)) => {
+            let name = match end {
+                End::OverLimit(OverLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
+                End::OverLimit(OverLimit { resource: Resource::Processes, .. }) => "limits.processes",
+                End::OverLimit(_) => "limits.cpu_seconds",
+                _ => "limits.disk_mb",
+            };
+            let message = format!("{label} was stopped, {end}; `{name}` sets it");
             vec![reason(ErrorCode::OverQuota, message, Outcome::OverQuota)]
+        }
+        // Nothing of the agent's ran, and it has no hand in what is told about that.
+        End::SpawnFailed(error) => {
+            let message = format!("{label} was not started: {error}");
+            vec![reason(ErrorCode::SpawnFailed, message, Outcome::Infra)]
         }
         // An agent can kill its supervisor. Were that the machine's fault, it could leave the pass rate that way.
         end => {

@@ -7,7 +7,7 @@ use super::check::{Checker, Mode};
 use super::fields::CASE;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
-use super::{LoadOptions, agent, evaluator, expected, hook, start, stem, time};
+use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, time};
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::Node;
 
@@ -44,6 +44,7 @@ pub(crate) fn build(
 ) -> Option<Case> {
     let mut checker = Checker { mode: draft.mode, found };
     checker.object(root, &CASE, "");
+    guard::check(root.get("network"), &mut checker);
     hook::check(root.get("pre_execution"), "pre_execution", &mut checker);
     hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
 
@@ -85,6 +86,8 @@ pub(crate) fn build(
         env,
         capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
         isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
+        network: root.get("network").and_then(guard::Network::from_node),
+        limits: guard::Limits::from_node(root.get("limits")),
     })
 }
 

@@ -12,6 +12,13 @@ pub(crate) const VERSION: i64 = 1;
 
 pub(crate) const ISOLATION: &[&str] = &["auto", "bubblewrap", "landlock", "none", "external"];
 
+pub(crate) const NETWORK_MODES: &[&str] = &["open", "model-only", "none"];
+
+/// One of the modes, or a mode with hosts.
+pub(crate) const NETWORK: Kind = Kind::Either(&[Kind::Word(NETWORK_MODES), Kind::Object(&NETWORK_OBJECT)]);
+
+const AMOUNT: Kind = Kind::Whole { min: 0, max: 1_000_000_000 };
+
 const TIME: Kind = Kind::Duration { zero: true };
 const ANY_TEXT: Kind = text(0, usize::MAX);
 
@@ -101,6 +108,32 @@ pub(crate) static CASE: Object = Object {
         Field::new("capture", Kind::Object(&CAPTURE), "What is kept of the agent's work."),
         Field::new("isolation", Kind::Word(ISOLATION), "What stands between the agent and the machine.")
             .default("\"auto\""),
+        Field::new("network", NETWORK, "What the agent can connect to.").default("\"open\""),
+        Field::new("limits", Kind::Object(&LIMITS), "How much the agent may use; 0 is no limit."),
+    ],
+};
+
+static NETWORK_OBJECT: Object = Object {
+    name: "network",
+    fields: &[
+        Field::new("mode", Kind::Word(NETWORK_MODES), "What the agent can connect to.").required(),
+        Field::new(
+            "allow",
+            Kind::List { of: &formatted(300, Format::Host), min: 0 },
+            "Hosts that can be reached beside the model's, with `model-only`.",
+        ),
+    ],
+};
+
+/// What a trial may use.
+pub(crate) static LIMITS: Object = Object {
+    name: "limits",
+    fields: &[
+        Field::new("memory_mb", AMOUNT, "Memory of all its processes together, in MB.").default("8192"),
+        Field::new("processes", AMOUNT, "Processes at the same time.").default("1024"),
+        Field::new("cpu_seconds", AMOUNT, "CPU time of all its processes together, in seconds.").default("0"),
+        Field::new("disk_mb", AMOUNT, "What it writes into its workspace and private directory, in MB.")
+            .default("10240"),
     ],
 };
 

@@ -21,6 +21,8 @@ pub(crate) enum Format {
     RelativePath,
     /// An address that a webhook is sent to.
     HttpUrl,
+    /// A host that may be connected to.
+    Host,
 }
 
 impl Format {
@@ -35,6 +37,7 @@ impl Format {
             Self::Tool => "a tool such as `Read`, `Bash(git *)` or `mcp__server__*`",
             Self::Flag => "a flag's name without its dashes",
             Self::RelativePath => "a relative path without `..`",
+            Self::Host => "a host such as `registry.npmjs.org`, `example.org:8443` or `*.example.org`",
             Self::HttpUrl => "an address that starts with `https://` or `http://`",
         }
     }
@@ -50,6 +53,7 @@ impl Format {
             Self::Model => r"[A-Za-z0-9][\w.:/@\[\]\-]*",
             Self::Tool => r"[A-Za-z_][\w.:*\-]*(\(.+\))?",
             Self::Flag => r"[A-Za-z][A-Za-z0-9\-]*",
+            Self::Host => r"[\w.*:\[\]\-]+",
             Self::HttpUrl => r"https?://.+",
         })
     }
@@ -69,6 +73,7 @@ impl Format {
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
             Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),
             Self::RelativePath => super::files::relative(text).is_ok(),
+            Self::Host => text.parse::<yb_supervise::HostRule>().is_ok(),
             Self::HttpUrl => {
                 let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
                 let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());

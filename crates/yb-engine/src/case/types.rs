@@ -9,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::evaluator::Evaluator;
 use super::expected::Expected;
+use super::guard::{Limits, Network};
 use super::hook::{PostHook, Script};
 use crate::repo::Source;
 
@@ -56,6 +57,10 @@ pub struct Case {
     pub capture_include: Vec<String>,
     /// What is to stand between the agent and the machine.
     pub isolation: Isolation,
+    /// What the agent can connect to, where the case says it.
+    pub network: Option<Network>,
+    /// How much it may use, as far as the case says it.
+    pub limits: Limits,
 }
 
 /// Where a starting tree comes from.

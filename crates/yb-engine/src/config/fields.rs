@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::case::fields::{ISOLATION, LIMITS, NETWORK_MODES};
 use crate::case::format::Format;
 use crate::case::shape::{Field, Kind, Object, TEXT, formatted, text};
 
@@ -25,12 +26,29 @@ pub(super) static CONFIG: Object = Object {
             .default("\"info\""),
         Field::new("keep_workspace", Kind::Bool, "Whether workspaces are kept.").default("true"),
         Field::new(
+            "isolation",
+            Kind::Word(ISOLATION),
+            "What stands between agents and the machine, where a case does not say it.",
+        )
+        .default("\"auto\""),
+        Field::new(
+            "network",
+            Kind::Word(NETWORK_MODES),
+            "What agents can connect to, where a case does not say it.",
+        )
+        .default("\"open\""),
+        Field::new(
             "variables",
             Kind::Map { names: Format::Any, of: &VARIABLE },
             "What `${NAME}` in a case is replaced by.",
         ),
         Field::new("agent", Kind::Object(&AGENT), "For agents."),
         Field::new("evaluators", Kind::Object(&EVALUATORS), "For evaluators."),
+        Field::new(
+            "limits",
+            Kind::Object(&LIMITS),
+            "How much each trial may use, where a case does not say it.",
+        ),
     ],
 };
 

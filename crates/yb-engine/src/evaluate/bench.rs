@@ -7,14 +7,12 @@ use std::time::Duration;
 use yb_supervise::{Command, Launch, Network, OutputMode};
 
 use super::{Bench, GradeError};
-use crate::adapter::{Environment, Host, Isolation, Places, base_view, secrets_of};
+use crate::adapter::{Environment, Host, Places, base_view, limit, secrets_of};
 use crate::case::{EnvVar, with_environment};
 
 /// How much of an output is kept in memory, and how much in a file.
 const OUTPUT: usize = 10 << 20;
 const LOG: u64 = 64 << 20;
-/// What may be written into a tree before the command is ended.
-const QUOTA: u64 = 8 << 30;
 
 /// What a command is run with.
 pub(crate) struct Job<'a> {
@@ -50,18 +48,20 @@ impl Bench {
             .output(OutputMode::Capture { limit: OUTPUT })
             .log_file(&job.log)
             .log_ceiling(LOG)
-            .quota(job.tree, QUOTA)
             .deadline(job.timeout)
             .cancel_on(self.cancel.clone())
             .pause_on(self.pause.clone())
             .env("PATH", self.path())
             .env("HOME", &home)
             .env("TMPDIR", &tmp);
-        if self.isolation == Isolation::Bubblewrap {
+        command = limit(command, &self.limits, [job.tree, job.private]);
+        if let Some(kind) = self.isolation.kind() {
             let env: Environment = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
             let places = Places { workspace: job.tree, private: job.private, hidden: &self.hidden };
             let view = base_view(places, &env).map_err(GradeError::io(job.private))?;
-            command = command.sandbox(view.network(job.network));
+            // Old kernels can't hold the network by landlock; what they can do is better than nothing.
+            let network = kind.probe_network().map_or(Network::Shared, |()| job.network);
+            command = command.sandbox(view.by(kind).network(network));
         }
         command = command.envs(job.env.iter().map(|(name, value)| (name, value)));
         let given = secrets_of(&Host::new(job.env.iter().map(|(name, value)| (name, value))));
@@ -76,7 +76,7 @@ impl Bench {
 
     /// Runs nothing at all in the same sandbox: one that can't be made would look like a command that failed.
     pub(crate) async fn try_out(&self, job: &Job<'_>) -> Result<(), GradeError> {
-        if self.isolation != Isolation::Bubblewrap {
+        if self.isolation.kind().is_none() {
             return Ok(());
         }
         let (log, env) = (job.private.join("try-out.log"), job.env.clone());

@@ -144,6 +144,7 @@ impl CommandCheck {
             ) => How::Otherwise(without(&error.to_string(), root)),
             End::TimedOut { after } => How::Otherwise(format!("did not end within {after:?}")),
             End::OverQuota { .. } => How::Otherwise("wrote more than it may".to_owned()),
+            End::OverLimit(over) => How::Otherwise(format!("used more {} than it may", over.resource)),
             end @ End::Signalled { .. } => How::Otherwise(end.to_string()),
             end => return Err(GradeError::other(end.to_string())),
         };

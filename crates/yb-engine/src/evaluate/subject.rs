@@ -10,7 +10,7 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{Artifact, GradeError};
 use crate::adapter::{Isolation, without_secrets};
-use crate::case::Script;
+use crate::case::{Limits, Script};
 use crate::diff::Diff;
 use crate::log::YouBenchaLog;
 use crate::repo::{ObjectStore, RepoError, TreeFile};
@@ -62,6 +62,8 @@ impl Subject {
 pub(crate) struct Bench {
     /// What stands between that code and the machine.
     pub(crate) isolation: Isolation,
+    /// What it may use.
+    pub(crate) limits: Limits,
     /// What it must not see, whatever contains it.
     pub(crate) hidden: Vec<PathBuf>,
     /// The environment that a case may take variables from; of its own accord only PATH is used.

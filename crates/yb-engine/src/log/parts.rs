@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::adapter::Isolation;
+use crate::case::NetworkMode;
 
 /// The agent, and who speaks to it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -55,6 +56,16 @@ pub enum ModelSource {
     Unknown,
 }
 
+/// A connection that was refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[non_exhaustive]
+pub struct RefusedConnection {
+    /// Host and port, without secrets.
+    pub target: String,
+    /// How often.
+    pub times: u64,
+}
+
 /// When it ran, how, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
@@ -73,6 +84,12 @@ pub struct Execution {
     pub timed_out: bool,
     /// What stood between the agent and the machine.
     pub isolation: Isolation,
+    /// What the agent could connect to.
+    #[serde(default)]
+    pub network: NetworkMode,
+    /// Connections that were refused, as far as they were tried through the proxy that the agent was given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refused_connections: Vec<RefusedConnection>,
     /// What the agent might do without being asked; absent where the agent has no such thing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,

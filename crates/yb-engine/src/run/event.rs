@@ -141,6 +141,9 @@ pub struct AttemptRecord {
     /// What stood between the agent and the machine; absent if there was no agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// What the agent could connect to; absent if there was no agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<crate::case::NetworkMode>,
     /// The trees before and after, in the run's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,

@@ -66,6 +66,12 @@ pub struct PlanOptions {
     /// What the results have to hold.
     #[serde(default, skip_serializing_if = "Gates::is_empty")]
     pub gates: Gates,
+    /// The network of all trials, instead of the cases' own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<crate::case::NetworkMode>,
+    /// Limits of all trials, instead of the cases' own.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limits: crate::case::Limits,
 }
 
 impl PlanOptions {
@@ -80,8 +86,14 @@ impl PlanOptions {
             max_cost_usd: suite.max_cost_usd,
             isolation: None,
             gates: suite.gates.clone(),
+            network: None,
+            limits: crate::case::Limits::default(),
         }
     }
+}
+
+fn is_default(limits: &crate::case::Limits) -> bool {
+    *limits == crate::case::Limits::default()
 }
 
 /// One trial of a plan.

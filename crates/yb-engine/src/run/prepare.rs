@@ -126,11 +126,17 @@ impl Setup {
         if options.delete_workspace {
             settings = settings.with_argument("keep_workspace", false);
         }
+        for (name, limit) in options.limits.iter() {
+            if let Some(limit) = limit {
+                settings = settings.with_argument(&format!("limits.{name}"), limit);
+            }
+        }
         let mut runner = Runner::new(settings, self.env.clone());
         if options.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;
         }
         runner.isolation = options.isolation;
+        runner.network = options.network;
         runner.shim.clone_from(&self.shim);
         runner.pause = self.pause.clone();
         runner

@@ -167,6 +167,7 @@ impl AttemptRecord {
             agent_version: None,
             model: None,
             isolation: None,
+            network: None,
             trees: None,
             evaluators: Vec::new(),
             artifacts: std::collections::BTreeMap::new(),
@@ -193,6 +194,7 @@ impl AttemptRecord {
         self.agent_version = known(&log.agent_info.version);
         self.model = known(&log.model_info.name);
         self.isolation = Some(log.execution.isolation);
+        self.network = Some(log.execution.network);
         let (start, end) = finished.trees.clone();
         self.trees = Some(Trees { start, end });
         self.evaluators = finished

@@ -8,10 +8,10 @@ use super::cases::{self, Source, Sources};
 use super::select::{Choice, Selection};
 use super::tally::{self, Tally};
 use super::variant::{self, Variant};
-use super::{Combination, Loaded, Suite, gates, merge, names, read};
+use super::{Combination, Loaded, Suite, gates, guard, merge, names, read};
 use crate::case::{Case, Draft, LoadOptions, build, dir_of};
 use crate::diagnostic::{Diagnostic, Findings};
-use crate::yaml::{Node, Value};
+use crate::yaml::{Entry, Node, Value};
 
 /// More combinations than this are refused.
 const MAX_COMBINATIONS: usize = 10_000;
@@ -61,7 +61,7 @@ pub(super) fn load(
     }
     tally.own(found.into_vec());
     tally.own(in_cases);
-    let mut work = Work { path, text, options, tally, room: MAX_TEXT };
+    let mut work = Work { path, text, options, tally, room: MAX_TEXT, guard: guard::of(&root) };
     for (at, case) in cases.iter().enumerate() {
         let own = kept.range((at, 0)..(at + 1, 0)).map(|(_, variant)| (*variant, &variants[*variant]));
         made.append(&mut work.combine((at, case), own.collect()));
@@ -92,6 +92,8 @@ struct Work<'a> {
     options: &'a LoadOptions,
     tally: Tally,
     room: usize,
+    /// What the suite says for all its cases.
+    guard: Vec<Entry>,
 }
 
 impl Work<'_> {
@@ -105,7 +107,9 @@ impl Work<'_> {
         };
         let mut made = Vec::new();
         for (which, variant) in variants {
-            let tree = merge::merged(&source.root, variant);
+            let mut tree = merge::merged(&source.root, variant);
+            guard::lay(&mut tree, &variant.guard);
+            guard::lay(&mut tree, &self.guard);
             self.room = self.room.saturating_sub(size(&tree));
             if self.room == 0 {
                 let mut found = Findings::new(self.path, self.text);

@@ -32,7 +32,7 @@ impl Combination {
         };
         let env: Map<String, Value> =
             case.env.iter().map(|variable| (variable.name.clone(), json!(variable.value))).collect();
-        digest(&json!({
+        let mut task = json!({
             "youbencha_task": VERSION,
             "start": { "repo": repo, "branch": branch, "commit": commit },
             "prompt": prompt,
@@ -49,7 +49,15 @@ impl Combination {
             "max_budget_usd": case.max_budget_usd,
             "capture_include": case.capture_include,
             "isolation": case.isolation.as_str(),
-        }))
+        });
+        // Only where they are said: what nobody says is the machine's, and changes no digest.
+        if let Some(network) = &case.network {
+            task["network"] = json!({ "mode": network.mode, "allow": network.allow });
+        }
+        if case.limits != crate::case::Limits::default() {
+            task["limits"] = json!(case.limits);
+        }
+        digest(&task)
     }
 
     /// The digest of how the work is judged.

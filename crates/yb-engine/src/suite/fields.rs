@@ -1,6 +1,6 @@
 //! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
 
-use crate::case::fields::{CASE, VERSION};
+use crate::case::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
 use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL};
 use crate::case::format::Format;
 use crate::case::shape::{Field, Kind, Object, formatted, text};
@@ -55,6 +55,9 @@ pub(crate) static SUITE: Object = Object {
             "No trial is started when the others have cost this much.",
         ),
         Field::new("gates", Kind::Object(&GATES), "What the results have to hold: they decide the exit code."),
+        Field::new("isolation", Kind::Word(ISOLATION), "For all cases; a stricter one of theirs holds."),
+        Field::new("network", NETWORK, "For all cases; a stricter one of theirs holds."),
+        Field::new("limits", Kind::Object(&LIMITS), "For all cases; lower ones of theirs hold."),
     ],
 };
 
@@ -72,7 +75,7 @@ const MAX_LOST: Field = Field::new(
     "No more than this share of the trials is lost to the machine or the API; otherwise nobody can tell.",
 )
 .default("0.05");
-const ISOLATION: Field = Field::new(
+const GATE_ISOLATION: Field = Field::new(
     "isolation",
     Kind::Word(LEVELS),
     "What stood between every agent and the machine, or something stronger.",
@@ -85,7 +88,7 @@ pub(crate) static GATES: Object = Object {
         MIN_PASS_RATE,
         MAX_COST_USD,
         MAX_LOST,
-        ISOLATION,
+        GATE_ISOLATION,
         Field::new(
             "no_regression",
             Kind::Object(&NO_REGRESSION),
@@ -101,7 +104,7 @@ pub(crate) static GATES: Object = Object {
 
 /// What the results of the cases with one tag have to hold.
 pub(crate) static TAG_GATES: Object =
-    Object { name: "tag_gates", fields: &[MIN_PASS_RATE, MAX_COST_USD, MAX_LOST, ISOLATION] };
+    Object { name: "tag_gates", fields: &[MIN_PASS_RATE, MAX_COST_USD, MAX_LOST, GATE_ISOLATION] };
 
 /// Which run the results are compared with, and how.
 pub(crate) static NO_REGRESSION: Object = Object {
@@ -142,6 +145,9 @@ pub(crate) static VARIANT: Object = Object {
             "Variables for the agent, merged over the case's `env`: names to pass on, or names with values.",
         ),
         Field::new("environment", VARIABLES, "Another name of `env`."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Instead of a case's, where it is stricter."),
+        Field::new("network", NETWORK, "Instead of a case's, where it is stricter."),
+        Field::new("limits", Kind::Object(&LIMITS), "Instead of a case's, where they are lower."),
     ],
 };
 

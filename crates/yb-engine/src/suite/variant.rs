@@ -15,13 +15,23 @@ pub(super) struct Variant {
     pub(super) agent: Vec<Entry>,
     pub(super) env: Vec<EnvVar>,
     pub(super) version: Option<String>,
+    /// What it says about isolation, network and limits.
+    pub(super) guard: Vec<Entry>,
 }
 
 impl Variant {
     /// The cases as they are.
     pub(super) fn default() -> Self {
         let name = super::DEFAULT_VARIANT.to_owned();
-        Self { name, at: None, key: String::new(), agent: Vec::new(), env: Vec::new(), version: None }
+        Self {
+            name,
+            at: None,
+            key: String::new(),
+            agent: Vec::new(),
+            env: Vec::new(),
+            version: None,
+            guard: Vec::new(),
+        }
     }
 }
 
@@ -55,5 +65,6 @@ fn one(node: &Node, key: String, found: &mut Findings<'_>) -> Option<Variant> {
         agent: agent.map(over).collect(),
         env: environment(node.get("env").or_else(|| node.get("environment"))),
         version: node.get("version").and_then(Node::text).map(str::to_owned),
+        guard: super::guard::of(node),
     })
 }

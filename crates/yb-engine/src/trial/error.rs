@@ -45,6 +45,18 @@ pub enum TrialError {
         /// The way out.
         fix: String,
     },
+    /// The network that is asked for can't be held here.
+    #[error("`network: {mode}` is not possible with `isolation: {level}`: {reason}")]
+    Network {
+        /// Which.
+        mode: &'static str,
+        /// The isolation that there would be.
+        level: crate::adapter::Isolation,
+        /// Why not.
+        reason: String,
+        /// The way out.
+        fix: String,
+    },
     /// A webhook that can't be sent as the case has it.
     #[error("invalid webhook: {reason}")]
     Webhook {
@@ -115,6 +127,7 @@ impl TrialError {
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
             Self::Unavailable { .. }
             | Self::Isolation { .. }
+            | Self::Network { .. }
             | Self::Hook { .. }
             | Self::Io { .. }
             | Self::Grading { .. }
@@ -156,6 +169,7 @@ impl TrialError {
                 fix.clone(),
                 "`isolation: external` says that the machine itself is the sandbox".to_owned(),
             ],
+            Self::Network { fix, .. } => vec![fix.clone()],
             Self::Webhook { hint, .. } => vec![(*hint).to_owned()],
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),

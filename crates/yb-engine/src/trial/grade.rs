@@ -148,8 +148,10 @@ impl Runner {
         hidden: Vec<PathBuf>,
         cancel: CancellationToken,
     ) -> Result<Bench, TrialError> {
+        let level = self.level(case)?;
         Ok(Bench {
-            isolation: self.level(case)?.used,
+            isolation: level.used,
+            limits: level.limits,
             hidden,
             env: Arc::new(self.env.clone()),
             shim: self.shim.clone(),

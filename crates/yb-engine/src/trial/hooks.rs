@@ -10,8 +10,8 @@ use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
 use super::place::Place;
 use super::{Runner, TrialError, View, webhook};
-use crate::adapter::{Environment, Isolation, Places, base_view};
-use crate::case::{Case, Database, PostHook, Script, with_environment};
+use crate::adapter::{Environment, Places, base_view, connect, limit};
+use crate::case::{Case, Database, Limits, PostHook, Script, with_environment};
 use crate::results::Results;
 
 /// How much of a hook's output is kept.
@@ -64,7 +64,7 @@ pub(super) async fn before(
     branch: &str,
     view: &View,
 ) -> Result<HookResult, TrialError> {
-    let sandboxed = view.isolation == Isolation::Bubblewrap;
+    let sandboxed = view.isolation.kind().is_some();
     let artifacts = if sandboxed { place.artifacts.join(FROM_HOOKS) } else { place.artifacts.clone() };
     let workspace = place.workspace.to_string_lossy().into_owned();
     let variables = [
@@ -76,7 +76,8 @@ pub(super) async fn before(
         ("BRANCH", branch.to_owned()),
     ];
     let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, place, runner, view)?) } else { None };
-    let at = (place.workspace.as_path(), sandbox);
+    let held = Held { sandbox, limits: Some((view.limits, place.private.clone())) };
+    let at = (place.workspace.as_path(), held);
     script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
 }
 
@@ -95,7 +96,17 @@ fn sandbox(
     }
     let places = Places { workspace: &place.workspace, private: &place.private, hidden: &view.hidden };
     let sandbox = base_view(places, &env).map_err(TrialError::io(&place.private))?.writable(artifacts);
+    let sandbox = sandbox.by(view.isolation.kind().unwrap_or_default());
+    let sandbox = connect(sandbox, &view.network, None);
     Ok(Sandboxed { sandbox, private: place.private.clone() })
+}
+
+/// What holds a hook before the agent; one after it is the user's own command.
+#[derive(Default)]
+struct Held {
+    sandbox: Option<Sandboxed>,
+    /// With the directory that counts beside the workspace.
+    limits: Option<(Limits, PathBuf)>,
 }
 
 /// A hook's view, and where its HOME and TMPDIR are.
@@ -122,7 +133,15 @@ pub(super) async fn after(
                 ("OVERALL_STATUS", results.summary.overall_status.to_owned()),
             ];
             let here = std::env::current_dir().unwrap_or_else(|_| case.dir.clone());
-            script(hook, "post_evaluation", &variables, (&here, None), runner, &runner.secrets(case)?).await
+            script(
+                hook,
+                "post_evaluation",
+                &variables,
+                (&here, Held::default()),
+                runner,
+                &runner.secrets(case)?,
+            )
+            .await
         }
         PostHook::Database(database) => {
             let began = std::time::Instant::now();
@@ -151,7 +170,7 @@ async fn script(
     hook: &Script,
     moment: &'static str,
     variables: &[(&str, String)],
-    (directory, sandbox): (&Path, Option<Sandboxed>),
+    (directory, held): (&Path, Held),
     runner: &Runner,
     secrets: &[(String, Vec<u8>)],
 ) -> Result<HookResult, TrialError> {
@@ -162,6 +181,7 @@ async fn script(
         let arg = variables.iter().fold(fill(arg, runner)?, replace);
         line.push_str(&format!(" '{}'", arg.replace('\'', "'\\''")));
     }
+    let workspace = directory.to_owned();
     let directory: PathBuf =
         hook.working_dir.as_ref().map_or_else(|| directory.to_owned(), |dir| directory.join(dir));
     let mut command = Command::new("sh")
@@ -178,7 +198,10 @@ async fn script(
             command = command.env(name, value);
         }
     }
-    if let Some(Sandboxed { sandbox, private }) = sandbox {
+    if let Some((limits, private)) = &held.limits {
+        command = limit(command, limits, [&workspace, private]);
+    }
+    if let Some(Sandboxed { sandbox, private }) = held.sandbox {
         command =
             command.sandbox(sandbox).env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
     }

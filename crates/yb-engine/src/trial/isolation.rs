@@ -1,32 +1,46 @@
-//! Which isolation a trial gets: what it asks for or, if it leaves that open, the strongest that works here.
+//! Which isolation, network and limits a trial gets: what it asks for or, if it leaves the first open, the strongest that works here.
 
 use std::path::PathBuf;
 
-use yb_supervise::Sandbox;
+use yb_supervise::{SandboxKind, SandboxUnavailable};
 
 use super::{Attempt, Runner, TrialError};
 use crate::adapter::Isolation;
-use crate::case::{self, Case, Start};
+use crate::case::{self, Case, Limits, Network, NetworkMode, Start};
 use crate::repo::Source;
 
 /// What a trial gets, and what is to be said about it.
 #[derive(Debug)]
 pub(super) struct Level {
     pub(super) used: Isolation,
-    pub(super) warning: Option<String>,
+    pub(super) network: Network,
+    pub(super) limits: Limits,
+    pub(super) warnings: Vec<String>,
 }
 
 impl Runner {
-    /// The isolation of a case's agent and of its hooks before it. The command line wins over the case, aloud.
+    /// The isolation, network and limits of a case's agent and of its hooks before it. The command line wins over the
+    /// case, aloud.
     pub(super) fn level(&self, case: &Case) -> Result<Level, TrialError> {
-        let demanded = self.isolation.unwrap_or(case.isolation);
-        let mut level = level(demanded)?;
-        let weaker = case.isolation == case::Isolation::Bubblewrap && level.used != Isolation::Bubblewrap;
-        if weaker {
-            let (asked, used) = (case.isolation.as_str(), level.used);
-            level.warning = Some(format!("the case asks for `isolation: {asked}`, and got `{used}` as told"));
+        let settings = self.settings.clone().with_case(case);
+        let demanded = self.isolation.unwrap_or(settings.isolation());
+        let (used, warning) = level(demanded, SandboxKind::probe)?;
+        let mut warnings: Vec<String> = warning.into_iter().collect();
+        if used.strength() < least(case.isolation).strength() {
+            let asked = case.isolation.as_str();
+            warnings = vec![format!("the case asks for `isolation: {asked}`, and got `{used}` as told")];
         }
-        Ok(level)
+        let mode = self.network.unwrap_or(settings.network());
+        let asked = case.network.as_ref().map_or(NetworkMode::Open, |network| network.mode);
+        if mode < asked {
+            warnings.push(format!("the case asks for `network: {asked}`, and got `{mode}` as told"));
+        }
+        let mut network = Network::new(mode);
+        if let Some(own) = case.network.as_ref().filter(|_| mode == NetworkMode::ModelOnly) {
+            network.allow.clone_from(&own.allow);
+        }
+        warnings.extend(hold(mode, used, demanded, SandboxKind::probe_network)?);
+        Ok(Level { used, network, limits: settings.limits(), warnings })
     }
 
     /// What nothing that runs before grading may see: other trials, the caches with later commits, the case, and the
@@ -47,27 +61,75 @@ impl Runner {
     }
 }
 
-fn level(demanded: case::Isolation) -> Result<Level, TrialError> {
-    let works = |used| Ok(Level { used, warning: None });
+/// What a case can't do without.
+fn least(demanded: case::Isolation) -> Isolation {
+    match demanded {
+        case::Isolation::Bubblewrap => Isolation::Bubblewrap,
+        case::Isolation::Landlock => Isolation::Landlock,
+        case::Isolation::Auto | case::Isolation::None | case::Isolation::External => Isolation::None,
+    }
+}
+
+fn level(
+    demanded: case::Isolation,
+    probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
+) -> Result<(Isolation, Option<String>), TrialError> {
+    let works = |used| Ok((used, None));
+    let named = |used, kind| match probe(kind) {
+        Ok(()) => works(used),
+        Err(why) => Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix }),
+    };
     match demanded {
         case::Isolation::None => works(Isolation::None),
         case::Isolation::External => works(Isolation::External),
-        case::Isolation::Landlock => {
-            Err(TrialError::Unsupported { what: vec!["`isolation: landlock`".to_owned()] })
+        case::Isolation::Bubblewrap => named(Isolation::Bubblewrap, SandboxKind::Bubblewrap),
+        case::Isolation::Landlock => named(Isolation::Landlock, SandboxKind::Landlock),
+        case::Isolation::Auto => {
+            let Err(bubblewrap) = probe(SandboxKind::Bubblewrap) else { return works(Isolation::Bubblewrap) };
+            let fix = format!("{}; fix: {}", bubblewrap.reason, bubblewrap.fix);
+            Ok(match probe(SandboxKind::Landlock) {
+                Ok(()) => {
+                    let which = "landlock stood between the agent and the machine, which hides no processes";
+                    (Isolation::Landlock, Some(format!("{which}: {fix}")))
+                }
+                Err(_) => {
+                    let which = "nothing stood between the agent and the machine";
+                    (Isolation::None, Some(format!("{which}: {fix}")))
+                }
+            })
         }
-        case::Isolation::Bubblewrap | case::Isolation::Auto => match Sandbox::probe() {
-            Ok(()) => works(Isolation::Bubblewrap),
-            Err(why) if demanded == case::Isolation::Bubblewrap => {
-                Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix })
+    }
+}
+
+/// Whether the level can hold the network, and what is to be said about how well. Landlock's way is a weaker one, and
+/// taken only by whoever names it.
+fn hold(
+    mode: NetworkMode,
+    used: Isolation,
+    demanded: case::Isolation,
+    probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
+) -> Result<Option<String>, TrialError> {
+    let refused = |reason: String, fix: &str| {
+        Err(TrialError::Network { mode: mode.as_str(), level: used, reason, fix: fix.to_owned() })
+    };
+    match (mode, used) {
+        (NetworkMode::Open, _) | (_, Isolation::Bubblewrap) => Ok(None),
+        (_, Isolation::Landlock) if demanded == case::Isolation::Landlock => {
+            match probe(SandboxKind::Landlock) {
+                Ok(()) => Ok(Some(format!(
+                    "`network: {mode}` under landlock holds TCP only: datagrams, names and Unix sockets were open"
+                ))),
+                Err(why) => refused(why.reason, &why.fix),
             }
-            Err(why) => {
-                let warning = format!(
-                    "nothing stood between the agent and the machine: {}; fix: {}",
-                    why.reason, why.fix
-                );
-                Ok(Level { used: Isolation::None, warning: Some(warning) })
-            }
-        },
+        }
+        (_, Isolation::Landlock) => refused(
+            "landlock holds TCP only".to_owned(),
+            "install the package `bubblewrap`, or say `isolation: landlock` if that is enough",
+        ),
+        (_, Isolation::None | Isolation::External) => refused(
+            "nothing holds the network".to_owned(),
+            "use `isolation: bubblewrap`; `yb doctor` says whether it works here",
+        ),
     }
 }
 
@@ -75,11 +137,71 @@ fn level(demanded: case::Isolation) -> Result<Level, TrialError> {
 mod tests {
     use super::*;
 
+    /// A machine on which only these work.
+    fn on(
+        works: &'static [SandboxKind],
+        demanded: case::Isolation,
+    ) -> Result<(Isolation, Option<String>), TrialError> {
+        let probe = |kind: SandboxKind| match works.contains(&kind) {
+            true => Ok(()),
+            false => Err(SandboxUnavailable::new(format!("no {kind}"), format!("install {kind}"))),
+        };
+        level(demanded, probe)
+    }
+
     #[test]
-    fn a_level_that_is_not_there_is_refused_by_name() {
-        let error = level(case::Isolation::Landlock).unwrap_err();
-        assert!(error.is_configuration() && error.to_string().contains("`isolation: landlock`"), "{error}");
-        assert_eq!(level(case::Isolation::None).unwrap().used, Isolation::None);
-        assert_eq!(level(case::Isolation::External).unwrap().used, Isolation::External);
+    fn auto_takes_the_strongest_that_works_and_says_what_is_missing() {
+        use SandboxKind::{Bubblewrap, Landlock};
+        let auto = case::Isolation::Auto;
+        assert_eq!(on(&[Bubblewrap, Landlock], auto).unwrap(), (Isolation::Bubblewrap, None));
+        for (works, used, said) in [
+            (&[Landlock][..], Isolation::Landlock, "landlock stood between the agent and the machine"),
+            (&[], Isolation::None, "nothing stood between the agent and the machine"),
+        ] {
+            let (level, warning) = on(works, auto).unwrap();
+            let warning = warning.unwrap();
+            assert_eq!(level, used);
+            assert!(warning.contains(said) && warning.contains("fix: install bubblewrap"), "{warning}");
+        }
+    }
+
+    #[test]
+    fn a_network_that_nothing_holds_is_refused() {
+        use NetworkMode::{ModelOnly, None, Open};
+        use case::Isolation as Asked;
+        let ask = |mode, used, asked| hold(mode, used, asked, |_| Ok(()));
+        for level in [Isolation::None, Isolation::External, Isolation::Landlock] {
+            assert!(ask(Open, level, Asked::Auto).unwrap().is_none());
+            for mode in [ModelOnly, None] {
+                let error = ask(mode, level, Asked::Auto).unwrap_err();
+                let words = format!("`network: {mode}` is not possible with `isolation: {level}`");
+                assert!(error.to_string().contains(&words) && !error.hints().is_empty(), "{error}");
+            }
+        }
+        assert!(ask(None, Isolation::Bubblewrap, Asked::Auto).unwrap().is_none());
+        let warning = ask(ModelOnly, Isolation::Landlock, Asked::Landlock).unwrap().unwrap();
+        assert!(warning.contains("holds TCP only"), "{warning}");
+        let old = |_| Err(SandboxUnavailable::new("too old", "a new one"));
+        assert!(hold(ModelOnly, Isolation::Landlock, Asked::Landlock, old).is_err());
+    }
+
+    #[test]
+    fn a_level_that_is_named_is_taken_or_refused() {
+        use case::Isolation as Asked;
+        for (asked, used) in [(Asked::None, Isolation::None), (Asked::External, Isolation::External)] {
+            assert_eq!(on(&[], asked).unwrap(), (used, None));
+        }
+        for (asked, kind, used) in [
+            (Asked::Bubblewrap, &[SandboxKind::Bubblewrap][..], Isolation::Bubblewrap),
+            (Asked::Landlock, &[SandboxKind::Landlock], Isolation::Landlock),
+        ] {
+            assert_eq!(on(kind, asked).unwrap(), (used, None));
+            let error = on(&[], asked).unwrap_err();
+            assert!(!error.is_configuration(), "{error}");
+            assert!(
+                error.to_string().contains(&format!("`isolation: {used}` does not work here")),
+                "{error}"
+            );
+        }
     }
 }

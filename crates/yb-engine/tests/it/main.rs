@@ -26,6 +26,7 @@ mod stats_simulation;
 mod suite;
 mod suite_digest;
 mod suite_errors;
+mod suite_guard;
 mod suite_hostile;
 mod suite_merge;
 mod trial;

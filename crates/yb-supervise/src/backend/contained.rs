@@ -80,12 +80,19 @@ impl Contained {
                     }
                     (Stage::Contain, None) => SpawnError::System { what: "contain the child", source },
                     (Stage::Fork, None) => SpawnError::System { what: "fork", source },
+                    (Stage::Restrict, _) => {
+                        SpawnError::System { what: "give up what the sandbox takes away", source }
+                    }
                     (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
-            Ok(News::Forked { .. } | News::LeaderEnded(_) | News::Paused | News::Done { .. }) => {
-                Err(failed(io::ErrorKind::InvalidData.into()))
-            }
+            Ok(
+                News::Forked { .. }
+                | News::LeaderEnded(_)
+                | News::Paused
+                | News::OverLimit(_)
+                | News::Done { .. },
+            ) => Err(failed(io::ErrorKind::InvalidData.into())),
             Err(error) => {
                 tree.sweep().await;
                 Err(failed(error))
@@ -116,11 +123,14 @@ impl Contained {
             env: start.env.into_iter().collect(),
             means: start.means,
             sandboxed: start.sandboxed,
+            rules: start.rules,
+            limits: start.limits,
             id: start.id,
             stdin: start.stdin.is_some(),
+            channel: start.channel.is_some(),
         }));
         let frame = order.encode();
-        send_first_byte(&control, frame[0], start.stdin).await?;
+        send_first_byte(&control, frame[0], start.stdin, start.channel).await?;
         control.write_all(&frame[1..]).await?;
         let (leader, means, cgroup) = (None, Means::Sweep, None);
         Ok(Self { control, received: Vec::new(), shim, shim_id, leader, born, id, means, cgroup })
@@ -163,8 +173,9 @@ impl Contained {
         match next_news(&mut self.control, &mut self.received).await {
             Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
             Ok(News::Paused) => Event::Paused,
-            Ok(News::Done { status, leaked, usage, unkillable }) => {
-                Event::Done(Done { status, leaked, usage, unkillable })
+            Ok(News::OverLimit(over)) => Event::OverLimit(over),
+            Ok(News::Done { status, began, leaked, usage, unkillable }) => {
+                Event::Done(Done { status, began, leaked, usage, unkillable })
             }
             Ok(News::Forked { .. } | News::Started | News::Failed { .. }) | Err(_) => Event::Lost,
         }
@@ -246,16 +257,21 @@ async fn next_news(control: &mut UnixStream, received: &mut Vec<u8>) -> io::Resu
     }
 }
 
-/// Descriptors travel beside a byte, so the first one of the order takes the child's stdin along.
-async fn send_first_byte(control: &UnixStream, byte: u8, stdin: Option<io::PipeReader>) -> io::Result<()> {
+/// Descriptors travel beside a byte, so the first one of the order takes the child's stdin and channel along.
+async fn send_first_byte(
+    control: &UnixStream,
+    byte: u8,
+    stdin: Option<io::PipeReader>,
+    channel: Option<StdUnixStream>,
+) -> io::Result<()> {
     control
         .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
             let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            let descriptors = stdin.as_ref().map(AsFd::as_fd);
-            let descriptors = descriptors.as_slice();
+            let descriptors: Vec<_> =
+                stdin.iter().map(AsFd::as_fd).chain(channel.iter().map(AsFd::as_fd)).collect();
             if !descriptors.is_empty() {
-                ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
             }
             sendmsg(control, &[IoSlice::new(&[byte])], &mut ancillary, SendFlags::empty())?;
             Ok(())

@@ -137,7 +137,7 @@ impl Direct {
             system: usage.system,
             peak_rss_of_largest_process: usage.peak_rss_bytes,
         };
-        Done { status, leaked: self.leaked, usage, unkillable }
+        Done { status, began: true, leaked: self.leaked, usage, unkillable }
     }
 
     pub(crate) fn terminate(&mut self) {

@@ -59,7 +59,13 @@ impl Job {
         let status: io::Result<_> = self.child.wait().await;
         let status = status.ok().and_then(|status| status.code()).map(ExitStatus::Code);
         self.kill();
-        Event::Done(Done { status, leaked: false, usage: Usage::default(), unkillable: Vec::new() })
+        Event::Done(Done {
+            status,
+            began: true,
+            leaked: false,
+            usage: Usage::default(),
+            unkillable: Vec::new(),
+        })
     }
 
     pub(crate) fn kill(&mut self) {

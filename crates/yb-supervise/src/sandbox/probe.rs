@@ -4,6 +4,8 @@
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
+use super::SandboxKind;
+
 /// Why there are no sandboxes here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
@@ -16,14 +18,33 @@ pub struct SandboxUnavailable {
 }
 
 impl SandboxUnavailable {
-    fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
+    /// A reason, and what to do about it.
+    pub fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: reason.into(), fix: fix.into() }
     }
 }
 
-pub(super) fn probe() -> Result<(), SandboxUnavailable> {
-    static KNOWN: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
-    KNOWN.get_or_init(platform::attempt).clone()
+pub(super) fn probe(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
+    static BUBBLEWRAP: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
+    static LANDLOCK: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
+    match kind {
+        SandboxKind::Bubblewrap => BUBBLEWRAP.get_or_init(platform::bubblewrap).clone(),
+        SandboxKind::Landlock => LANDLOCK.get_or_init(platform::landlock).clone(),
+        #[cfg(target_os = "macos")]
+        SandboxKind::SandboxExec => match std::path::Path::new(super::SANDBOX_EXEC).is_file() {
+            true => Ok(()),
+            false => Err(missing()),
+        },
+    }
+}
+
+/// Landlock knows of TCP since Linux 6.7.
+pub(super) fn landlock_network() -> Result<(), SandboxUnavailable> {
+    #[cfg(target_os = "linux")]
+    if crate::sys::landlock_abi().is_some_and(|abi| abi >= crate::restrict::NETWORK_ABI) {
+        return Ok(());
+    }
+    Err(SandboxUnavailable::new("the kernel's landlock is too old for the network", "use Linux 6.7 or newer"))
 }
 
 /// Where `bwrap` is.
@@ -46,7 +67,11 @@ fn missing() -> SandboxUnavailable {
 
 #[cfg(not(target_os = "linux"))]
 mod platform {
-    pub(super) fn attempt() -> Result<(), super::SandboxUnavailable> {
+    pub(super) fn bubblewrap() -> Result<(), super::SandboxUnavailable> {
+        Err(super::missing())
+    }
+
+    pub(super) fn landlock() -> Result<(), super::SandboxUnavailable> {
         Err(super::missing())
     }
 }
@@ -60,21 +85,25 @@ mod platform {
     use std::process::{Command, Output, Stdio};
     use std::time::{Duration, Instant};
 
-    use super::super::{Sandbox, wrap};
-    use super::{SandboxUnavailable, bubblewrap};
+    use super::super::{Progress, Sandbox, rules, wrap};
+    use super::{SandboxUnavailable, bubblewrap as find};
+    use crate::restrict::{LEAST_ABI, Restriction};
+    use crate::sys;
 
     /// How long the child may take; it is a matter of milliseconds.
     const LIMIT: Duration = Duration::from_secs(10);
 
-    pub(super) fn attempt() -> Result<(), SandboxUnavailable> {
-        let bwrap = bubblewrap()?;
+    pub(super) fn bubblewrap() -> Result<(), SandboxUnavailable> {
+        let bwrap = find()?;
         let broken = |reason: String| SandboxUnavailable::new(reason, "see `yb doctor`, or `bwrap --help`");
         let program = Path::new("/bin/sh");
         let args = ["-c", "exit 0"].map(OsString::from);
         let sandbox = Sandbox::new().writable_as(std::env::temp_dir(), "/tmp");
-        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None)
+        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None, Progress::NotTold)
             .map_err(|error| broken(error.to_string()))?;
-        let ended = run(&bwrap, &argv).map_err(|error| broken(format!("`{}`: {error}", bwrap.display())))?;
+        let mut command = Command::new(&bwrap);
+        let ended =
+            run(command.args(&argv)).map_err(|error| broken(format!("`{}`: {error}", bwrap.display())))?;
         if ended.status.success() {
             return Ok(());
         }
@@ -83,10 +112,43 @@ mod platform {
         Err(SandboxUnavailable::new(format!("`bwrap` does not work here: {said}"), fix(&said)))
     }
 
+    /// A child that may read the system tries to read something else.
+    pub(super) fn landlock() -> Result<(), SandboxUnavailable> {
+        const OLD: &str = "use Linux 6.2 or newer";
+        let Some(abi) = sys::landlock_abi() else {
+            let fix = "use Linux 6.2 or newer, with `landlock` in the kernel's list of security modules (`lsm=`); in a container, a seccomp profile that allows it";
+            return Err(SandboxUnavailable::new("the kernel has no landlock, or it is not switched on", fix));
+        };
+        if abi < LEAST_ABI {
+            let reason =
+                format!("the kernel's landlock is too old: version {abi}, at least {LEAST_ABI} is needed");
+            return Err(SandboxUnavailable::new(reason, OLD));
+        }
+        let broken = |error: &dyn std::fmt::Display| {
+            SandboxUnavailable::new(format!("landlock does not work here: {error}"), OLD)
+        };
+        let own = std::env::temp_dir().join(crate::plan::unique_id());
+        let script = [OsString::from("-c"), "! (: < \"$0\")".into(), own.clone().into()];
+        let attempt = || -> io::Result<Output> {
+            fs::write(&own, "")?;
+            let rules = rules(&Sandbox::new(), Path::new("/bin/sh"), Path::new("/usr"), None)
+                .map_err(io::Error::other)?;
+            let mut command = Command::new("/bin/sh");
+            sys::restrict_before_exec(&mut command, Restriction::prepare(&rules)?);
+            run(command.args(&script))
+        };
+        let ended = attempt();
+        let _ = fs::remove_file(&own);
+        match ended {
+            Ok(ended) if ended.status.success() => Ok(()),
+            Ok(_) => Err(broken(&"what it should forbid was possible")),
+            Err(error) => Err(broken(&error)),
+        }
+    }
+
     #[expect(clippy::disallowed_methods, reason = "what it starts ends by itself, and is waited for")]
-    fn run(bwrap: &Path, argv: &[OsString]) -> io::Result<Output> {
-        let mut command = Command::new(bwrap);
-        command.args(argv).env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
+    fn run(command: &mut Command) -> io::Result<Output> {
+        command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = command.stderr(Stdio::piped()).spawn()?;
         let limit = Instant::now() + LIMIT;
         while child.try_wait()?.is_none() {

@@ -4,18 +4,24 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use super::system::{BESIDE_BIN, DIRECTORIES, ETC, USER};
 use super::{Network, Sandbox, Shown};
 use crate::error::SpawnError;
+use crate::gate::INSIDE;
+use crate::shim::{PROGRAM_FD, STATUS_FD, arguments};
+
+/// The bytes of `/dev/shm`.
+const SHARED_MEMORY: &str = "67108864";
 
 /// How many links in a row are followed, as the kernel does.
 const LINKS: usize = 40;
 
 /// What is at one path of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Mount {
+pub(super) enum Mount {
     /// A file or directory of the host.
     Bind { source: PathBuf, writable: bool },
     /// A link.
@@ -30,7 +36,14 @@ enum Mount {
 
 /// Everything that a child sees, by path: parents come first, so that the nearest name wins.
 #[derive(Debug, Default)]
-struct View(BTreeMap<PathBuf, Mount>);
+pub(super) struct View(BTreeMap<PathBuf, Mount>);
+
+/// Whether `bwrap` tells how far it came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    Told,
+    NotTold,
+}
 
 /// The arguments of `bwrap` that run a program in the sandbox.
 pub(crate) fn wrap(
@@ -39,6 +52,7 @@ pub(crate) fn wrap(
     args: &[OsString],
     cwd: &Path,
     search: Option<&OsStr>,
+    progress: Progress,
 ) -> Result<Vec<OsString>, SpawnError> {
     check_format(program)?;
     let view = View::of(sandbox, program, search)?;
@@ -46,9 +60,20 @@ pub(crate) fn wrap(
         return Err(SpawnError::NotShown { path: cwd.to_owned() });
     }
     let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
+    if let Progress::Told = progress {
+        argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
+    }
     view.write(&mut argv);
-    argv.extend(["--chdir".into(), cwd.into(), "--".into(), program.into()]);
-    argv.extend(args.iter().cloned());
+    argv.extend(["--chdir".into(), cwd.into()]);
+    if sandbox.network == Network::Exits {
+        let addresses: Vec<SocketAddr> = sandbox.exits.forwards.iter().copied().chain([INSIDE]).collect();
+        let inside = arguments(&addresses, program, program.as_os_str(), args);
+        argv.extend(["--".into(), format!("/proc/self/fd/{PROGRAM_FD}").into()]);
+        argv.extend(inside);
+    } else {
+        argv.extend(["--".into(), program.into()]);
+        argv.extend(args.iter().cloned());
+    }
     Ok(argv)
 }
 
@@ -66,7 +91,7 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
         "--cap-drop",
         "ALL",
     ];
-    if sandbox.network == Network::None {
+    if sandbox.network != Network::Shared {
         flags.push("--unshare-net");
     }
     if rustix::process::geteuid().is_root() {
@@ -76,7 +101,7 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
 }
 
 /// `bwrap` would try a shell on what has no format; we start none that nobody asked for.
-fn check_format(program: &Path) -> Result<(), SpawnError> {
+pub(super) fn check_format(program: &Path) -> Result<(), SpawnError> {
     let mut start = [0; 4];
     let read = File::open(program).and_then(|mut file| file.read(&mut start));
     match read {
@@ -89,7 +114,12 @@ fn check_format(program: &Path) -> Result<(), SpawnError> {
 }
 
 impl View {
-    fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
+    /// What is at which path, parents first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&PathBuf, &Mount)> {
+        self.0.iter()
+    }
+
+    pub(super) fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
         let mut view = Self::default();
         view.system();
         view.tools(search);
@@ -259,7 +289,11 @@ impl View {
                     }
                 }
                 Mount::Proc => argv.extend(["--proc".into(), at]),
-                Mount::Dev => argv.extend(["--dev".into(), at]),
+                Mount::Dev => {
+                    argv.extend(["--dev".into(), at]);
+                    // What is written there is memory that no process has.
+                    argv.extend(["--size", SHARED_MEMORY, "--tmpfs", "/dev/shm"].map(OsString::from));
+                }
             }
         }
         // Last, because places for the others have to be made in them.

@@ -44,9 +44,9 @@ impl Frames {
     }
 }
 
-/// The first frame, and with its first byte the child's stdin.
-pub(super) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Option<OwnedFd>)> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+/// The first frame, and with its first byte what the child is given: its stdin, its channel.
+pub(super) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Vec<OwnedFd>)> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut prefix = [0; 4];
     let mut first = [0; 1];
@@ -59,20 +59,20 @@ pub(super) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Opt
     if received == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let mut stdin = None;
+    let mut given = Vec::new();
     for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(mut descriptors) = message {
-            stdin = descriptors.next();
+        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+            given.extend(descriptors);
         }
     }
-    if let Some(stdin) = &stdin {
-        rustix::io::fcntl_setfd(stdin, rustix::io::FdFlags::CLOEXEC)?;
+    for descriptor in &given {
+        rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
     }
     prefix[0] = first[0];
     control.read_exact(&mut prefix[1..])?;
     let mut body = vec![0; frame_length(prefix)?];
     control.read_exact(&mut body)?;
-    Ok((Order::decode(&body)?, stdin))
+    Ok((Order::decode(&body)?, given))
 }
 
 #[cfg(target_os = "linux")]

@@ -8,7 +8,13 @@ mod support;
 mod ends;
 mod environment;
 mod errors;
+#[cfg(target_os = "linux")]
+mod exits;
 mod host_killed;
+#[cfg(target_os = "linux")]
+mod landlock;
+#[cfg(target_os = "linux")]
+mod limits;
 mod lost;
 mod nasty;
 mod output;

@@ -212,6 +212,23 @@ async fn what_can_not_be_is_said_before_anything_starts() {
     assert!(matches!(command.spawn().await.unwrap_err(), SpawnError::BadFormat { .. }));
 }
 
+/// What `bwrap` could not do is no exit of the program.
+#[tokio::test]
+async fn a_sandbox_that_can_t_be_made_after_all_is_no_end_of_the_child() {
+    let dir = tempfile::tempdir().unwrap();
+    let bin = dir.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    std::fs::write(bin.join("file"), "").unwrap();
+    // Nothing can be put below a file, which nobody sees before it is tried.
+    let view = sandbox(dir.path()).read_only_as("/usr/bin", dir.path().join("bin/file/below"));
+    let report = shell(dir.path(), "exit 1").sandbox(view).run().await;
+    let End::SpawnFailed(error) = &report.end else { panic!("{}", report.end) };
+    assert!(error.to_string().starts_with("sandbox could not be made: bwrap: "), "{error}");
+    assert!(error.hint().is_some() && report.pid.is_some());
+    let report = shell(dir.path(), "echo 'bwrap: forged' >&2; exit 1").run().await;
+    assert!(matches!(report.end, End::Exited { code: 1 }), "{}", report.end);
+}
+
 /// The fake agent is a link to a program that is found beside the others.
 fn of_stage(stage: &Stage) -> Sandbox {
     sandbox(stage.path()).read_only(yb_testkit::bin("fake-agent").parent().unwrap())

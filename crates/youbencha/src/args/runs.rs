@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use yb_engine::case::Isolation;
+use yb_engine::case::{Isolation, Limits, NetworkMode};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
@@ -48,8 +48,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `none`, or
-    /// `external`, which says that the machine itself is a sandbox
+    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `landlock`,
+    /// `none`, or `external`, which says that the machine itself is a sandbox
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
@@ -57,6 +57,15 @@ pub(crate) struct RunArgs {
     /// keys; may be repeated
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::Setting::parse)]
     pub(crate) gates: Vec<yb_engine::gates::Setting>,
+
+    /// What agents can connect to, instead of what the cases say: `open`, `model-only` or `none`
+    #[arg(long, value_name = "MODE", value_parser = network)]
+    pub(crate) network: Option<NetworkMode>,
+
+    /// A limit of each trial, instead of what the cases say: `memory_mb=N`, `processes=N`, `cpu_seconds=N` or
+    /// `disk_mb=N`; 0 is none; may be repeated
+    #[arg(long, value_name = "NAME=N", value_parser = limit)]
+    pub(crate) limit: Vec<(String, u64)>,
 
     /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
     #[arg(long, conflicts_with = "quiet")]
@@ -80,10 +89,27 @@ pub(crate) struct RunArgs {
 }
 
 fn isolation(text: &str) -> Result<Isolation, String> {
-    let known = [Isolation::Auto, Isolation::Bubblewrap, Isolation::None, Isolation::External];
+    let known =
+        [Isolation::Auto, Isolation::Bubblewrap, Isolation::Landlock, Isolation::None, Isolation::External];
     let found = known.into_iter().find(|level| level.as_str() == text);
     found.ok_or_else(|| {
         let known = known.map(|level| format!("`{}`", level.as_str()));
+        format!("expected one of {}", known.join(", "))
+    })
+}
+
+fn network(text: &str) -> Result<NetworkMode, String> {
+    NetworkMode::read(text).ok_or_else(|| {
+        let known = NetworkMode::ALL.map(|mode| format!("`{mode}`"));
+        format!("expected one of {}", known.join(", "))
+    })
+}
+
+fn limit(text: &str) -> Result<(String, u64), String> {
+    let parsed = text.split_once('=').and_then(|(name, number)| Some((name, number.parse().ok()?)));
+    let known = parsed.filter(|(name, _)| Limits::names().any(|known| known == *name));
+    known.map(|(name, number)| (name.to_owned(), number)).ok_or_else(|| {
+        let known: Vec<String> = Limits::names().map(|name| format!("`{name}=N`")).collect();
         format!("expected one of {}", known.join(", "))
     })
 }

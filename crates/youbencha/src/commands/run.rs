@@ -142,6 +142,10 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
     options.isolation = args.isolation.or(options.isolation);
     options.gates = gates(std::mem::take(&mut options.gates), &args.gates)?;
+    options.network = args.network.or(options.network);
+    for (name, limit) in &args.limit {
+        options.limits.set(name, *limit);
+    }
     Ok(())
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
+use yb_engine::case::NetworkMode;
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::run::{AttemptRecord, PlannedTrial, RunDir, RunInfo, RunState, Spend};
 
@@ -50,7 +51,11 @@ fn agent(log: &YouBenchaLog, printer: &mut Printer) {
     };
     let seconds = log.execution.duration_ms as f64 / 1000.0;
     printer.line(format_args!("  agent: {} {status} after {seconds:.1} s{used}", log.agent_info.name));
-    printer.line(format_args!("  isolation: {}", log.execution.isolation));
+    let network = match log.execution.network {
+        NetworkMode::Open => String::new(),
+        mode => format!(", network: {mode}"),
+    };
+    printer.line(format_args!("  isolation: {}{network}", log.execution.isolation));
     for error in &log.errors {
         printer.line(format_args!("  error: {}", error.message));
     }

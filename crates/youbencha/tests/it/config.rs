@@ -21,9 +21,15 @@ fn every_setting_says_where_it_came_from() {
     timeout_ms                 1000                  [TEMP]/home/.youbencharc
     log_level                  warn                  environment variable YB_LOG_LEVEL
     keep_workspace             true                  default
+    isolation                  auto                  default
+    network                    open                  default
     agent.timeout_ms           -                     not set
     agent.model                sonnet                [TEMP]/work/.youbencharc
     evaluators.max_concurrent  4                     default
+    limits.memory_mb           8192                  default
+    limits.processes           1024                  default
+    limits.cpu_seconds         0                     default
+    limits.disk_mb             10240                 default
     variables.BASE             here                  [TEMP]/work/.youbencharc
     ----- stderr -----
     ");
@@ -229,6 +235,12 @@ fn a_new_file_explains_every_key() {
     # Whether workspaces are kept. (YB_KEEP_WORKSPACE)
     #keep_workspace: true
 
+    # What stands between agents and the machine, where a case does not say it. (YB_ISOLATION)
+    #isolation: auto
+
+    # What agents can connect to, where a case does not say it. (YB_NETWORK)
+    #network: open
+
     #agent:
     # The time for the agent; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
     #  timeout_ms: 300000
@@ -238,6 +250,16 @@ fn a_new_file_explains_every_key() {
     #evaluators:
     # How many run at the same time. (YB_EVALUATORS_MAX_CONCURRENT)
     #  max_concurrent: 4
+
+    #limits:
+    # Memory of all its processes together, in MB. (YB_LIMITS_MEMORY_MB)
+    #  memory_mb: 8192
+    # Processes at the same time. (YB_LIMITS_PROCESSES)
+    #  processes: 1024
+    # CPU time of all its processes together, in seconds. (YB_LIMITS_CPU_SECONDS)
+    #  cpu_seconds: 0
+    # What it writes into its workspace and private directory, in MB. (YB_LIMITS_DISK_MB)
+    #  disk_mb: 10240
 
     # What `${NAME}` in a case is replaced by.
     #variables:

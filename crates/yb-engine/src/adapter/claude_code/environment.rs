@@ -7,7 +7,9 @@ use yb_claude::env_vars as vars;
 use yb_claude::{Options, PermissionMode};
 use yb_supervise::Sandbox;
 
+use super::super::guard::Model;
 use super::super::{AdapterError, ExecutionContext, Host, Isolation};
+use crate::case::Network;
 
 /// How often the CLI asks the model API again; about eight seconds. What lasts longer is the runner's to repeat.
 const MAX_RETRIES: u32 = 4;
@@ -40,6 +42,26 @@ impl Credentials {
         } else {
             Self::Login
         }
+    }
+}
+
+/// Where the API is, unless a variable says it.
+const API: &str = "api.anthropic.com";
+/// Where the CLI renews the login that it stored.
+const LOGIN: [&str; 2] = ["platform.claude.com", "console.anthropic.com"];
+
+/// The hosts of the model's API.
+pub(super) fn model(host: &Host, network: &Network) -> Result<Vec<Model>, AdapterError> {
+    let named = host.variable("ANTHROPIC_BASE_URL").map(|url| Model::At(url.to_string_lossy().into_owned()));
+    match (Credentials::of(host), named) {
+        (_, Some(named)) => Ok(vec![named]),
+        (Credentials::Variable, None) => Ok(vec![Model::On(API)]),
+        (Credentials::Login, None) => Ok([API].into_iter().chain(LOGIN).map(Model::On).collect()),
+        (Credentials::Cloud, None) if !network.allow.is_empty() => Ok(Vec::new()),
+        (Credentials::Cloud, None) => Err(AdapterError::config(
+            "`network: model-only` does not know the hosts of a cloud's models",
+            "name them: `network: { mode: model-only, allow: [\"*.amazonaws.com\"] }`",
+        )),
     }
 }
 
@@ -161,13 +183,14 @@ mod tests {
 
     #[test]
     fn only_root_without_a_sandbox_may_not_bypass() {
-        use Isolation::{Bubblewrap, External, None};
+        use Isolation::{Bubblewrap, External, Landlock, None};
         use PermissionMode::{AcceptEdits, BypassPermissions};
         use Privileges::{Ordinary, Root};
         for (mode, isolation, privileges, fine) in [
             (BypassPermissions, None, Root, false),
             (BypassPermissions, External, Root, true),
             (BypassPermissions, Bubblewrap, Root, true),
+            (BypassPermissions, Landlock, Root, true),
             (BypassPermissions, None, Ordinary, true),
             (AcceptEdits, None, Root, true),
         ] {
@@ -206,6 +229,17 @@ mod tests {
         assert_eq!(shown(&[("CLAUDE_CONFIG_DIR", own.to_str().unwrap())]), around().writable(&own));
         assert_eq!(shown(&[("CLAUDE_CODE_USE_BEDROCK", "1")]), around().read_only(&own));
         assert_eq!(shown(&[("ANTHROPIC_API_KEY", "key")]), Sandbox::new());
+    }
+
+    #[test]
+    fn the_model_s_hosts_follow_the_credentials() {
+        let network = Network::new(crate::case::NetworkMode::ModelOnly);
+        let hosts = |env: &[(&str, &str)]| model(&Host::new(env.iter().copied()), &network);
+        assert_eq!(hosts(&[("ANTHROPIC_API_KEY", "k")]).unwrap(), [Model::On("api.anthropic.com")]);
+        assert_eq!(hosts(&[]).unwrap().len(), 3);
+        let named = hosts(&[("ANTHROPIC_BASE_URL", "http://x:1"), ("CLAUDE_CODE_USE_BEDROCK", "1")]).unwrap();
+        assert_eq!(named, [Model::At("http://x:1".to_owned())]);
+        assert!(hosts(&[("CLAUDE_CODE_USE_BEDROCK", "1")]).is_err());
     }
 
     #[test]

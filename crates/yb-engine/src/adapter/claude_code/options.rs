@@ -7,6 +7,7 @@ use yb_claude::{
 };
 
 use super::super::{AdapterError, AgentConfig, ExecutionContext};
+use crate::case::NetworkMode;
 
 /// The mode that the case names. Without one everything is allowed, and the log says so: an agent that has nobody to
 /// ask could not work.
@@ -42,6 +43,15 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     options.tools.clone_from(&config.tools);
     options.allowed_tools.clone_from(&config.allowed_tools);
     options.disallowed_tools.clone_from(&config.disallowed_tools);
+    // They run where the model does, and so around everything that holds the network here.
+    if context.network.mode != NetworkMode::Open {
+        let denied = options.disallowed_tools.get_or_insert_default();
+        for tool in ["WebSearch", "WebFetch"] {
+            if denied.iter().all(|known| known != tool) {
+                denied.push(tool.to_owned());
+            }
+        }
+    }
     options.append_system_prompt = config.append_system_prompt.clone().map(TextSource::Text);
     options.settings = config.settings.clone().map(Settings::Json);
     if let Some(text) = &config.system_prompt {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, End, Means, Sandbox};
+use yb_supervise::{Command, End, Means, SandboxKind};
 
 use super::Finding;
 
@@ -52,31 +52,29 @@ pub(super) async fn containment() -> Finding {
     }
 }
 
-/// Which means of isolation the machine has: the first by trying it.
+/// Which means of isolation the machine has, each by trying it.
 pub(super) fn isolation() -> Vec<Finding> {
-    let bubblewrap = match Sandbox::probe() {
+    let bubblewrap = SandboxKind::Bubblewrap.probe();
+    let landlock = SandboxKind::Landlock.probe();
+    let without = match &landlock {
+        Ok(()) => "without it landlock has to do, which hides no processes",
+        Err(_) => "without it nothing stands between agents and this machine",
+    };
+    let first = match &bubblewrap {
         Ok(()) => {
             Finding::ok("bubblewrap", "works: agents see their workspace and the system, and nothing else")
         }
-        Err(why) => {
-            let message =
-                format!("{}; without it nothing stands between agents and this machine", why.reason);
-            Finding::warning("bubblewrap", message, why.fix)
-        }
+        Err(why) => Finding::warning("bubblewrap", format!("{}; {without}", why.reason), &why.fix),
     };
-    let mut findings = vec![bubblewrap];
-    if cfg!(target_os = "linux") {
-        let modules = std::fs::read_to_string("/sys/kernel/security/lsm");
-        let landlock = match &modules {
-            Ok(modules) if modules.trim().split(',').any(|module| module == "landlock") => {
-                "the kernel has it; not used yet"
-            }
-            Ok(_) => "not in this kernel, or not switched on",
-            Err(_) => "not known: the kernel's list of security modules can't be read",
-        };
-        findings.push(Finding::ok("landlock", landlock));
-    }
-    findings
+    let second = match (&landlock, &bubblewrap) {
+        (Ok(()), _) => {
+            Finding::ok("landlock", "works: agents open their workspace and the system, and nothing else")
+        }
+        // Where the stronger one works, nobody misses it.
+        (Err(why), Ok(())) => Finding::ok("landlock", format!("not here, and not needed: {}", why.reason)),
+        (Err(why), Err(_)) => Finding::warning("landlock", &why.reason, &why.fix),
+    };
+    vec![first, second]
 }
 
 pub(super) fn resources(workspace: &Path) -> Vec<Finding> {
@@ -189,7 +187,8 @@ fn open_files() -> Option<u64> {
 /// Only a problem where there is no sandbox.
 #[cfg(unix)]
 fn as_root() -> Option<Finding> {
-    let exposed = rustix::process::geteuid().is_root() && Sandbox::probe().is_err();
+    let works = |kind: SandboxKind| kind.probe().is_ok();
+    let exposed = rustix::process::geteuid().is_root() && !SandboxKind::ALL.into_iter().any(works);
     exposed.then(|| {
         Finding::warning(
             "user",

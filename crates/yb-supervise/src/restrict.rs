@@ -1,0 +1,83 @@
+//! What a forked child gives up before it becomes a program: capabilities, new privileges, and what landlock forbids.
+
+use std::io;
+
+use landlock::{
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, NetPort, PathBeneath, PathFd, Ruleset, RulesetAttr as _,
+    RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
+};
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
+
+use crate::wire::Rules;
+
+/// What we know of; an older kernel does what it can.
+const ABI: ABI = ABI::V6;
+/// Before Linux 6.2 anybody's files could still be cut to nothing.
+pub(crate) const LEAST_ABI: i32 = 3;
+/// The first that knows TCP.
+pub(crate) const NETWORK_ABI: i32 = 4;
+
+/// Rules that the kernel has already, and only have to take effect.
+pub(crate) struct Restriction(RulesetCreated);
+
+impl Restriction {
+    /// Tells the kernel the rules: in the shim, before the fork. What is not there needs no rule.
+    pub(crate) fn prepare(rules: &Rules) -> io::Result<Self> {
+        let refused = |error: landlock::RulesetError| io::Error::other(error);
+        let mut ruleset = Ruleset::default();
+        ruleset = ruleset.handle_access(AccessFs::from_all(ABI)).map_err(refused)?;
+        if rules.ports.is_some() {
+            ruleset = ruleset.handle_access(AccessNet::from_all(ABI)).map_err(refused)?;
+        }
+        let mut created = ruleset.scope(Scope::from_all(ABI)).and_then(Ruleset::create).map_err(refused)?;
+        // A device that it makes would be open to it.
+        let write = AccessFs::from_all(ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
+        let read = AccessFs::from_read(ABI);
+        let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
+        let lists: [(_, BitFlags<AccessFs>); 3] =
+            [(&rules.read, read), (&rules.write, write), (&rules.devices, device)];
+        for (paths, access) in lists {
+            for path in paths {
+                let Ok(descriptor) = PathFd::new(path) else { continue };
+                created = created.add_rule(PathBeneath::new(descriptor, access)).map_err(refused)?;
+            }
+        }
+        for port in rules.ports.iter().flatten() {
+            created = created.add_rule(NetPort::new(*port, AccessNet::ConnectTcp)).map_err(refused)?;
+        }
+        Ok(Self(created))
+    }
+
+    /// Takes effect for the calling process and all that it starts, and can't be undone.
+    pub(crate) fn apply(self) -> io::Result<()> {
+        drop_capabilities()?;
+        let status = self.0.restrict_self().map_err(io::Error::other)?;
+        if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
+            return Err(rustix::io::Errno::OPNOTSUPP.into());
+        }
+        Ok(())
+    }
+}
+
+/// None are left, and none come back with a program that root executes.
+fn drop_capabilities() -> io::Result<()> {
+    let all = CapabilitySet::all();
+    for one in all.iter() {
+        match rustix::thread::remove_capability_from_bounding_set(one) {
+            // Who may not drop them from there has none to lose.
+            Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let locked = CapabilitiesSecureBits::NO_ROOT | CapabilitiesSecureBits::NO_ROOT_LOCKED;
+    match rustix::thread::set_capabilities_secure_bits(locked) {
+        Ok(()) | Err(rustix::io::Errno::PERM) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let none = CapabilitySet::empty();
+    rustix::thread::set_capabilities(
+        None,
+        CapabilitySets { effective: none, permitted: none, inheritable: none },
+    )?;
+    Ok(())
+}

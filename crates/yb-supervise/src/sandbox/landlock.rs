@@ -1,0 +1,101 @@
+//! From a `Sandbox` to rules of landlock: the same view, as far as a list of what may be opened can say it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::view::{Mount, View, check_format};
+use super::{Network, Sandbox, system};
+use crate::error::SpawnError;
+use crate::wire::Rules;
+
+/// The devices that are none.
+const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
+
+/// How many files and directories beside a hidden one are named one by one; a directory with more is not shown.
+const MAX_BESIDE: usize = 10_000;
+
+/// What the kernel is told. Landlock can only allow, so a directory that holds something hidden is not allowed as a
+/// whole: what is beside the hidden one is, as it is now.
+pub(crate) fn rules(
+    sandbox: &Sandbox,
+    program: &Path,
+    cwd: &Path,
+    search: Option<&OsStr>,
+) -> Result<Rules, SpawnError> {
+    check_format(program)?;
+    let view = View::of(sandbox, program, search)?;
+    let mut rules = Rules::default();
+    for (at, mount) in view.iter() {
+        let Mount::Bind { source, writable } = mount else { continue };
+        let hidden = view.iter().filter(|(path, mount)| {
+            matches!(mount, Mount::Nothing { .. }) && *path != at && path.starts_with(at)
+        });
+        let hidden: Vec<PathBuf> =
+            hidden.filter_map(|(path, _)| Some(source.join(path.strip_prefix(at).ok()?))).collect();
+        let list = if *writable { &mut rules.write } else { &mut rules.read };
+        allow(source, &hidden, list);
+    }
+    // Of these the view may show others under the same name, which landlock can't.
+    rules.read.extend(system::ETC.map(|name| Path::new("/etc").join(name)));
+    rules.read.push("/proc".into());
+    rules.devices = DEVICES.map(PathBuf::from).to_vec();
+    rules.ports = match sandbox.network {
+        Network::Shared => None,
+        Network::None => Some(Vec::new()),
+        // The proxy's own is added once it is known.
+        Network::Exits => Some(sandbox.exits.forwards.iter().map(|address| address.port()).collect()),
+    };
+    if !rules.allows(cwd) {
+        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+    }
+    Ok(rules)
+}
+
+fn allow(path: &Path, hidden: &[PathBuf], list: &mut Vec<PathBuf>) {
+    let within: Vec<PathBuf> = hidden.iter().filter(|below| below.starts_with(path)).cloned().collect();
+    if within.is_empty() {
+        list.push(path.to_owned());
+        return;
+    }
+    if within.iter().any(|hidden| hidden == path) {
+        return;
+    }
+    let Ok(entries) = std::fs::read_dir(path) else { return };
+    for entry in entries.flatten().take(MAX_BESIDE) {
+        allow(&entry.path(), &within, list);
+    }
+}
+
+impl Rules {
+    /// Whether the path is one that may be opened.
+    fn allows(&self, path: &Path) -> bool {
+        let Ok(path) = path.canonicalize() else { return false };
+        let mut all = self.read.iter().chain(&self.write);
+        all.any(|allowed| allowed.canonicalize().is_ok_and(|allowed| path.starts_with(allowed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn beside_what_is_hidden_everything_is_allowed_and_the_way_there_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |path: &str| {
+            let path = dir.path().join(path);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let (all, secret, beside) = (at("all"), at("all/a/secret"), at("all/a/beside"));
+        let (other, work) = (at("all/other"), at("all/a/secret/work"));
+        let sandbox = Sandbox::new().read_only(&all).hidden(&secret).writable(&work);
+        let rules = rules(&sandbox, Path::new("/bin/sh"), &work, None).unwrap();
+        assert!(rules.read.contains(&beside) && rules.read.contains(&other), "{rules:?}");
+        assert_eq!(rules.write, [work]);
+        for path in [&all, &secret, &at("all/a")] {
+            assert!(!rules.allows(path), "{}", path.display());
+        }
+        assert_eq!(rules.ports, None);
+    }
+}

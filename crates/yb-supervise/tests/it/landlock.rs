@@ -1,0 +1,176 @@
+//! A child that may open its own places and the system, and nothing else, by rules of the kernel.
+
+use std::path::Path;
+use std::time::Duration;
+
+use yb_supervise::{CancellationToken, Command, End, Means, Network, Sandbox, SandboxKind, SpawnError};
+
+use crate::support::{GUARD, Stage, contained};
+
+/// A view of one directory.
+fn sandbox(directory: &Path) -> Sandbox {
+    Sandbox::new().by(SandboxKind::Landlock).writable(directory)
+}
+
+/// A shell that sees nothing but its directory and the system.
+fn shell(directory: &Path, script: &str) -> Command {
+    contained("/bin/sh")
+        .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+        .args(["-c", script])
+        .current_dir(directory)
+        .sandbox(sandbox(directory))
+}
+
+async fn said(command: Command) -> String {
+    let report = command.deadline(GUARD).run().await;
+    let output = report.output.captured().map(|output| output.text().text).unwrap_or_default();
+    assert!(report.success(), "{}: {output}", report.end);
+    output.trim().to_owned()
+}
+
+#[test]
+fn it_works_here_or_this_test_says_why() {
+    SandboxKind::Landlock.probe().unwrap();
+}
+
+#[tokio::test]
+async fn what_is_not_shown_can_t_be_read_written_listed_or_cut() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    std::fs::write(other.path().join("secret"), "secret").unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let path = other.path().display();
+    let script = format!(
+        "echo changed > file; mkdir sub && mv file sub/ && git init -q . && echo works
+         for path in {path}/secret /etc/shadow; do cat $path > /dev/null 2>&1 && echo read $path; done
+         for path in {path} /root /home /run /sys /var / /tmp /dev; do ls $path > /dev/null 2>&1 && echo listed $path; done
+         for path in {path}/x {path}/secret /tmp/yb-x /usr/yb-x /etc/yb-x /yb-x /dev/shm/yb-x /proc/self/oom_score_adj; do
+           (: >> $path) 2> /dev/null && echo wrote $path
+         done
+         truncate -s 0 {path}/secret 2> /dev/null && echo cut
+         rm -f {path}/secret 2> /dev/null && echo removed
+         ln {path}/secret linked 2> /dev/null && echo linked
+         chroot . /bin/true 2> /dev/null && echo chroot; mount -t tmpfs none sub 2> /dev/null && echo mounted
+         true"
+    );
+    assert_eq!(said(shell(dir.path(), &script)).await, "works");
+    assert_eq!(std::fs::read(other.path().join("secret")).unwrap(), b"secret");
+    std::fs::create_dir(other.path().join("hidden")).unwrap();
+    std::fs::write(other.path().join("hidden/answer"), "answer").unwrap();
+    let shown = sandbox(dir.path()).read_only(other.path()).hidden(other.path().join("hidden"));
+    let script = format!(
+        "cat {path}/secret; (: >> {path}/secret) 2> /dev/null || echo and no more; cat {path}/hidden/answer 2> /dev/null; true"
+    );
+    assert_eq!(said(shell(dir.path(), &script).sandbox(shown)).await, "secretand no more");
+}
+
+#[tokio::test]
+async fn it_has_no_capabilities_and_makes_no_devices() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs)' /proc/self/status; mknod disk b 8 0 2> /dev/null && echo made; true";
+    let said = said(shell(dir.path(), script)).await;
+    let bounded =
+        if rustix::process::geteuid().is_root() { "CapBnd:\t0000000000000000\n" } else { "CapBnd:" };
+    assert!(said.starts_with("CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"), "{said}");
+    assert!(said.contains(bounded) && said.ends_with("NoNewPrivs:\t1"), "{said}");
+}
+
+#[tokio::test]
+async fn what_is_outside_is_not_signalled_traced_or_looked_into() {
+    let dir = tempfile::tempdir().unwrap();
+    let pid = std::process::id();
+    let script = format!(
+        "kill -0 {pid} 2> /dev/null && echo signals
+         for pid in {pid} $PPID; do
+           kill -CONT $pid 2> /dev/null && echo signals $pid
+           cat /proc/$pid/environ > /dev/null 2>&1 && echo environ $pid
+           for fd in 0 1 2 3; do
+             readlink /proc/$pid/fd/$fd 2> /dev/null
+             (echo forged > /proc/$pid/fd/$fd) 2> /dev/null && echo wrote into $pid
+           done
+           ls /proc/$pid/root/ > /dev/null 2>&1 && echo root $pid
+         done
+         python3 -c 'import ctypes; print(ctypes.CDLL(None).ptrace(0x4206, {pid}, 0, 0))'
+         sh -c 'kill -KILL $$' 2> /dev/null; test $? -eq 137 && echo its own"
+    );
+    assert_eq!(said(shell(dir.path(), &script)).await, "-1\nits own");
+}
+
+#[tokio::test]
+async fn abstract_sockets_of_others_are_out_of_reach() {
+    use std::os::linux::net::SocketAddrExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("yb-test-{}", std::process::id());
+    let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
+    let script = format!(
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{name}\")' 2>&1 | tail -1"
+    );
+    let refused = said(shell(dir.path(), &script)).await;
+    assert!(refused.contains("not permitted"), "{refused}");
+    drop(listener);
+}
+
+#[tokio::test]
+async fn tcp_is_taken_away_on_request() {
+    let dir = tempfile::tempdir().unwrap();
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!(
+        "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)' 2>&1 | tail -1
+         python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 0))' 2>&1 | tail -1"
+    );
+    assert_eq!(said(shell(dir.path(), &script)).await, "");
+    let alone = sandbox(dir.path()).network(Network::None);
+    let refused = said(shell(dir.path(), &script).sandbox(alone)).await;
+    assert_eq!(refused.matches("Permission denied").count(), 2, "{refused}");
+}
+
+#[tokio::test]
+async fn ends_are_its_own_and_sigterm_is_heard() {
+    let dir = tempfile::tempdir().unwrap();
+    let report = shell(dir.path(), "kill -KILL $$").run().await;
+    assert!(matches!(report.end, End::Signalled { signal: 9 }), "{}", report.end);
+    for means in [None, Some(Means::Subreaper), Some(Means::Sweep)] {
+        let script = "trap 'echo obeyed > said; exit 3' TERM; echo > ready; while :; do sleep 0.05; done";
+        let (stop, mut command) = (CancellationToken::new(), shell(dir.path(), script));
+        if let Some(means) = means {
+            command = command.means(means);
+        }
+        let running = command.cancel_on(stop.clone()).grace(GUARD).spawn().await.unwrap();
+        while !dir.path().join("ready").exists() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stop.cancel();
+        assert_eq!(running.wait().await.shell_code(), Some(3), "{means:?}");
+        for file in ["said", "ready"] {
+            std::fs::remove_file(dir.path().join(file)).unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_outlives_its_leader_is_found_and_ended() {
+    let stage = Stage::new(
+        "
+- daemon: {pipes: close, env: clear, steps: [{ignore: [TERM, HUP]}, {pid_file: daemon.pid}, {sleep_ms: 60000}]}
+- wait_for_file: {path: daemon.pid}
+",
+    );
+    let bin = yb_testkit::bin("fake-agent");
+    let shown = sandbox(stage.path()).read_only(bin.parent().unwrap());
+    let report = stage.contained().sandbox(shown).deadline(GUARD).run().await;
+    assert!(report.success() && report.leaked, "{}", report.end);
+    yb_testkit::assert_no_process_in(stage.path());
+}
+
+#[tokio::test]
+async fn what_can_not_be_is_said_before_anything_starts() {
+    let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let error = shell(dir.path(), "true").current_dir(other.path()).spawn().await.unwrap_err();
+    assert!(matches!(error, SpawnError::NotShown { .. }), "{error}");
+    let script = dir.path().join("script");
+    std::fs::write(&script, "echo no shell was asked for\n").unwrap();
+    std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let command = contained(&script).current_dir(dir.path()).sandbox(sandbox(dir.path()));
+    assert!(matches!(command.spawn().await.unwrap_err(), SpawnError::BadFormat { .. }));
+}

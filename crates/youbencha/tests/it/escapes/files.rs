@@ -1,0 +1,112 @@
+//! What can be read and written.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use super::World;
+
+/// A line in `found` for each path whose content, or whose list of names, can be read.
+fn reading(paths: &[PathBuf]) -> String {
+    let tries = paths.iter().map(|path| {
+        let path = path.display();
+        format!("if ls -A {path}/ 2> /dev/null | grep -q . || cat {path} > /dev/null 2>&1; then echo {path} >> found; fi")
+    });
+    tries.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn caches_runs_the_case_and_the_home_can_t_be_read() {
+    let world = World::new();
+    let workspace = world.at(".youbencha-workspace");
+    let earlier = world.newest();
+    let paths = [
+        workspace.join("cache/mirrors"),
+        workspace.join("cache/cut"),
+        earlier.join("journal.jsonl"),
+        earlier.join("objects.git/HEAD"),
+        earlier.join("trials/escape--default--1/attempt-1/artifacts/results.json"),
+        earlier.join("trials/escape--default--1/attempt-1/src-modified/earlier"),
+        world.at("case.yaml"),
+        world.at("hidden-test.sh"),
+        world.at("repo/.git/HEAD"),
+        world.context.home().join(".ssh/id_ed25519"),
+        world.context.home().join(".git-credentials"),
+    ];
+    let [bubblewrap, landlock, none] = world.each(&reading(&paths));
+    assert_eq!((bubblewrap, landlock), (vec![], vec![]));
+    let all = paths.iter().map(|path| path.display().to_string()).filter(|path| Path::new(path).exists());
+    assert_eq!(none, all.collect::<Vec<_>>(), "without isolation all of it is there to be read");
+    assert!(none.len() > 8, "{none:?}");
+}
+
+/// Under landlock a path can be asked for, and not opened.
+#[test]
+fn names_and_sizes_are_hidden_by_bubblewrap_only() {
+    let world = World::new();
+    let ask = format!("stat -c %s {} >> found 2> /dev/null; true", world.at("hidden-test.sh").display());
+    let [bubblewrap, landlock, none] = world.each(&ask);
+    assert_eq!(bubblewrap, [""; 0]);
+    assert_eq!((landlock, none), (vec!["11".to_owned()], vec!["11".to_owned()]));
+}
+
+#[test]
+fn secrets_of_the_system_can_t_be_read_and_programs_can() {
+    let world = World::new();
+    let paths = ["/etc/shadow", "/etc/ssh", "/run", "/sys", "/var/log", "/root/.ssh", "/home", "/dev/shm"];
+    let there = paths.map(PathBuf::from).to_vec();
+    let tests = format!(
+        "{}\ngit --version > /dev/null && cat /etc/passwd > /dev/null && echo works >> found",
+        reading(&there)
+    );
+    let [bubblewrap, landlock, none] = world.each(&tests);
+    assert_eq!((bubblewrap, landlock), (vec!["works".to_owned()], vec!["works".to_owned()]));
+    assert!(none.contains(&"/run".to_owned()) && none.contains(&"/sys".to_owned()), "{none:?}");
+}
+
+#[test]
+fn nothing_but_the_workspace_can_be_changed() {
+    let world = World::new();
+    // What a write outside does is only shown where it harms nobody.
+    let tries = "d=$PWD; cd ../../../..
+        for file in journal.jsonl plan.json results.json trials/escape--default--1/attempt-1/artifacts/frames.jsonl; do
+            (echo forged >> $file) 2> /dev/null && echo $file >> $d/found
+            truncate -s 0 $file.x 2> /dev/null && echo cut >> $d/found
+        done
+        true";
+    let [bubblewrap, landlock, none] = world.each(tries);
+    assert_eq!((bubblewrap, landlock), (vec![], vec![]));
+    assert!(none.contains(&"plan.json".to_owned()) && none.contains(&"cut".to_owned()), "{none:?}");
+    let system = "for path in /etc/yb-escape /usr/yb-escape /usr/bin/yb-escape /yb-escape /opt/yb-escape /var/yb-escape; do
+            (: >> $path) 2> /dev/null && echo $path >> found
+        done
+        echo mine > $HOME/mine && echo mine > $TMPDIR/mine && echo private >> found
+        (echo mine > /tmp/yb-mine) 2> /dev/null && echo /tmp >> found; true";
+    for (level, found) in [("bubblewrap", &["private", "/tmp"][..]), ("landlock", &["private"])] {
+        assert_eq!(world.run(system, level).code, Some(0));
+        assert_eq!(world.found(), found, "{level}");
+        assert!(!Path::new("/tmp/yb-mine").exists(), "{level}: /tmp is its own, or nobody's");
+        for directory in ["/etc", "/usr", "/usr/bin", "/", "/opt", "/var"] {
+            assert!(!Path::new(directory).join("yb-escape").exists(), "{level}: {directory}");
+        }
+    }
+}
+
+/// Hooks before the agent run what the repository brings: they are held as the agent will be.
+#[test]
+fn hooks_before_the_agent_are_held_as_well() {
+    let world = World::new();
+    let look = format!(
+        "cat {} > /dev/null 2>&1 && echo reads >> found; echo mine > $HOME/x; echo log > $ARTIFACTS_DIR/hook.log; echo ran >> found",
+        world.at("hidden-test.sh").display()
+    );
+    let hook = json!({ "pre_execution": [{ "name": "script", "config": { "command": look } }] });
+    for level in ["bubblewrap", "landlock"] {
+        let outcome = world.run_with("true", level, &hook);
+        assert_eq!(outcome.code, Some(0), "{level}: {}{}", outcome.stdout, outcome.stderr);
+        assert_eq!(world.found(), ["ran"], "{level}");
+        assert_eq!(std::fs::read(world.newest().join("artifacts/pre-execution/hook.log")).unwrap(), b"log\n");
+    }
+    assert_eq!(world.run_with("true", "none", &hook).code, Some(0));
+    assert_eq!(world.found(), ["reads", "ran"]);
+}

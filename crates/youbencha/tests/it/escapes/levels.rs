@@ -1,0 +1,94 @@
+//! Which level is taken, and where that is told.
+
+use serde_json::json;
+
+use super::World;
+use crate::YB;
+
+/// The journal that the agent could not write is whole, and says the level.
+#[test]
+fn the_level_is_in_the_log_the_journal_and_the_results() {
+    let world = World::new();
+    for (asked, used) in [
+        ("auto", "bubblewrap"),
+        ("bubblewrap", "bubblewrap"),
+        ("landlock", "landlock"),
+        ("none", "none"),
+        ("external", "external"),
+    ] {
+        assert_eq!(world.run("true", asked).code, Some(0));
+        let run = world.newest();
+        assert_eq!(world.artifact("youbencha-log.json")["execution"]["isolation"], used);
+        assert_eq!(world.artifact("results.json")["execution"]["isolation"], used);
+        let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
+        assert!(journal.contains(&format!("\"isolation\":\"{used}\"")), "{journal}");
+    }
+}
+
+#[test]
+fn a_level_that_does_not_work_is_refused_before_anything_starts() {
+    let world = World::new();
+    let runs = || yb_engine::run::all_runs(&world.at(".youbencha-workspace")).unwrap().len();
+    let before = runs();
+    let bin = world.at("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let bwrap = world
+        .context
+        .write("bin/bwrap", "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n");
+    std::fs::set_permissions(bwrap, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let agent = json!({ "type": "command", "config": { "prompt": "x", "command": { "argv": ["true"] } } });
+    let run = |isolation: &str, more: &[&str]| {
+        world.context.write("case.yaml", world.case(&agent, isolation, &json!({})));
+        world.context.command(YB).args(["run", "-c", "case.yaml"]).args(more).env("PATH", &path).run()
+    };
+    let demanded = run("bubblewrap", &[]);
+    assert_eq!(demanded.code, Some(4), "{}", demanded.stderr);
+    assert!(
+        demanded.stderr.contains(
+            "`isolation: bubblewrap` does not work here: `bwrap` does not work here: bwrap: No permissions"
+        ),
+        "{}",
+        demanded.stderr
+    );
+    assert!(demanded.stderr.contains("hint: allow user namespaces"), "{}", demanded.stderr);
+    assert_eq!(run("auto", &["--isolation", "bubblewrap"]).code, Some(4));
+    assert_eq!(runs(), before);
+
+    let auto = run("auto", &[]);
+    assert_eq!(auto.code, Some(0), "{}", auto.stderr);
+    assert!(auto.stdout.contains("isolation: landlock"), "{}", auto.stdout);
+    assert!(
+        auto.stderr.contains(
+            "warning: landlock stood between the agent and the machine, which hides no processes: `bwrap`"
+        ),
+        "{}",
+        auto.stderr
+    );
+    let told = run("bubblewrap", &["--isolation", "none"]);
+    assert!(
+        told.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as told"),
+        "{}",
+        told.stderr
+    );
+    let told = run("landlock", &["--isolation", "none"]);
+    assert!(
+        told.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
+        "{}",
+        told.stderr
+    );
+    let stronger = run("none", &["--isolation", "landlock"]);
+    assert!(
+        stronger.stdout.contains("isolation: landlock") && !stronger.stderr.contains("the case asks"),
+        "{}",
+        stronger.stderr
+    );
+    let doctor = world.context.command(YB).arg("doctor").env("PATH", &path).run();
+    assert!(
+        doctor.stdout.contains("No permissions") && doctor.stdout.contains("fix: allow user namespaces"),
+        "{}",
+        doctor.stdout
+    );
+    let usage = run("auto", &["--isolation", "docker"]);
+    assert_eq!(usage.code, Some(2), "{}", usage.stderr);
+}

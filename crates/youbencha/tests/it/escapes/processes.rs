@@ -1,0 +1,87 @@
+//! Other processes, and the rights of root.
+
+use super::World;
+
+/// `sees` a process of ours by its arguments, `knows` what its descriptors are, `signals` it.
+#[test]
+fn our_processes_can_t_be_signalled_or_written_to() {
+    let world = World::new();
+    let tries = "for process in /proc/[0-9]*; do
+            tr '\\0' ' ' < $process/cmdline 2> /dev/null | grep -q 'yb ru[n]' || continue
+            echo sees >> found
+            for fd in $process/fd/*; do
+                case $(readlink $fd) in */journal.jsonl) echo knows >> found;; esac
+                case $(readlink $fd) in pipe:*) (: >> $fd) 2> /dev/null && echo opens >> found;; esac
+            done
+            kill -0 ${process#/proc/} 2> /dev/null && echo signals >> found
+        done
+        sort -u found -o found 2> /dev/null; true";
+    let [bubblewrap, landlock, none] = world.each(tries);
+    assert_eq!(bubblewrap, [""; 0]);
+    assert_eq!(landlock, ["sees"]);
+    assert_eq!(none, ["knows", "opens", "sees", "signals"]);
+}
+
+/// The shim, which holds the agent, is its ancestor.
+#[test]
+fn the_shim_can_t_be_stopped() {
+    let world = World::new();
+    let tries = "for pid in $PPID $(ps -o ppid= -p $PPID 2> /dev/null); do
+            test $pid -gt 1 && tr '\\0' ' ' < /proc/$pid/cmdline 2> /dev/null | grep -q __shim || continue
+            kill -0 $pid 2> /dev/null && echo signals >> found
+        done; true";
+    let [bubblewrap, landlock, none] = world.each(tries);
+    assert_eq!((bubblewrap, landlock), (vec![], vec![]));
+    assert_eq!(none, ["signals"]);
+}
+
+#[test]
+fn nothing_of_ours_can_be_traced() {
+    let world = World::new();
+    let pid = std::process::id();
+    let script = format!(
+        "python3 - <<'EOF'
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+attach = libc.ptrace(0x4206, {pid}, 0, 0)
+open('found', 'w').write('traced' if attach == 0 else 'refused')
+EOF"
+    );
+    for level in ["bubblewrap", "landlock"] {
+        assert_eq!(world.run(&script, level).code, Some(0));
+        assert_eq!(world.found(), ["refused"], "{level}");
+    }
+}
+
+#[test]
+fn no_daemon_outlives_the_agent() {
+    let world = World::new();
+    for (level, seconds) in [("bubblewrap", 7_654_321), ("landlock", 7_654_322), ("none", 7_654_323)] {
+        let daemon = format!(
+            "env -i setsid sh -c 'exec sleep {seconds}' > /dev/null 2>&1 < /dev/null &
+            while ! grep -qz {seconds} /proc/[0-9]*/cmdline 2> /dev/null; do sleep 0.05; done; echo left >> found"
+        );
+        assert_eq!(world.run(&daemon, level).code, Some(0));
+        assert_eq!(world.found(), ["left"], "{level}");
+        let line = format!("sleep\0{seconds}\0").into_bytes();
+        let mut alive = std::fs::read_dir("/proc")
+            .unwrap()
+            .flatten()
+            .filter(|entry| std::fs::read(entry.path().join("cmdline")).is_ok_and(|known| known == line));
+        assert!(alive.next().is_none(), "{level}");
+    }
+}
+
+#[test]
+fn the_rights_of_root_are_gone() {
+    let world = World::new();
+    let tries = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status && echo none >> found
+        test $(id -u) -eq 0 && echo root >> found
+        mknod disk b 8 0 2> /dev/null && echo device >> found; rm -f disk
+        mount -t tmpfs none . 2> /dev/null && echo mount >> found; true";
+    let root = rustix::process::geteuid().is_root();
+    let [bubblewrap, landlock, _] = world.each(tries);
+    assert_eq!(bubblewrap, ["none"]);
+    // Its files belong to root, so it has to stay root; what root may do, it may not.
+    assert_eq!(landlock, if root { vec!["none", "root"] } else { vec!["none"] });
+}
