@@ -22,9 +22,8 @@ fn who_uses_too_much_is_over_quota() {
             let outcome = world.run_with(command, level, &json!({ "limits": { name: limit } }));
             assert_eq!(outcome.code, Some(1), "{level} {name}: {}{}", outcome.stdout, outcome.stderr);
             assert!(outcome.stdout.contains("escape: over_quota"), "{level} {name}: {}", outcome.stdout);
-            let said = format!("{words}");
             let set = format!("; `limits.{name}` sets it");
-            assert!(outcome.stdout.contains(&said) && outcome.stdout.contains(&set), "{}", outcome.stdout);
+            assert!(outcome.stdout.contains(words) && outcome.stdout.contains(&set), "{}", outcome.stdout);
         }
     }
     yb_testkit::assert_no_process_in(&world.context.dir());
