@@ -25,7 +25,9 @@ use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
 #[cfg(target_os = "linux")]
 use crate::sandbox::Progress;
-use crate::sandbox::{Network, Sandbox, SandboxKind};
+#[cfg(target_os = "linux")]
+use crate::sandbox::SandboxKind;
+use crate::sandbox::{Network, Sandbox};
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;

@@ -1,4 +1,5 @@
 //! The way out of a sandbox: listeners that belong to its network, and connections that are made in ours.
+#![cfg_attr(windows, expect(dead_code, reason = "there is no sandbox on Windows to lead out of"))]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,8 +19,14 @@ use tokio::time::timeout;
 use crate::redact::{Redactor, Secrets};
 use crate::sandbox::{Exits, Refused, Sandbox, SandboxKind};
 
-/// Where the proxy listens in a network that is the sandbox's own.
-pub(crate) const INSIDE: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 61_080);
+/// Where the proxy listens in a network that is the sandbox's own, and what is passed on does not.
+pub(crate) fn inside(exits: &Exits) -> SocketAddr {
+    let taken = |port: &u16| exits.forwards.iter().any(|forward| forward.port() == *port);
+    let port = (FIRST_PORT..u16::MAX).find(|port| !taken(port)).unwrap_or(FIRST_PORT);
+    SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
+}
+
+const FIRST_PORT: u16 = 61_080;
 
 /// How long the beginning of a request may take, and a connection to come about.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -36,6 +43,7 @@ const NAME: usize = 300;
 pub(crate) struct Outside {
     /// The proxy, where the sandbox has no network of its own to listen in.
     listener: Option<std::net::TcpListener>,
+    port: u16,
 }
 
 impl Outside {
@@ -44,17 +52,21 @@ impl Outside {
             SandboxKind::Bubblewrap => None,
             _ => Some(std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?),
         };
-        Ok(Self { listener })
+        let port = match &listener {
+            Some(listener) => listener.local_addr()?.port(),
+            None => inside(&sandbox.exits).port(),
+        };
+        Ok(Self { listener, port })
     }
 
     /// The port that the child has to be let through to.
     pub(crate) fn port(&self) -> Option<u16> {
-        Some(self.listener.as_ref()?.local_addr().ok()?.port())
+        self.listener.as_ref().map(|_| self.port)
     }
 
     /// Tells the child of the proxy, and that its own machine needs none.
     pub(crate) fn proxy(&self, env: &mut BTreeMap<OsString, OsString>) {
-        let url = format!("http://127.0.0.1:{}", self.port().unwrap_or(INSIDE.port()));
+        let url = format!("http://127.0.0.1:{}", self.port);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
             env.insert(name.into(), url.clone().into());
         }
@@ -301,6 +313,13 @@ fn authority(text: &str, default: Option<u16>) -> Option<(String, u16)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_proxy_s_port_is_nobody_else_s() {
+        let exits = Exits::new().forward("127.0.0.1:61080".parse().unwrap());
+        assert_eq!(inside(&exits).port(), 61_081);
+        assert_eq!(inside(&Exits::new()).port(), 61_080);
+    }
 
     #[test]
     fn what_a_proxy_is_asked_for_is_understood() {

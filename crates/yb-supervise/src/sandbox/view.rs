@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::system::{BESIDE_BIN, DIRECTORIES, ETC, USER};
 use super::{Network, Sandbox, Shown};
 use crate::error::SpawnError;
-use crate::gate::INSIDE;
+use crate::gate::inside;
 use crate::shim::{PROGRAM_FD, STATUS_FD, arguments};
 
 /// The bytes of `/dev/shm`.
@@ -66,10 +66,10 @@ pub(crate) fn wrap(
     view.write(&mut argv);
     argv.extend(["--chdir".into(), cwd.into()]);
     if sandbox.network == Network::Exits {
-        let addresses: Vec<SocketAddr> = sandbox.exits.forwards.iter().copied().chain([INSIDE]).collect();
-        let inside = arguments(&addresses, program, program.as_os_str(), args);
+        let addresses: Vec<SocketAddr> =
+            sandbox.exits.forwards.iter().copied().chain([inside(&sandbox.exits)]).collect();
         argv.extend(["--".into(), format!("/proc/self/fd/{PROGRAM_FD}").into()]);
-        argv.extend(inside);
+        argv.extend(arguments(&addresses, program, program.as_os_str(), args));
     } else {
         argv.extend(["--".into(), program.into()]);
         argv.extend(args.iter().cloned());
