@@ -23,10 +23,14 @@ pub mod env_vars;
 mod find;
 pub mod frame;
 pub mod hermetic;
+#[cfg(any(feature = "provider", feature = "sdk"))]
+mod launcher;
 mod npm;
 mod options;
 #[cfg(feature = "provider")]
 mod provider;
+#[cfg(feature = "sdk")]
+pub mod sdk;
 mod text_output;
 mod version;
 

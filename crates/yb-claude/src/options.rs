@@ -15,6 +15,8 @@ mod permission;
 mod prompt;
 mod secret;
 mod seed;
+#[cfg(feature = "sdk")]
+mod session;
 mod tools;
 mod validate;
 mod values;

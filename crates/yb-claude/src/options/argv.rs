@@ -100,11 +100,16 @@ impl Options {
         } else {
             prompt.as_text().unwrap_or_default().as_bytes().to_vec()
         };
-        argv.option("max-turns", self.max_turns);
-        self.push_session(&mut argv);
-        argv.list("allowedTools", self.allowed_tools.as_ref());
+        self.push_limits(&mut argv);
         self.push_rest(&mut argv);
         self.finish(argv, stdin, warnings)
+    }
+
+    /// Turns, session and allowed tools, whose places the seed's command chooses itself.
+    pub(crate) fn push_limits(&self, argv: &mut Argv<'_>) {
+        argv.option("max-turns", self.max_turns);
+        self.push_session(argv);
+        argv.list("allowedTools", self.allowed_tools.as_ref());
     }
 
     /// All rules, those of the prompt included.

@@ -20,3 +20,6 @@ mod options_rules;
 mod options_seed;
 mod provider;
 mod provider_real;
+mod sdk_real;
+mod sdk_scripted;
+mod sdk_support;

@@ -1,0 +1,460 @@
+//! The one task that owns a session: it reads what the CLI prints, routes it, answers it and sees it to its end.
+//!
+//! Handlers run as tasks of their own and answer through the writer, never through a consumer's queue.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep_until};
+use yb_supervise::{CancellationToken, StreamItem};
+
+use super::control::{self, Answer};
+use super::handlers::{CANCEL_GRACE, CallContext, Handlers};
+use super::mcp::OpenCalls;
+use super::run_end::RunEnd;
+use super::spool::Filler;
+use super::transport::{Connection, Output};
+use super::turns::Sink;
+use super::writer::Writer;
+use super::{Error, Exit};
+use crate::frame::{ControlAnswer, ControlRequest, FrameError, excerpt};
+use crate::{Message, RawJson, ResultMessage};
+
+/// How long the CLI has to leave by itself once its input has ended and it was asked to close.
+const CLOSE_GRACE: Duration = Duration::from_secs(5);
+/// The same after a run that is over: hooks of the session's end may still run.
+const LINGER: Duration = Duration::from_secs(60);
+/// Of a line that can't be read.
+const EXCERPT: usize = 200;
+
+/// What a handle asks of the session.
+pub(super) enum Command {
+    /// A question to the CLI.
+    Call { body: Value, patience: Duration, answer: oneshot::Sender<Result<RawJson, Error>> },
+    /// The only prompt of a query; the input ends with it, or with the run.
+    Prompt { line: Vec<u8>, stays_open: bool },
+    /// A turn of a client.
+    Turn { line: Vec<u8>, filler: Filler },
+    /// A message beside the turns.
+    Send { line: Vec<u8>, written: oneshot::Sender<Result<(), Error>> },
+    /// Somebody hears what belongs to no turn.
+    Unclaimed(Filler),
+    /// The graceful end.
+    Close(oneshot::Sender<Exit>),
+}
+
+struct Call {
+    subtype: String,
+    patience: Duration,
+    deadline: Instant,
+    answer: oneshot::Sender<Result<RawJson, Error>>,
+}
+
+struct Asked {
+    task: Id,
+    cancel: CancellationToken,
+}
+
+/// One session.
+pub(super) struct Actor {
+    output: Box<dyn Output>,
+    /// None when the input has ended.
+    writer: Option<Writer>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    has_handles: bool,
+    sink: Sink,
+    handlers: Arc<Handlers>,
+    open_calls: Arc<OpenCalls>,
+    tasks: JoinSet<Answer>,
+    asked: HashMap<String, Asked>,
+    request_of: HashMap<Id, String>,
+    calls: BTreeMap<String, Call>,
+    numbered: u64,
+    lines: u64,
+    end: RunEnd,
+    /// The input ends when the run is over.
+    ends_with_run: bool,
+    last_result: Option<Box<ResultMessage>>,
+    leave_by: Option<Instant>,
+    terminated: bool,
+    closed: bool,
+    failure: Option<Error>,
+    waiters: Vec<oneshot::Sender<Exit>>,
+}
+
+impl Actor {
+    pub(super) fn new(
+        connection: Connection,
+        commands: mpsc::UnboundedReceiver<Command>,
+        handlers: Arc<Handlers>,
+        sink: Sink,
+        end: RunEnd,
+    ) -> Self {
+        Self {
+            output: connection.output,
+            writer: Some(Writer::start(connection.input)),
+            commands,
+            has_handles: true,
+            sink,
+            handlers,
+            open_calls: Arc::default(),
+            tasks: JoinSet::new(),
+            asked: HashMap::new(),
+            request_of: HashMap::new(),
+            calls: BTreeMap::new(),
+            numbered: 0,
+            lines: 0,
+            end,
+            ends_with_run: false,
+            last_result: None,
+            leave_by: None,
+            terminated: false,
+            closed: false,
+            failure: None,
+            waiters: Vec::new(),
+        }
+    }
+
+    /// Sees the session to its end.
+    pub(super) async fn run(mut self) {
+        let mut printing = true;
+        let exit = loop {
+            let full = self.sink.full();
+            let deadline = self.deadline();
+            tokio::select! {
+                biased;
+                Some(done) = self.tasks.join_next_with_id() => self.answered(done),
+                command = self.commands.recv(), if self.has_handles => match command {
+                    Some(command) => self.obey(command),
+                    None => self.abandoned(),
+                },
+                event = heard(&mut *self.output, printing), if !printing || full.is_none() => match event {
+                    Event::Printed(item) => self.read(item),
+                    Event::Silent => {
+                        printing = false;
+                        self.leave_within(CLOSE_GRACE);
+                    }
+                    Event::Gone(exit) => break exit,
+                },
+                () = room(full.as_ref()), if full.is_some() => {}
+                () = at(deadline) => self.expire(),
+            }
+        };
+        self.finish(&exit);
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Call { body, patience, answer } => self.call(&body, patience, answer),
+            Command::Prompt { line, stays_open } => {
+                self.write(line, None);
+                if stays_open {
+                    self.ends_with_run = true;
+                } else {
+                    self.writer = None;
+                }
+            }
+            Command::Turn { line, filler } => {
+                if let Sink::Turns(turns) = &mut self.sink
+                    && let Some(line) = turns.begin(line, filler)
+                {
+                    self.write(line, None);
+                }
+            }
+            Command::Send { line, written } => {
+                if let Sink::Turns(turns) = &mut self.sink {
+                    turns.steer();
+                }
+                self.write(line, Some(written));
+            }
+            Command::Unclaimed(filler) => {
+                if let Sink::Turns(turns) = &mut self.sink {
+                    turns.hear_unclaimed(filler);
+                }
+            }
+            Command::Close(waiter) => {
+                self.waiters.push(waiter);
+                self.closed = true;
+                self.writer = None;
+                self.leave_within(CLOSE_GRACE);
+            }
+        }
+    }
+
+    fn call(&mut self, body: &Value, patience: Duration, answer: oneshot::Sender<Result<RawJson, Error>>) {
+        if self.writer.is_none() || self.failure.is_some() {
+            let _ = answer.send(Err(self.failure.clone().unwrap_or(Error::Closed)));
+            return;
+        }
+        self.numbered += 1;
+        let id = format!("req_{}", self.numbered);
+        let subtype = body["subtype"].as_str().unwrap_or_default().to_owned();
+        self.write(control::request(&id, body), None);
+        self.calls.insert(id, Call { subtype, patience, deadline: Instant::now() + patience, answer });
+    }
+
+    fn write(&self, line: Vec<u8>, written: Option<oneshot::Sender<Result<(), Error>>>) {
+        match (&self.writer, written) {
+            (Some(writer), written) => writer.write(line, written),
+            (None, Some(written)) => {
+                let _ = written.send(Err(Error::Closed));
+            }
+            (None, None) => {}
+        }
+    }
+
+    /// Nobody holds a handle any more: the CLI ends, unless it is on its way out already.
+    fn abandoned(&mut self) {
+        self.has_handles = false;
+        if !self.closed {
+            self.terminate();
+        }
+    }
+
+    fn terminate(&mut self) {
+        self.terminated = true;
+        self.leave_by = None;
+        self.writer = None;
+        self.output.terminate();
+    }
+
+    fn leave_within(&mut self, time: Duration) {
+        if !self.terminated {
+            let by = Instant::now() + time;
+            self.leave_by = Some(self.leave_by.map_or(by, |set| set.min(by)));
+        }
+    }
+
+    fn read(&mut self, item: StreamItem) {
+        self.lines += 1;
+        let (line, whole) = match item {
+            StreamItem::Line(line) => (line, true),
+            StreamItem::Unterminated(line) => (line, false),
+            StreamItem::TooLong { limit } => {
+                let (line, excerpt) = (self.lines, String::new());
+                return self.fail(FrameError::TooLong { line, limit, excerpt });
+            }
+            _ => return,
+        };
+        let line = line.trim_ascii();
+        if self.failure.is_some() || line.is_empty() {
+            return;
+        }
+        if line.first() != Some(&b'{') {
+            tracing::debug!(line = %excerpt(line, EXCERPT), "the CLI printed what is no message");
+            return;
+        }
+        match Message::parse(line) {
+            Ok(message) => self.route(message),
+            Err(_) if !whole => {}
+            Err(error) => {
+                let (number, excerpt) = (self.lines, excerpt(line, EXCERPT));
+                self.fail(FrameError::Malformed { line: number, reason: error.reason, excerpt });
+            }
+        }
+    }
+
+    fn route(&mut self, message: Message) {
+        match message {
+            Message::ControlRequest(request) => self.ask(*request),
+            Message::ControlResponse(response) => self.complete(response.response),
+            Message::ControlCancel(cancel) => self.take_back(&cancel.request_id),
+            message => {
+                self.end.observe(&message, Instant::now());
+                if let Message::Result(result) = &message {
+                    record(result);
+                    self.last_result = Some(result.clone());
+                }
+                if let Some(prompt) = self.sink.push(message) {
+                    self.write(prompt, None);
+                }
+                if self.ends_with_run && self.end.is_over() {
+                    self.run_is_over();
+                }
+            }
+        }
+    }
+
+    fn run_is_over(&mut self) {
+        self.writer = None;
+        self.leave_within(LINGER);
+    }
+
+    /// The CLI asks; its handler becomes a task, whose panic is an answer too.
+    fn ask(&mut self, request: ControlRequest) {
+        let id = request.request_id.clone();
+        if id.is_empty() || self.asked.contains_key(&id) {
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let (handlers, open_calls) = (Arc::clone(&self.handlers), Arc::clone(&self.open_calls));
+        let context = CallContext::new(cancel.clone());
+        let token = cancel.clone();
+        let task = self.tasks.spawn(async move {
+            let handled = handlers.answer(request, context, &open_calls);
+            let given_up = async {
+                token.cancelled().await;
+                tokio::time::sleep(CANCEL_GRACE).await;
+            };
+            tokio::select! {
+                answer = handled => answer,
+                () = given_up => Answer::Silent,
+            }
+        });
+        self.request_of.insert(task.id(), id.clone());
+        self.asked.insert(id, Asked { task: task.id(), cancel });
+    }
+
+    fn answered(&mut self, done: Result<(Id, Answer), JoinError>) {
+        let (task, answer) = match done {
+            Ok((task, answer)) => (task, answer),
+            Err(error) => (error.id(), Answer::error(panic_text(error))),
+        };
+        // One that was taken back is no longer in the list, and nobody wants its answer.
+        let Some(id) = self.request_of.remove(&task) else { return };
+        if self.asked.remove(&id).is_some()
+            && let Some(line) = answer.line(&id)
+        {
+            self.write(line, None);
+        }
+    }
+
+    fn take_back(&mut self, id: &str) {
+        if let Some(asked) = self.asked.remove(id) {
+            self.request_of.remove(&asked.task);
+            asked.cancel.cancel();
+        }
+    }
+
+    fn complete(&mut self, answer: ControlAnswer) {
+        let Some(call) = self.calls.remove(&answer.request_id) else { return };
+        let outcome = if answer.subtype == "success" {
+            Ok(answer.response.map(|response| response.detached()).unwrap_or_default())
+        } else {
+            let message = answer.error.unwrap_or_else(|| "without a reason".to_owned());
+            Err(Error::Control { subtype: call.subtype, message, code: answer.error_code })
+        };
+        let _ = call.answer.send(outcome);
+    }
+
+    fn fail(&mut self, error: FrameError) {
+        if self.failure.is_none() {
+            let error = Error::from(error);
+            self.fail_calls(&error);
+            self.sink.end(Some(&error));
+            self.failure = Some(error);
+            self.writer = None;
+            self.leave_within(CLOSE_GRACE);
+        }
+    }
+
+    fn fail_calls(&mut self, error: &Error) {
+        for call in std::mem::take(&mut self.calls).into_values() {
+            let _ = call.answer.send(Err(error.clone()));
+        }
+    }
+
+    fn deadline(&self) -> Option<Instant> {
+        let calls = self.calls.values().map(|call| call.deadline).min();
+        let background = if self.ends_with_run && self.writer.is_some() { self.end.deadline() } else { None };
+        [calls, self.leave_by, background].into_iter().flatten().min()
+    }
+
+    /// Something took too long.
+    fn expire(&mut self) {
+        let now = Instant::now();
+        let late: Vec<String> =
+            self.calls.iter().filter(|(_, call)| call.deadline <= now).map(|(id, _)| id.clone()).collect();
+        for id in late {
+            if let Some(call) = self.calls.remove(&id) {
+                self.write(control::cancel(&id), None);
+                let _ = call.answer.send(Err(Error::Timeout { subtype: call.subtype, after: call.patience }));
+            }
+        }
+        if self.leave_by.is_some_and(|by| by <= now) {
+            self.terminate();
+        }
+        if self.ends_with_run && self.writer.is_some() && self.end.deadline().is_some_and(|at| at <= now) {
+            tracing::warn!("background work took longer than the host waits for it");
+            self.run_is_over();
+        }
+    }
+
+    fn finish(mut self, exit: &Exit) {
+        let error = self.failure.take().or_else(|| self.ending(exit));
+        let gone = error.clone().unwrap_or(Error::Closed);
+        self.fail_calls(&gone);
+        self.sink.end(error.as_ref());
+        for waiter in self.waiters.drain(..) {
+            let _ = waiter.send(exit.clone());
+        }
+    }
+
+    /// What the end means: an error result says more than an exit code.
+    fn ending(&mut self, exit: &Exit) -> Option<Error> {
+        if self.closed {
+            return None;
+        }
+        match self.last_result.take() {
+            Some(_) if exit.success() => None,
+            Some(result) if is_failure(&result) => Some(Error::Result(result)),
+            _ => Some(Error::Exited(exit.clone())),
+        }
+    }
+}
+
+/// Whether a turn did not succeed; API errors come as a success that is an error.
+pub(super) fn is_failure(result: &ResultMessage) -> bool {
+    result.is_error || result.subtype.as_str().starts_with("error")
+}
+
+fn record(result: &ResultMessage) {
+    let span = tracing::Span::current();
+    span.record("subtype", result.subtype.as_str());
+    if let Some(session) = &result.session_id {
+        span.record("session_id", session.as_str());
+    }
+    if let Some(cost) = result.total_cost_usd {
+        span.record("cost_usd", cost);
+    }
+}
+
+fn panic_text(error: JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "the handler was aborted".to_owned() };
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
+    format!("the handler panicked: {text}")
+}
+
+/// What comes from the CLI.
+enum Event {
+    Printed(StreamItem),
+    /// Nothing more will be printed.
+    Silent,
+    Gone(Exit),
+}
+
+async fn heard(output: &mut dyn Output, printing: bool) -> Event {
+    if !printing {
+        return Event::Gone(output.wait().await);
+    }
+    output.next().await.map_or(Event::Silent, Event::Printed)
+}
+
+async fn room(full: Option<&Filler>) {
+    match full {
+        Some(filler) => filler.room().await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn at(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
