@@ -80,6 +80,9 @@ impl Options {
         if let Some(schema) = rest.json_schema.take() {
             fields.insert("jsonSchema".to_owned(), schema);
         }
+        if let Some(skills) = &self.skills {
+            fields.insert("skills".to_owned(), json!(skills));
+        }
         if !self.agents.is_empty() {
             fields.insert("agents".to_owned(), agent::config(&self.agents));
             rest.agents.clear();

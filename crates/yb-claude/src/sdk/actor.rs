@@ -3,7 +3,7 @@
 //! Handlers run as tasks of their own and answer through the writer, never through a consumer's queue.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -84,6 +84,8 @@ pub(super) struct Actor {
     closed: bool,
     failure: Option<Error>,
     waiters: Vec<oneshot::Sender<Exit>>,
+    /// For those who ask when it is over.
+    exit: Arc<OnceLock<Exit>>,
 }
 
 impl Actor {
@@ -93,6 +95,7 @@ impl Actor {
         handlers: Arc<Handlers>,
         sink: Sink,
         end: RunEnd,
+        exit: Arc<OnceLock<Exit>>,
     ) -> Self {
         Self {
             output: connection.output,
@@ -116,6 +119,7 @@ impl Actor {
             closed: false,
             failure: None,
             waiters: Vec::new(),
+            exit,
         }
     }
 
@@ -385,6 +389,7 @@ impl Actor {
     }
 
     fn finish(mut self, exit: &Exit) {
+        let _ = self.exit.set(exit.clone());
         let error = self.failure.take().or_else(|| self.ending(exit));
         let gone = error.clone().unwrap_or(Error::Closed);
         self.fail_calls(&gone);

@@ -249,13 +249,19 @@ impl Client {
     }
 
     /// Ends the session: the CLI's input ends, and it has 5 s to leave; then it is told to, and 5 s later it is made to.
+    /// Closing what is over already only tells how it ended.
     ///
     /// # Errors
-    /// When it was over already.
+    /// When the runtime in which the session ran is gone.
     pub async fn close(&self) -> Result<Exit, Error> {
         let (sender, exit) = oneshot::channel();
-        self.handle.send(Command::Close(sender))?;
-        exit.await.map_err(|_| Error::Closed)
+        let asked = self.handle.send(Command::Close(sender));
+        if asked.is_ok()
+            && let Ok(exit) = exit.await
+        {
+            return Ok(exit);
+        }
+        self.handle.exit.get().cloned().ok_or(Error::Closed)
     }
 }
 

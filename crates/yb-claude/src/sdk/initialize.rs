@@ -30,7 +30,9 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized
     let connection = host.transport.open(&invocation).await?;
     let (commands, received) = mpsc::unbounded_channel();
     let handlers = Arc::new(host.handlers.clone());
-    let actor = Actor::new(connection, received, handlers, sink, RunEnd::new(host.ceiling()));
+    let exit = Arc::default();
+    let end = RunEnd::new(host.ceiling());
+    let actor = Actor::new(connection, received, handlers, sink, end, Arc::clone(&exit));
     let span = tracing::info_span!(
         "claude_session",
         model = host.options.model.as_deref(),
@@ -44,7 +46,7 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized
         drop(private);
     };
     tokio::spawn(session.instrument(span));
-    let handle = Handle(commands);
+    let handle = Handle { commands, exit };
     let initialized = handle.call(body(host, fields), host.patience).await;
     let initialized = initialized.map_err(|error| match error {
         Error::Control { message, .. } => Error::Handshake { reason: message },

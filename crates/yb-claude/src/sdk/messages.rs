@@ -1,24 +1,29 @@
 //! A stream of messages that somebody reads, and what the last of them comes to.
 
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::Error;
 use super::actor::{Command, is_failure};
 use super::spool::Spool;
+use super::{Error, Exit};
 use crate::{Message, RawJson, ResultMessage};
 
 /// A session, as those who speak to it hold it. When the last one is dropped, the CLI ends.
 #[derive(Clone)]
-pub(super) struct Handle(pub(super) mpsc::UnboundedSender<Command>);
+pub(super) struct Handle {
+    pub(super) commands: mpsc::UnboundedSender<Command>,
+    /// How the CLI ended, once it has.
+    pub(super) exit: Arc<OnceLock<Exit>>,
+}
 
 impl Handle {
     pub(super) fn send(&self, command: Command) -> Result<(), Error> {
-        self.0.send(command).map_err(|_| Error::Closed)
+        self.commands.send(command).map_err(|_| Error::Closed)
     }
 
     pub(super) async fn call(&self, body: Value, patience: std::time::Duration) -> Result<RawJson, Error> {

@@ -51,7 +51,7 @@ async fn real_claude_gets_large_things_that_no_argument_could_hold() {
         .options()
         .with_system_prompt(SystemPrompt::Text(format!("{long} end of the prompt")))
         .with_agent_definition("helper", AgentDefinition::new("Helps", long.clone()));
-    assert_eq!(query("hi", &trial.host_with(options)).text().await.unwrap(), "ok");
+    assert_eq!(query("hi", trial.host_with(options)).text().await.unwrap(), "ok");
     assert!(trial.asked().contains("end of the prompt"));
 }
 
@@ -393,7 +393,8 @@ async fn real_claude_obeys_a_client() {
     assert_eq!(third.result.as_deref(), Some("Three."));
     assert!(trial.asked().contains("claude-haiku-4-5"));
     assert!(client.close().await.unwrap().success());
-    assert!(matches!(client.close().await, Err(Error::Closed)));
+    assert!(client.close().await.unwrap().success(), "the same again");
+    assert!(matches!(client.set_model(None).await, Err(Error::Closed)));
 }
 
 #[tokio::test]

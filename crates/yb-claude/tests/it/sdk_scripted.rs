@@ -150,6 +150,7 @@ async fn what_nobody_can_answer_is_refused_or_passed_over() {
     assert_eq!(answers(&cli, "server")[0]["response"]["mcp_response"]["error"]["code"], -32601);
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
 fn mcp(id: &str, message: Value) -> Step {
     ask(id, json!({"subtype": "mcp_message", "server_name": "s", "message": message}))
 }
@@ -384,4 +385,26 @@ async fn bad_options_and_prompts_start_nothing() {
     let error = Client::connect(&both).await.unwrap_err();
     assert!(error.to_string().contains("permission_prompt_tool"), "{error}");
     assert!(cli.heard().is_empty());
+}
+
+#[tokio::test]
+async fn sandbox_and_skills_are_passed_through() {
+    let cli = script(json!({}), [prompt(), result("ok")]);
+    let sandbox = json!({"enabled": true}).as_object().unwrap().clone();
+    let options = Options::default().with_sandbox(sandbox.clone()).with_skills(["pdf", "team:review"]);
+    Host::new(options).with_transport(cli.clone()).query("hi").text().await.unwrap();
+    let heard = &cli.heard()[0];
+    assert!(
+        heard.args.contains(&"--settings={\"sandbox\":{\"enabled\":true}}".to_owned()),
+        "{:?}",
+        heard.args
+    );
+    assert!(heard.args.contains(&"--allowedTools=Skill(pdf),Skill(team:review)".to_owned()));
+    assert_eq!(heard.lines[0]["request"]["skills"], json!(["pdf", "team:review"]));
+
+    let file = Options::default()
+        .with_settings(yb_claude::Settings::File("settings.json".into()))
+        .with_sandbox(sandbox);
+    assert!(file.validate().unwrap_err().to_string().contains("`sandbox`"));
+    assert!(Options::default().with_skills(["a,b"]).validate().is_err());
 }

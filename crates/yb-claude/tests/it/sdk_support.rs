@@ -61,6 +61,7 @@ impl Trial {
 }
 
 /// A script that answers `initialize` with this, then goes on.
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
 pub(crate) fn script(initialized: Value, steps: impl IntoIterator<Item = Step>) -> ScriptedCli {
     let begin = [
         Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
@@ -83,6 +84,7 @@ pub(crate) fn idle() -> Step {
 }
 
 /// The CLI asks.
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
 pub(crate) fn ask(id: &str, body: Value) -> Step {
     Step::Line(json!({"type": "control_request", "request_id": id, "request": body}))
 }
