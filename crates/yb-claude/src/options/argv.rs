@@ -113,7 +113,7 @@ impl Options {
     }
 
     /// What needs no permission, skills included.
-    fn allowed(&self) -> Option<Vec<String>> {
+    pub(crate) fn allowed(&self) -> Option<Vec<String>> {
         let skills = self.skills.iter().flatten().map(|skill| format!("Skill({skill})"));
         match &self.allowed_tools {
             None if self.skills.is_none() => None,

@@ -21,13 +21,11 @@ use super::transport::{Connection, Output};
 use super::turns::Sink;
 use super::writer::Writer;
 use super::{Error, Exit};
-use crate::frame::{ControlAnswer, ControlRequest, FrameError, excerpt};
-use crate::{Message, RawJson, ResultMessage};
+use crate::frame::{ControlAnswer, ControlRequest, FrameError, Init, System, excerpt};
+use crate::{Message, RawJson, ResultMessage, Version};
 
 /// How long the CLI has to leave by itself once its input has ended and it was asked to close.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-/// The same after a run that is over: hooks of the session's end may still run.
-const LINGER: Duration = Duration::from_secs(60);
 /// Of a line that can't be read.
 const EXCERPT: usize = 200;
 
@@ -59,6 +57,18 @@ struct Asked {
     cancel: CancellationToken,
 }
 
+/// When a run is over, and how long the CLI may take to leave then; none is for ever.
+pub(super) struct Limits {
+    pub(super) end: RunEnd,
+    pub(super) linger: Option<Duration>,
+}
+
+/// Where others learn of a session: its span, and how it ended.
+pub(super) struct Known {
+    pub(super) span: tracing::Span,
+    pub(super) exit: Arc<OnceLock<Exit>>,
+}
+
 /// One session.
 pub(super) struct Actor {
     output: Box<dyn Output>,
@@ -75,17 +85,17 @@ pub(super) struct Actor {
     calls: BTreeMap<String, Call>,
     numbered: u64,
     lines: u64,
-    end: RunEnd,
+    limits: Limits,
     /// The input ends when the run is over.
     ends_with_run: bool,
+    looked_at: bool,
     last_result: Option<Box<ResultMessage>>,
     leave_by: Option<Instant>,
     terminated: bool,
     closed: bool,
     failure: Option<Error>,
     waiters: Vec<oneshot::Sender<Exit>>,
-    /// For those who ask when it is over.
-    exit: Arc<OnceLock<Exit>>,
+    known: Known,
 }
 
 impl Actor {
@@ -94,8 +104,8 @@ impl Actor {
         commands: mpsc::UnboundedReceiver<Command>,
         handlers: Arc<Handlers>,
         sink: Sink,
-        end: RunEnd,
-        exit: Arc<OnceLock<Exit>>,
+        limits: Limits,
+        known: Known,
     ) -> Self {
         Self {
             output: connection.output,
@@ -111,15 +121,16 @@ impl Actor {
             calls: BTreeMap::new(),
             numbered: 0,
             lines: 0,
-            end,
+            limits,
             ends_with_run: false,
+            looked_at: false,
             last_result: None,
             leave_by: None,
             terminated: false,
             closed: false,
             failure: None,
             waiters: Vec::new(),
-            exit,
+            known,
         }
     }
 
@@ -268,24 +279,56 @@ impl Actor {
             Message::ControlResponse(response) => self.complete(response.response),
             Message::ControlCancel(cancel) => self.take_back(&cancel.request_id),
             message => {
-                self.end.observe(&message, Instant::now());
-                if let Message::Result(result) = &message {
-                    record(result);
-                    self.last_result = Some(result.clone());
+                self.limits.end.observe(&message, Instant::now());
+                match &message {
+                    Message::Result(result) => {
+                        self.record(result);
+                        self.last_result = Some(result.clone());
+                    }
+                    Message::System(System::Init(init)) => self.look_at(init),
+                    _ => {}
                 }
                 if let Some(prompt) = self.sink.push(message) {
                     self.write(prompt, None);
                 }
-                if self.ends_with_run && self.end.is_over() {
+                let is_query = matches!(self.sink, Sink::Whole(_));
+                if is_query && self.limits.end.is_over() {
                     self.run_is_over();
                 }
             }
         }
     }
 
+    /// The first message of a turn says which CLI this is.
+    fn look_at(&mut self, init: &Init) {
+        if std::mem::replace(&mut self.looked_at, true) {
+            return;
+        }
+        if let Some(session) = &init.session_id {
+            self.known.span.record("session_id", session.as_str());
+        }
+        let version = init.claude_code_version.as_deref().and_then(|text| text.parse::<Version>().ok());
+        if let Some(version) = version.filter(|version| *version < Version::CONTROL_PROTOCOL) {
+            tracing::warn!(%version, "this CLI is older than the protocol that is spoken to it");
+        }
+    }
+
+    fn record(&self, result: &ResultMessage) {
+        let span = &self.known.span;
+        span.record("subtype", result.subtype.as_str());
+        if let Some(session) = &result.session_id {
+            span.record("session_id", session.as_str());
+        }
+        if let Some(cost) = result.total_cost_usd {
+            span.record("cost_usd", cost);
+        }
+    }
+
     fn run_is_over(&mut self) {
         self.writer = None;
-        self.leave_within(LINGER);
+        if let Some(linger) = self.limits.linger {
+            self.leave_within(linger);
+        }
     }
 
     /// The CLI asks; its handler becomes a task, whose panic is an answer too.
@@ -364,7 +407,8 @@ impl Actor {
 
     fn deadline(&self) -> Option<Instant> {
         let calls = self.calls.values().map(|call| call.deadline).min();
-        let background = if self.ends_with_run && self.writer.is_some() { self.end.deadline() } else { None };
+        let background =
+            if self.ends_with_run && self.writer.is_some() { self.limits.end.deadline() } else { None };
         [calls, self.leave_by, background].into_iter().flatten().min()
     }
 
@@ -382,14 +426,17 @@ impl Actor {
         if self.leave_by.is_some_and(|by| by <= now) {
             self.terminate();
         }
-        if self.ends_with_run && self.writer.is_some() && self.end.deadline().is_some_and(|at| at <= now) {
+        if self.ends_with_run
+            && self.writer.is_some()
+            && self.limits.end.deadline().is_some_and(|at| at <= now)
+        {
             tracing::warn!("background work took longer than the host waits for it");
             self.run_is_over();
         }
     }
 
     fn finish(mut self, exit: &Exit) {
-        let _ = self.exit.set(exit.clone());
+        let _ = self.known.exit.set(exit.clone());
         let error = self.failure.take().or_else(|| self.ending(exit));
         let gone = error.clone().unwrap_or(Error::Closed);
         self.fail_calls(&gone);
@@ -415,17 +462,6 @@ impl Actor {
 /// Whether a turn did not succeed; API errors come as a success that is an error.
 pub(super) fn is_failure(result: &ResultMessage) -> bool {
     result.is_error || result.subtype.as_str().starts_with("error")
-}
-
-fn record(result: &ResultMessage) {
-    let span = tracing::Span::current();
-    span.record("subtype", result.subtype.as_str());
-    if let Some(session) = &result.session_id {
-        span.record("session_id", session.as_str());
-    }
-    if let Some(cost) = result.total_cost_usd {
-        span.record("cost_usd", cost);
-    }
 }
 
 fn panic_text(error: JoinError) -> String {

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// How long background agents are waited for after the last result.
 const BACKGROUND_WAIT: Duration = Duration::from_secs(600);
 
+/// How long the CLI may take to leave after a run is over.
+const LINGER: Duration = Duration::from_secs(60);
+
 /// Options, and what a session with them may ask of this program: hooks, tools, permissions. `query` and
 /// [`Client::connect`] take plain [`Options`] as well.
 ///
@@ -160,6 +163,12 @@ impl Host {
     /// When the CLI can't be started, or refuses what is asked of it.
     pub async fn connect(&self) -> Result<Client, Error> {
         Client::connect(self).await
+    }
+
+    /// How long the CLI may take to leave after a run is over; hooks of the session's end may still run then, and
+    /// shells in the background keep it alive.
+    pub(super) fn linger(&self) -> Option<Duration> {
+        if self.options.background_tasks { self.ceiling().map(|wait| wait + LINGER) } else { Some(LINGER) }
     }
 
     /// How long background agents are waited for; none is for ever.

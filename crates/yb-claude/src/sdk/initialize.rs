@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::actor::Actor;
+use super::actor::{Actor, Known, Limits};
 use super::messages::Handle;
 use super::run_end::RunEnd;
 use super::turns::Sink;
@@ -30,9 +30,6 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized
     let connection = host.transport.open(&invocation).await?;
     let (commands, received) = mpsc::unbounded_channel();
     let handlers = Arc::new(host.handlers.clone());
-    let exit = Arc::default();
-    let end = RunEnd::new(host.ceiling());
-    let actor = Actor::new(connection, received, handlers, sink, end, Arc::clone(&exit));
     let span = tracing::info_span!(
         "claude_session",
         model = host.options.model.as_deref(),
@@ -40,6 +37,10 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized
         subtype = tracing::field::Empty,
         cost_usd = tracing::field::Empty,
     );
+    let limits = Limits { end: RunEnd::new(host.ceiling()), linger: host.linger() };
+    let exit = Arc::default();
+    let known = Known { span: span.clone(), exit: Arc::clone(&exit) };
+    let actor = Actor::new(connection, received, handlers, sink, limits, known);
     let session = async move {
         actor.run().await;
         // The CLI may look at its files until its end.
