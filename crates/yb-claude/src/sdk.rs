@@ -20,6 +20,7 @@
 //! and permissions are answered whether anybody reads or not.
 
 mod actor;
+mod calls;
 mod client;
 mod control;
 mod error;
@@ -31,6 +32,7 @@ mod mcp;
 mod messages;
 mod permission;
 mod query;
+mod questions;
 mod run_end;
 mod schema;
 mod scripted;

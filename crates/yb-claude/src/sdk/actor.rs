@@ -2,27 +2,25 @@
 //!
 //! Handlers run as tasks of their own and answer through the writer, never through a consumer's queue.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::{Instant, sleep_until};
-use yb_supervise::{CancellationToken, StreamItem};
+use yb_supervise::StreamItem;
 
-use super::control::{self, Answer};
-use super::handlers::{CANCEL_GRACE, CallContext, Handlers};
-use super::mcp::OpenCalls;
+use super::calls::{Answered, Calls};
+use super::handlers::Handlers;
+use super::questions::Questions;
 use super::run_end::RunEnd;
 use super::spool::Filler;
 use super::transport::{Connection, Output};
 use super::turns::Sink;
 use super::writer::Writer;
 use super::{Error, Exit};
-use crate::frame::{ControlAnswer, ControlRequest, FrameError, Init, System, excerpt};
-use crate::{Message, RawJson, ResultMessage, Version};
+use crate::frame::{FrameError, Init, System, excerpt};
+use crate::{Message, ResultMessage, Version};
 
 /// How long the CLI has to leave by itself once its input has ended and it was asked to close.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
@@ -32,7 +30,7 @@ const EXCERPT: usize = 200;
 /// What a handle asks of the session.
 pub(super) enum Command {
     /// A question to the CLI.
-    Call { body: Value, patience: Duration, answer: oneshot::Sender<Result<RawJson, Error>> },
+    Call { body: Value, patience: Duration, answer: Answered },
     /// The only prompt of a query; the input ends with it, or with the run.
     Prompt { line: Vec<u8>, stays_open: bool },
     /// A turn of a client.
@@ -43,18 +41,6 @@ pub(super) enum Command {
     Unclaimed(Filler),
     /// The graceful end.
     Close(oneshot::Sender<Exit>),
-}
-
-struct Call {
-    subtype: String,
-    patience: Duration,
-    deadline: Instant,
-    answer: oneshot::Sender<Result<RawJson, Error>>,
-}
-
-struct Asked {
-    task: Id,
-    cancel: CancellationToken,
 }
 
 /// When a run is over, and how long the CLI may take to leave then; none is for ever.
@@ -77,13 +63,8 @@ pub(super) struct Actor {
     commands: mpsc::UnboundedReceiver<Command>,
     has_handles: bool,
     sink: Sink,
-    handlers: Arc<Handlers>,
-    open_calls: Arc<OpenCalls>,
-    tasks: JoinSet<Answer>,
-    asked: HashMap<String, Asked>,
-    request_of: HashMap<Id, String>,
-    calls: BTreeMap<String, Call>,
-    numbered: u64,
+    questions: Questions,
+    calls: Calls,
     lines: u64,
     limits: Limits,
     /// The input ends when the run is over.
@@ -113,13 +94,8 @@ impl Actor {
             commands,
             has_handles: true,
             sink,
-            handlers,
-            open_calls: Arc::default(),
-            tasks: JoinSet::new(),
-            asked: HashMap::new(),
-            request_of: HashMap::new(),
-            calls: BTreeMap::new(),
-            numbered: 0,
+            questions: Questions::new(handlers),
+            calls: Calls::default(),
             lines: 0,
             limits,
             ends_with_run: false,
@@ -142,7 +118,11 @@ impl Actor {
             let deadline = self.deadline();
             tokio::select! {
                 biased;
-                Some(done) = self.tasks.join_next_with_id() => self.answered(done),
+                answer = self.questions.answered() => {
+                    if let Some(line) = answer {
+                        self.write(line, None);
+                    }
+                }
                 command = self.commands.recv(), if self.has_handles => match command {
                     Some(command) => self.obey(command),
                     None => self.abandoned(),
@@ -200,16 +180,13 @@ impl Actor {
         }
     }
 
-    fn call(&mut self, body: &Value, patience: Duration, answer: oneshot::Sender<Result<RawJson, Error>>) {
+    fn call(&mut self, body: &Value, patience: Duration, answer: Answered) {
         if self.writer.is_none() || self.failure.is_some() {
             let _ = answer.send(Err(self.failure.clone().unwrap_or(Error::Closed)));
             return;
         }
-        self.numbered += 1;
-        let id = format!("req_{}", self.numbered);
-        let subtype = body["subtype"].as_str().unwrap_or_default().to_owned();
-        self.write(control::request(&id, body), None);
-        self.calls.insert(id, Call { subtype, patience, deadline: Instant::now() + patience, answer });
+        let line = self.calls.begin(body, patience, answer);
+        self.write(line, None);
     }
 
     fn write(&self, line: Vec<u8>, written: Option<oneshot::Sender<Result<(), Error>>>) {
@@ -275,9 +252,9 @@ impl Actor {
 
     fn route(&mut self, message: Message) {
         match message {
-            Message::ControlRequest(request) => self.ask(*request),
-            Message::ControlResponse(response) => self.complete(response.response),
-            Message::ControlCancel(cancel) => self.take_back(&cancel.request_id),
+            Message::ControlRequest(request) => self.questions.ask(*request),
+            Message::ControlResponse(response) => self.calls.complete(response.response),
+            Message::ControlCancel(cancel) => self.questions.take_back(&cancel.request_id),
             message => {
                 self.limits.end.observe(&message, Instant::now());
                 match &message {
@@ -331,67 +308,10 @@ impl Actor {
         }
     }
 
-    /// The CLI asks; its handler becomes a task, whose panic is an answer too.
-    fn ask(&mut self, request: ControlRequest) {
-        let id = request.request_id.clone();
-        if id.is_empty() || self.asked.contains_key(&id) {
-            return;
-        }
-        let cancel = CancellationToken::new();
-        let (handlers, open_calls) = (Arc::clone(&self.handlers), Arc::clone(&self.open_calls));
-        let context = CallContext::new(cancel.clone());
-        let token = cancel.clone();
-        let task = self.tasks.spawn(async move {
-            let handled = handlers.answer(request, context, &open_calls);
-            let given_up = async {
-                token.cancelled().await;
-                tokio::time::sleep(CANCEL_GRACE).await;
-            };
-            tokio::select! {
-                answer = handled => answer,
-                () = given_up => Answer::Silent,
-            }
-        });
-        self.request_of.insert(task.id(), id.clone());
-        self.asked.insert(id, Asked { task: task.id(), cancel });
-    }
-
-    fn answered(&mut self, done: Result<(Id, Answer), JoinError>) {
-        let (task, answer) = match done {
-            Ok((task, answer)) => (task, answer),
-            Err(error) => (error.id(), Answer::error(panic_text(error))),
-        };
-        // One that was taken back is no longer in the list, and nobody wants its answer.
-        let Some(id) = self.request_of.remove(&task) else { return };
-        if self.asked.remove(&id).is_some()
-            && let Some(line) = answer.line(&id)
-        {
-            self.write(line, None);
-        }
-    }
-
-    fn take_back(&mut self, id: &str) {
-        if let Some(asked) = self.asked.remove(id) {
-            self.request_of.remove(&asked.task);
-            asked.cancel.cancel();
-        }
-    }
-
-    fn complete(&mut self, answer: ControlAnswer) {
-        let Some(call) = self.calls.remove(&answer.request_id) else { return };
-        let outcome = if answer.subtype == "success" {
-            Ok(answer.response.map(|response| response.detached()).unwrap_or_default())
-        } else {
-            let message = answer.error.unwrap_or_else(|| "without a reason".to_owned());
-            Err(Error::Control { subtype: call.subtype, message, code: answer.error_code })
-        };
-        let _ = call.answer.send(outcome);
-    }
-
     fn fail(&mut self, error: FrameError) {
         if self.failure.is_none() {
             let error = Error::from(error);
-            self.fail_calls(&error);
+            self.calls.fail(&error);
             self.sink.end(Some(&error));
             self.failure = Some(error);
             self.writer = None;
@@ -399,14 +319,8 @@ impl Actor {
         }
     }
 
-    fn fail_calls(&mut self, error: &Error) {
-        for call in std::mem::take(&mut self.calls).into_values() {
-            let _ = call.answer.send(Err(error.clone()));
-        }
-    }
-
     fn deadline(&self) -> Option<Instant> {
-        let calls = self.calls.values().map(|call| call.deadline).min();
+        let calls = self.calls.deadline();
         let background =
             if self.ends_with_run && self.writer.is_some() { self.limits.end.deadline() } else { None };
         [calls, self.leave_by, background].into_iter().flatten().min()
@@ -415,13 +329,8 @@ impl Actor {
     /// Something took too long.
     fn expire(&mut self) {
         let now = Instant::now();
-        let late: Vec<String> =
-            self.calls.iter().filter(|(_, call)| call.deadline <= now).map(|(id, _)| id.clone()).collect();
-        for id in late {
-            if let Some(call) = self.calls.remove(&id) {
-                self.write(control::cancel(&id), None);
-                let _ = call.answer.send(Err(Error::Timeout { subtype: call.subtype, after: call.patience }));
-            }
+        for line in self.calls.expire(now) {
+            self.write(line, None);
         }
         if self.leave_by.is_some_and(|by| by <= now) {
             self.terminate();
@@ -439,7 +348,7 @@ impl Actor {
         let _ = self.known.exit.set(exit.clone());
         let error = self.failure.take().or_else(|| self.ending(exit));
         let gone = error.clone().unwrap_or(Error::Closed);
-        self.fail_calls(&gone);
+        self.calls.fail(&gone);
         self.sink.end(error.as_ref());
         for waiter in self.waiters.drain(..) {
             let _ = waiter.send(exit.clone());
@@ -462,13 +371,6 @@ impl Actor {
 /// Whether a turn did not succeed; API errors come as a success that is an error.
 pub(super) fn is_failure(result: &ResultMessage) -> bool {
     result.is_error || result.subtype.as_str().starts_with("error")
-}
-
-fn panic_text(error: JoinError) -> String {
-    let Ok(panic) = error.try_into_panic() else { return "the handler was aborted".to_owned() };
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a message");
-    format!("the handler panicked: {text}")
 }
 
 /// What comes from the CLI.

@@ -24,6 +24,7 @@ mod provider_real;
 mod sdk_hooks;
 mod sdk_process;
 mod sdk_real;
+mod sdk_recorded;
 mod sdk_scripted;
 mod sdk_sessions;
 mod sdk_support;

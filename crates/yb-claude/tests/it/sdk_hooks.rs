@@ -12,8 +12,7 @@ use yb_claude::{AgentDefinition, Prompt, RawJson};
 use crate::sdk_support::Trial;
 
 fn recorded(event: &str) -> RawJson {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join(format!("tests/fixtures/control/hook-inputs/{event}.json"));
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/hook-inputs/{event}.json"));
     let text = std::fs::read_to_string(path).unwrap().replace('\n', "");
     yb_claude::Message::parse(text.as_bytes()).unwrap().raw().clone()
 }
