@@ -90,6 +90,9 @@ const BENCHES: [Bench; 12] = [
 ];
 
 fn main() -> Result<(), Failure> {
+    if std::env::args().nth(1).as_deref() == Some(sdk::DIRECT) {
+        return sdk::first_request("Direct");
+    }
     yb_supervise::shim_main();
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     if let Some(flood::CHILD) = wanted.first().map(String::as_str) {

@@ -20,8 +20,10 @@ use crate::stats::{median, ms, row};
 /// The hidden commands: the host of the flood, so that its memory can be measured alone, and the CLI that floods it.
 pub(crate) const FLOODED: &str = "__sdk_flooded";
 pub(crate) const FLOODING: &str = "__sdk_flooding";
+/// The hidden command that starts the CLI without a shim.
+pub(crate) const DIRECT: &str = "__sdk_direct";
 
-const STARTS: usize = 30;
+const STARTS: usize = 20;
 const HOOKS: usize = 5_000;
 const RUNS: usize = 200;
 const FRAMES: usize = 100_000;
@@ -30,7 +32,9 @@ const FRAME_BYTES: usize = 10_000;
 const HOOK_EVERY: usize = 1_000;
 
 pub(crate) fn run() -> Result<(), Failure> {
-    first_request()?;
+    first_request("Contained")?;
+    // On a busy machine a cgroup has the share of one process, whatever runs in it; so both ways are shown.
+    Command::new(std::env::current_exe()?).arg(DIRECT).status()?;
     hook_round_trip()?;
     flood()?;
     two_hundred_runs()
@@ -84,7 +88,8 @@ fn refuse(stream: TcpStream, asked: &Sender<Instant>) -> Option<()> {
     }
 }
 
-fn first_request() -> Result<(), Failure> {
+/// From the beginning to the first question for the model: by hand, and by us.
+pub(crate) fn first_request(way: &str) -> Result<(), Failure> {
     let (url, asked) = refusing_api()?;
     let claude = RealClaude::new();
     let runtime = tokio::runtime::Runtime::new()?;
@@ -112,9 +117,13 @@ fn first_request() -> Result<(), Failure> {
     }
     let (bare, ours) = (median(&mut bare), median(&mut ours));
     row("to the first model request, hand-written", &ms(bare), None);
-    row("to the first model request, query()", &ms(ours), None);
+    row(&format!("to the first model request, query(), {way}"), &ms(ours), None);
     let more = ours.saturating_sub(bare);
-    row("more than hand-written", &ms(more), Some(("at most 10 ms", more <= Duration::from_millis(10))));
+    row(
+        &format!("{way}: more than hand-written"),
+        &ms(more),
+        Some(("at most 10 ms", more <= Duration::from_millis(10))),
+    );
     Ok(())
 }
 

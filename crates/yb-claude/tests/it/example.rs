@@ -95,3 +95,19 @@ fn real_claude_runs_the_example_with_many_turns() {
     assert!(lines[2].starts_with("3 "), "{output}");
     assert!(lines[3].starts_with("used ") && lines[4] == "ended with exit code 0", "{output}");
 }
+
+/// Line by line, however deep it stands.
+#[test]
+fn the_page_about_the_sdk_shows_what_is_run() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let examples = ["one_shot", "hooks_and_tool", "many_turns"]
+        .map(|name| std::fs::read_to_string(root.join(format!("examples/{name}.rs"))).unwrap())
+        .join("\n");
+    let page = std::fs::read_to_string(root.join("../../docs/sdk.md")).unwrap();
+    for block in page.split("```rust\n").skip(1) {
+        let (code, _) = block.split_once("```").unwrap();
+        for line in code.lines().map(str::trim) {
+            assert!(examples.lines().any(|known| known.trim() == line), "in no example: {line}");
+        }
+    }
+}

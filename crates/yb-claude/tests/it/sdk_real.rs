@@ -546,3 +546,41 @@ async fn real_claude_partial_messages_add_up_to_the_whole() {
     assert_eq!((pieces.as_str(), whole.as_str()), ("Hello from many small pieces.", whole.as_str()));
     assert_eq!(pieces, whole);
 }
+
+#[tokio::test]
+async fn real_claude_runs_as_an_agent_that_initialize_defines() {
+    let trial = Trial::replies("{ say: Reviewed. }");
+    let options = trial
+        .options()
+        .with_agent_definition(
+            "reviewer",
+            AgentDefinition::new("Reviews", "You review with a raised eyebrow."),
+        )
+        .with_agent(yb_claude::Agent::Defined("reviewer".to_owned()));
+    assert_eq!(trial.host_with(options).query("look").text().await.unwrap(), "Reviewed.");
+    assert!(trial.asked().contains("raised eyebrow"));
+}
+
+#[tokio::test]
+async fn real_claude_hears_what_is_said_while_it_works() {
+    let trial = Trial::replies(
+        "{ tools: [ { Bash: { command: 'until test -e go; do sleep 0.1; done', description: Wait } } ] }, \
+         { say: Done. }, { say: More. }, { say: Last. }",
+    );
+    let options = trial.options().with_allowed_tools(["Bash"]);
+    let client = trial.host_with(options).connect().await.unwrap();
+    let mut turn = client.turn("work");
+    while let Some(message) = turn.next().await {
+        if matches!(message.unwrap(), Message::Assistant(_)) {
+            break;
+        }
+    }
+    client.send("and mind the SECOND THOUGHT").await.unwrap();
+    std::fs::write(trial.workspace.path().join("go"), "").unwrap();
+    turn.result().await.unwrap();
+    // The next turn has its own answer, wherever the second thought went.
+    let last = client.turn("the end").text().await.unwrap();
+    assert!(["More.", "Last."].contains(&last.as_str()), "{last}");
+    client.close().await.unwrap();
+    assert!(trial.asked().contains("SECOND THOUGHT"));
+}
