@@ -58,6 +58,12 @@ pub const CLAUDE_CODE_MAX_OUTPUT_TOKENS: &str = "CLAUDE_CODE_MAX_OUTPUT_TOKENS";
 pub const CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING: &str = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING";
 /// Who started it, for its statistics.
 pub const CLAUDE_CODE_ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+/// The version of the library that speaks to it.
+pub const CLAUDE_AGENT_SDK_VERSION: &str = "CLAUDE_AGENT_SDK_VERSION";
+/// Makes it say when it is idle, which is when its input may end.
+pub const CLAUDE_CODE_SDK_READS_SESSION_STATE: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
+/// How long it waits for background work after its last result, in milliseconds; 0 is for ever.
+pub const CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS: &str = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS";
 /// Marks what runs inside a Claude Code session; versions from 2.1.39 refused to start there.
 pub const CLAUDECODE: &str = "CLAUDECODE";
 /// The span below which its own spans hang, in the form of W3C trace context.

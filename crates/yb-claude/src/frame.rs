@@ -6,10 +6,10 @@ mod block;
 mod control;
 mod decode;
 mod framer;
-mod lax;
+pub(crate) mod lax;
 mod message;
 mod peek;
-mod raw;
+pub(crate) mod raw;
 mod read;
 mod repair;
 mod result;
@@ -23,6 +23,8 @@ pub use block::{
 };
 pub use control::{ControlAnswer, ControlBody, ControlCancel, ControlRequest, ControlResponse};
 pub use decode::DecodeError;
+#[cfg(feature = "sdk")]
+pub(crate) use framer::excerpt;
 pub use framer::{Frame, FrameError, Framer, Skip, SkippedLine};
 pub use message::{
     ApiMessage, AssistantMessage, AuthStatus, Message, Notice, RateLimitEvent, RateLimitInfo, ToolProgress,

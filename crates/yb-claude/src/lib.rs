@@ -1,6 +1,6 @@
 //! Speak to the `claude` CLI.
 //!
-//! At the top [`ClaudeCodeProvider`] answers one question. Below it are the parts, each usable alone: [`Options`] become an
+//! At the top [`ClaudeCodeProvider`] answers one question, and [`sdk`] holds conversations in both directions. Below them are the parts, each usable alone: [`Options`] become an
 //! [`Invocation`], output becomes [`Message`]s and a [`RunSummary`], [`AvailabilityCheck`] tells whether the CLI can be used, and
 //! [`Search`] finds it.
 //!
@@ -14,7 +14,7 @@
 //! # }
 //! ```
 //!
-//! The features are `provider` (the default, with everything), `process` (what starts a process) and `agent-files`. Without
+//! The features are `provider` and `sdk` (both by default), `process` (what starts a process) and `agent-files`. Without
 //! any, the crate is data only: options, arguments and messages.
 
 #[cfg(feature = "process")]
@@ -23,10 +23,14 @@ pub mod env_vars;
 mod find;
 pub mod frame;
 pub mod hermetic;
+#[cfg(any(feature = "provider", feature = "sdk"))]
+mod launcher;
 mod npm;
 mod options;
 #[cfg(feature = "provider")]
 mod provider;
+#[cfg(feature = "sdk")]
+pub mod sdk;
 mod text_output;
 mod version;
 

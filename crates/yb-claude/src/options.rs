@@ -15,6 +15,8 @@ mod permission;
 mod prompt;
 mod secret;
 mod seed;
+#[cfg(feature = "sdk")]
+mod session;
 mod tools;
 mod validate;
 mod values;
@@ -24,7 +26,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub use agent::AgentDefinition;
 #[cfg(feature = "agent-files")]
@@ -124,6 +126,10 @@ pub struct Options {
     pub strict_mcp_config: bool,
     /// `--settings`.
     pub settings: Option<Settings>,
+    /// The CLI's own sandbox: the key `sandbox` of the settings above, which must not be a file then.
+    pub sandbox: Option<Map<String, Value>>,
+    /// Skills that need no permission, by name: `Skill(NAME)` among the allowed tools. A session through the SDK has no others.
+    pub skills: Option<Vec<String>>,
     /// `--setting-sources`. Unset is all of them, an empty list is none.
     pub setting_sources: Option<Vec<SettingSource>>,
     /// Agents by name: `--agents`.

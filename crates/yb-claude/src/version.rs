@@ -19,6 +19,9 @@ impl Version {
     /// 2.1.247 ignores the field, 2.1.248 obeys it.
     pub const VERBATIM_PROMPTS: Self = Self::new(2, 1, 248);
 
+    /// The first that speaks the control protocol as the SDK does; what is older is warned about.
+    pub const CONTROL_PROTOCOL: Self = Self::new(2, 0, 0);
+
     /// The first with `claude auth status`, by its release notes. What is older takes these words for a prompt.
     pub const AUTH_STATUS: Self = Self::new(2, 1, 41);
 

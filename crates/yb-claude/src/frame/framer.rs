@@ -269,7 +269,7 @@ fn too_long(line: &[u8], limit: usize, number: u64) -> Option<Frame> {
 }
 
 /// The beginning of a line; never more than the limit, so that it does not depend on how the bytes arrived.
-fn excerpt(line: &[u8], limit: usize) -> String {
+pub(crate) fn excerpt(line: &[u8], limit: usize) -> String {
     let shown = &line[..line.len().min(limit).min(EXCERPT)];
     let text = String::from_utf8_lossy(shown);
     // A cut may have gone through a character.

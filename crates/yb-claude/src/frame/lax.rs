@@ -19,6 +19,16 @@ pub(crate) trait Lax: Sized {
     fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error>;
 }
 
+/// Reads a piece of a message that nobody has typed yet; `None` when it is of another kind.
+#[cfg(feature = "sdk")]
+pub(crate) fn from_raw<T: Lax>(raw: &RawJson) -> Option<T> {
+    let read = |text: &str| {
+        let source = Source::new(text);
+        T::read(&mut serde_json::Deserializer::from_str(source.text()), &source).ok().flatten()
+    };
+    read(raw.as_str()).or_else(|| read(&super::repair::lone_surrogates(raw.as_str())?))
+}
+
 /// Hands the source on to the values within a map or a list.
 pub(crate) struct Seed<'s, T>(&'s Source, PhantomData<T>);
 

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     EnvChange, Finding, INLINE_LIMIT, Invocation, Options, OptionsError, OutputFormat, PrivateFile, Prompt,
@@ -100,11 +100,25 @@ impl Options {
         } else {
             prompt.as_text().unwrap_or_default().as_bytes().to_vec()
         };
-        argv.option("max-turns", self.max_turns);
-        self.push_session(&mut argv);
-        argv.list("allowedTools", self.allowed_tools.as_ref());
+        self.push_limits(&mut argv);
         self.push_rest(&mut argv);
         self.finish(argv, stdin, warnings)
+    }
+
+    /// Turns, session and allowed tools, whose places the seed's command chooses itself.
+    pub(crate) fn push_limits(&self, argv: &mut Argv<'_>) {
+        argv.option("max-turns", self.max_turns);
+        self.push_session(argv);
+        argv.list("allowedTools", self.allowed().as_ref());
+    }
+
+    /// What needs no permission, skills included.
+    pub(crate) fn allowed(&self) -> Option<Vec<String>> {
+        let skills = self.skills.iter().flatten().map(|skill| format!("Skill({skill})"));
+        match &self.allowed_tools {
+            None if self.skills.is_none() => None,
+            tools => Some(tools.iter().flatten().cloned().chain(skills).collect()),
+        }
     }
 
     /// All rules, those of the prompt included.
@@ -226,13 +240,20 @@ impl Options {
         }
         self.mcp_config_files.iter().for_each(|file| argv.path("mcp-config", file));
         argv.flag("strict-mcp-config", self.strict_mcp_config);
-        match &self.settings {
-            None => {}
-            Some(Settings::Json(map)) => {
+        match (&self.settings, &self.sandbox) {
+            (None, None) => {}
+            (Some(Settings::File(path)), _) => argv.path("settings", path),
+            (settings, sandbox) => {
+                let mut map = match settings {
+                    Some(Settings::Json(map)) => map.clone(),
+                    _ => Map::new(),
+                };
+                if let Some(sandbox) = sandbox {
+                    map.insert("sandbox".to_owned(), Value::Object(sandbox.clone()));
+                }
                 let private = map.contains_key("env");
-                argv.json("settings", "settings.json", &Value::Object(map.clone()), secrecy(private));
+                argv.json("settings", "settings.json", &Value::Object(map), secrecy(private));
             }
-            Some(Settings::File(path)) => argv.path("settings", path),
         }
         let sources = self.setting_sources.as_ref();
         argv.option(

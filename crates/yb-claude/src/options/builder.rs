@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     Agent, AgentDefinition, Effort, EnvChange, McpServer, Options, OutputFormat, PermissionMode, Secret,
@@ -58,6 +58,8 @@ setters! {
     with_cwd(directory: impl Into<PathBuf>) => cwd = Some(directory.into());
     with_strict_mcp_config(strict: bool) => strict_mcp_config = strict;
     with_settings(settings: Settings) => settings = Some(settings);
+    with_sandbox(sandbox: Map<String, Value>) => sandbox = Some(sandbox);
+    with_skills(skills: impl IntoIterator<Item = impl Into<String>>) => skills = Some(texts(skills));
     with_setting_sources(sources: impl IntoIterator<Item = SettingSource>) =>
         setting_sources = Some(sources.into_iter().collect());
     with_agent(agent: Agent) => agent = Some(agent);

@@ -35,7 +35,7 @@ impl Options {
             _ => self.push_session(&mut argv),
         }
         // The grammar of rules lets none begin with a dash.
-        for tool in self.allowed_tools.iter().flatten() {
+        for tool in self.allowed().iter().flatten() {
             argv.words(&["--allowedTools", tool]);
         }
         self.push_rest(&mut argv);

@@ -167,6 +167,22 @@ impl Options {
                 check.rule(tools::is_rule(rule), format!("{field}[{at}]"), tools::EXPECTED, hint);
             }
         }
+        for (at, skill) in self.skills.iter().flatten().enumerate() {
+            let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
+            check.rule(
+                !skill.is_empty() && !skill.starts_with('-') && skill.chars().all(plain),
+                format!("skills[{at}]"),
+                "expected the name of a skill",
+                "one name in each element; letters, digits, `_`, `-`, `.`, `:` and `/`",
+            );
+        }
+        let in_file = matches!(self.settings, Some(super::Settings::File(_))) && self.sandbox.is_some();
+        check.rule(
+            !in_file,
+            "sandbox",
+            "expected settings that are no file, for it becomes a part of them",
+            "write it into the file",
+        );
         if let Some(tool) = &self.permission_prompt_tool {
             let hint = "give the whole name of the tool, or `stdio`";
             check.rule(tools::is_rule(tool), "permission_prompt_tool", tools::EXPECTED, hint);

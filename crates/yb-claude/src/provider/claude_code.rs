@@ -1,17 +1,18 @@
 //! Claude Code as a provider: no key needed, the user's own login does.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use yb_supervise::{CancellationToken, Command};
+use yb_supervise::CancellationToken;
 
 use super::answer::{Answer, Pieces};
 use super::run::{Observer, Run, Watch};
 use super::{Context, OutgoingMessage, Provider, ProviderError, Stop};
 use crate::env_vars as vars;
-use crate::{Availability, AvailabilityCheck, Baseline, Message, Options, Prompt, Search, Session, Target};
+use crate::launcher::Launcher;
+use crate::{Availability, AvailabilityCheck, Baseline, Message, Options, Prompt, Session, Target};
 
 const NAME: &str = "claude-code";
 /// What a session that reached its limit of turns is told.
@@ -42,9 +43,7 @@ pub struct ClaudeCodeProvider {
     allowed_tools: Vec<String>,
     timeout: Duration,
     options: Options,
-    program: Option<PathBuf>,
-    shim: Option<PathBuf>,
-    env: Option<Vec<(OsString, OsString)>>,
+    launcher: Launcher,
     continuations: u32,
     retries: u32,
     seed_compatible: bool,
@@ -72,9 +71,7 @@ impl ClaudeCodeProvider {
             allowed_tools,
             timeout: Duration::from_secs(timeout_secs),
             options: Options::default(),
-            program: None,
-            shim: None,
-            env: None,
+            launcher: Launcher::default(),
             continuations: 0,
             retries: 0,
             seed_compatible: false,
@@ -89,11 +86,11 @@ impl ClaudeCodeProvider {
 
     /// Whether the CLI is there and logged in, with hints if not.
     pub async fn availability(&self) -> Availability {
-        let mut check = AvailabilityCheck::new(self.environment());
-        if let Some(program) = &self.program {
+        let mut check = AvailabilityCheck::new(self.launcher.environment());
+        if let Some(program) = &self.launcher.program {
             check = check.program(program);
         }
-        if let Some(shim) = &self.shim {
+        if let Some(shim) = &self.launcher.shim {
             check = check.shim(shim);
         }
         check.check().await
@@ -139,13 +136,13 @@ impl ClaudeCodeProvider {
 
     /// This program, and no other.
     pub fn with_program(mut self, path: impl Into<PathBuf>) -> Self {
-        self.program = Some(path.into());
+        self.launcher.program = Some(path.into());
         self
     }
 
     /// The program that contains the agent; by default the running one, if it called `yb_supervise::shim_main`.
     pub fn with_shim(mut self, path: impl Into<PathBuf>) -> Self {
-        self.shim = Some(path.into());
+        self.launcher.shim = Some(path.into());
         self
     }
 
@@ -154,7 +151,7 @@ impl ClaudeCodeProvider {
         mut self,
         env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
     ) -> Self {
-        self.env = Some(env.into_iter().map(|(name, value)| (name.into(), value.into())).collect());
+        self.launcher.env = Some(env.into_iter().map(|(name, value)| (name.into(), value.into())).collect());
         self
     }
 
@@ -271,43 +268,16 @@ impl ClaudeCodeProvider {
         invocation
             .write_files()
             .map_err(|error| ProviderError::NotStarted { reason: error.to_string(), hints: Vec::new() })?;
-        let command = self.in_environment(invocation.command(program), &invocation.env);
+        let command = self.launcher.in_environment(invocation.command(program), &invocation.env);
         let watch =
             Watch { deadline: self.timeout, cancel: self.cancel.clone(), streams: !self.seed_compatible };
         let run = Run::of(command, &watch, observe).await?;
         Answer::of(run)
     }
 
-    /// The CLI finds login, proxies and certificates in the user's environment; what an option decided stays decided.
-    fn in_environment(&self, command: Command, decided: &[(OsString, crate::EnvChange)]) -> Command {
-        let command = match &self.shim {
-            Some(shim) => command.shim(shim),
-            None => command,
-        };
-        match &self.env {
-            None => command.inherit_env(),
-            Some(env) => {
-                let free = |name: &OsStr| decided.iter().all(|(known, _)| known != name);
-                command.envs(env.iter().filter(|(name, _)| free(name)).map(|(name, value)| (name, value)))
-            }
-        }
-    }
-
-    fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
-    }
-
     fn find(&self) -> Result<PathBuf, ProviderError> {
-        let env = self.environment();
-        let variable =
-            |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-        let mut search = Search::from_env(&variable);
-        if let Some(program) = &self.program {
-            search = search.explicit(program);
-        }
-        let found = search.find();
-        found
-            .map(|found| found.path)
+        self.launcher
+            .find()
             .map_err(|error| ProviderError::NotStarted { reason: error.to_string(), hints: error.hints() })
     }
 
@@ -338,7 +308,7 @@ impl ClaudeCodeProvider {
     fn choose_agent(&self, options: &mut Options, name: &str) -> Result<(), ProviderError> {
         if !options.agents.contains_key(name) {
             let cwd = options.cwd.clone().or_else(|| std::env::current_dir().ok());
-            let home = self.environment().into_iter().find(|(known, _)| known == vars::HOME);
+            let home = self.launcher.environment().into_iter().find(|(known, _)| known == vars::HOME);
             let roots: Vec<PathBuf> = cwd.into_iter().chain(home.map(|(_, home)| home.into())).collect();
             let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
             let (definition, _) = crate::find_agent(name, &roots)

@@ -8,6 +8,7 @@
 
 mod availability;
 mod availability_real;
+mod conformance;
 mod example;
 mod frames;
 mod frames_framer;
@@ -20,3 +21,11 @@ mod options_rules;
 mod options_seed;
 mod provider;
 mod provider_real;
+mod sdk_hooks;
+mod sdk_process;
+mod sdk_real;
+mod sdk_recorded;
+mod sdk_scripted;
+mod sdk_sessions;
+mod sdk_support;
+mod sdk_tracing;

@@ -1,0 +1,100 @@
+//! The small part of MCP that a host with tools has to speak: handshake, list, call, cancel.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+use serde_json::{Value, json};
+use yb_supervise::CancellationToken;
+
+use super::handlers::{CANCEL_GRACE, CallContext};
+use super::tools::{ToolContext, ToolServer};
+
+/// What is said when the CLI names no version of the protocol.
+const PROTOCOL: &str = "2025-11-25";
+const METHOD_NOT_FOUND: i64 = -32601;
+const CANCELLED: i64 = -32800;
+
+/// Calls that have no answer yet, by server and id: a notification may cancel one.
+#[derive(Default)]
+pub(super) struct OpenCalls(Mutex<HashMap<(String, String), CancellationToken>>);
+
+impl OpenCalls {
+    fn all(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), CancellationToken>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Removes a call from the list however it ends.
+struct Open<'a> {
+    calls: &'a OpenCalls,
+    key: (String, String),
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.calls.all().remove(&self.key);
+    }
+}
+
+/// The response to one message; none when the call was taken back by the control protocol.
+pub(super) async fn answer(
+    server: &ToolServer,
+    message: &Value,
+    context: CallContext,
+    open_calls: &OpenCalls,
+) -> Option<Value> {
+    let method = message["method"].as_str().unwrap_or_default();
+    let Some(id) = message.get("id").filter(|id| !id.is_null()) else {
+        if method == "notifications/cancelled" {
+            let key = (server.name().to_owned(), message["params"]["requestId"].to_string());
+            if let Some(call) = open_calls.all().get(&key) {
+                call.cancel();
+            }
+        }
+        // A notification has no answer, but the question that carried it has.
+        return Some(json!({"jsonrpc": "2.0", "result": {}}));
+    };
+    let result = match method {
+        "initialize" => {
+            let version = message["params"]["protocolVersion"].as_str().unwrap_or(PROTOCOL);
+            json!({
+                "protocolVersion": version,
+                "capabilities": {"tools": {"listChanged": false}},
+                "serverInfo": {"name": server.name(), "version": server.version()},
+            })
+        }
+        "ping" => json!({}),
+        "tools/list" => json!({"tools": server.listing()}),
+        "tools/call" => {
+            let key = (server.name().to_owned(), id.to_string());
+            let cancelled = CancellationToken::new();
+            open_calls.all().insert(key.clone(), cancelled.clone());
+            let _open = Open { calls: open_calls, key };
+            let context = ToolContext::new(&message["params"], context, cancelled.clone());
+            let mut running = server.start(&message["params"], context);
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled() => {
+                    // The answer does not wait for the tool to notice.
+                    tokio::spawn(async move {
+                        let _ = tokio::time::timeout(CANCEL_GRACE, running.output()).await;
+                    });
+                    return Some(error(id, CANCELLED, "the call was cancelled"));
+                }
+                output = running.output() => output.into_json(),
+            }
+        }
+        other => return Some(error(id, METHOD_NOT_FOUND, &format!("no method is called `{other}`"))),
+    };
+    Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+/// The answer for a server that is not here.
+pub(super) fn no_server(name: &str, message: &Value) -> Option<Value> {
+    let id = message.get("id").cloned().unwrap_or(Value::Null);
+    Some(error(&id, METHOD_NOT_FOUND, &format!("no tool server is called `{name}`")))
+}
+
+fn error(id: &Value, code: i64, message: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
+}

@@ -1,0 +1,105 @@
+//! What the tests of the SDK share: the real CLI with a scripted model, and a scripted CLI with its usual beginning.
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use yb_claude::Options;
+use yb_claude::sdk::{Host, ScriptedCli, Step, Subprocess};
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::RealClaude;
+
+/// The real CLI in a workspace of its own.
+pub(crate) struct Trial {
+    pub(crate) claude: RealClaude,
+    pub(crate) workspace: TempDir,
+    pub(crate) server: Server,
+}
+
+impl Trial {
+    /// With the replies of the main lane.
+    pub(crate) fn replies(replies: &str) -> Self {
+        Self::new(&format!("{{ tape: 1, lanes: {{ main: [ {replies} ] }} }}"))
+    }
+
+    pub(crate) fn new(script: &str) -> Self {
+        let script = Script::parse(script, &Vars::new()).unwrap();
+        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        Self { claude: RealClaude::new(), workspace: tempfile::tempdir().unwrap(), server }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options::default().with_cwd(self.workspace.path()).with_model("claude-opus-5-5")
+    }
+
+    pub(crate) fn subprocess(&self) -> Subprocess {
+        Subprocess::new()
+            .with_program(self.claude.program())
+            .with_shim(yb_testkit::bin("yb-shim"))
+            .with_environment(self.claude.env(&self.server.base_url()))
+    }
+
+    pub(crate) fn host(&self) -> Host {
+        self.host_with(self.options())
+    }
+
+    pub(crate) fn host_with(&self, options: Options) -> Host {
+        Host::new(options).with_transport(self.subprocess())
+    }
+
+    /// How often the main lane and others were asked.
+    pub(crate) fn turns(&self) -> usize {
+        self.server.requests().iter().filter(|seen| seen.lane.is_some()).count()
+    }
+
+    /// Everything that the model was asked, as text.
+    pub(crate) fn asked(&self) -> String {
+        self.server.requests().iter().map(|seen| seen.body.to_string()).collect::<Vec<_>>().join("\n")
+    }
+
+    pub(crate) fn file(&self, name: &str) -> Option<String> {
+        std::fs::read_to_string(self.workspace.path().join(name)).ok()
+    }
+}
+
+/// A script that answers `initialize` with this, then goes on.
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
+pub(crate) fn script(initialized: Value, steps: impl IntoIterator<Item = Step>) -> ScriptedCli {
+    let begin = [
+        Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
+        Step::Line(json!({"type": "control_response", "response":
+            {"subtype": "success", "request_id": "{{init./request_id}}", "response": initialized}})),
+    ];
+    ScriptedCli::new(begin.into_iter().chain(steps))
+}
+
+pub(crate) fn prompt() -> Step {
+    Step::Await("prompt".into(), json!({"type": "user"}))
+}
+
+pub(crate) fn result(text: &str) -> Step {
+    Step::Line(json!({"type": "result", "subtype": "success", "is_error": false, "result": text}))
+}
+
+pub(crate) fn idle() -> Step {
+    Step::Line(json!({"type": "system", "subtype": "session_state_changed", "state": "idle"}))
+}
+
+/// The CLI asks.
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
+pub(crate) fn ask(id: &str, body: Value) -> Step {
+    Step::Line(json!({"type": "control_request", "request_id": id, "request": body}))
+}
+
+/// Waits for the answer to what the CLI asked.
+pub(crate) fn answer(id: &str) -> Step {
+    Step::Await(id.to_owned(), json!({"type": "control_response", "response": {"request_id": id}}))
+}
+
+/// The answers of the host, by request.
+pub(crate) fn answers(cli: &ScriptedCli, id: &str) -> Vec<Value> {
+    let heard = cli.heard();
+    let lines = heard.iter().flat_map(|heard| &heard.lines);
+    lines
+        .filter(|line| line["type"] == "control_response" && line["response"]["request_id"] == id)
+        .map(|line| line["response"].clone())
+        .collect()
+}
