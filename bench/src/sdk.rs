@@ -33,7 +33,7 @@ const HOOK_EVERY: usize = 1_000;
 
 pub(crate) fn run() -> Result<(), Failure> {
     first_request("Contained")?;
-    // On a busy machine a cgroup has the share of one process, whatever runs in it; so both ways are shown.
+    // The same without a shim, to tell what containment costs from what the SDK does.
     Command::new(std::env::current_exe()?).arg(DIRECT).status()?;
     hook_round_trip()?;
     flood()?;
