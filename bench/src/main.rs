@@ -8,6 +8,7 @@ mod decode;
 mod flood;
 mod isolation;
 mod provider;
+mod regrade;
 mod resume;
 mod runs;
 mod sigterm;
@@ -25,7 +26,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 11] = [
+const BENCHES: [Bench; 12] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -65,6 +66,11 @@ const BENCHES: [Bench; 11] = [
         name: "suite",
         about: "1,000 trivial trials: yb itself at most 3 ms CPU each, below 60 MB; journal below 4 KB each",
         run: suite::run,
+    },
+    Bench {
+        name: "regrade",
+        about: "1,000 recorded trials, all trees different, graded again by four evaluators: below 10 s, the same bytes twice",
+        run: regrade::run,
     },
     Bench {
         name: "sigterm",

@@ -163,9 +163,37 @@ impl ObjectStore {
         if from == to {
             return Ok(Diff::default());
         }
+        if let Some(reader) = self.reader() {
+            return reader.diff(from, to).await;
+        }
         let call = self.git().call("diff-tree").git_dir(self.path());
         let answer = call.args(NUMBERS).args(["--end-of-options", from, to]).bytes().await?;
         parse(&answer).map(|(diff, _)| diff).ok_or_else(unreadable)
+    }
+
+    /// The differences of many pairs of trees, with one git.
+    pub(crate) async fn diff_many(&self, pairs: &[(String, String)]) -> Result<Vec<Diff>, RepoError> {
+        let asked: String = pairs.iter().map(|(from, to)| format!("{from} {to}\n")).collect();
+        let call = self.git().call("diff-tree").git_dir(self.path()).args(["--stdin"]);
+        let answer = call.args(NUMBERS).stdin(asked.into_bytes()).bytes().await?;
+        parse_many(&answer, pairs).ok_or_else(unreadable)
+    }
+
+    /// Writes the differences for a reader: of binary files only that they differ. Whether there is any.
+    pub(crate) async fn write_diff_text(
+        &self,
+        from: &str,
+        to: &str,
+        path: &Path,
+        secrets: &[(String, Vec<u8>)],
+    ) -> Result<bool, RepoError> {
+        if from == to {
+            return Ok(false);
+        }
+        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
+        let call = call.args(["-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color"]);
+        let log = call.args(["--end-of-options", from, to]).into_file(path, PATCH_CEILING).await?;
+        Ok(log.teed > 0)
     }
 
     /// Writes the differences as a patch that `git apply` takes, binary files and all, without the secrets. Nothing
@@ -212,10 +240,29 @@ impl<'a> Fields<'a> {
 /// `<added>\t<removed>\t<path>\0`, of a rename `<added>\t<removed>\t\0<from>\0<to>\0`; then, if it was asked for, a NUL
 /// and the patch.
 fn parse(answer: &[u8]) -> Option<(Diff, &[u8])> {
+    parse_until(answer, None)
+}
+
+/// The same for many pairs, each after a line with its two trees.
+fn parse_many(answer: &[u8], pairs: &[(String, String)]) -> Option<Vec<Diff>> {
+    let head = |(from, to): &(String, String)| format!("{from} {to}\n").into_bytes();
+    let mut rest = answer;
+    let mut diffs = Vec::with_capacity(pairs.len());
+    for (at, pair) in pairs.iter().enumerate() {
+        rest = rest.strip_prefix(head(pair).as_slice())?;
+        let next = pairs.get(at + 1).map(head);
+        let (diff, left) = parse_until(rest, next.as_deref())?;
+        diffs.push(diff);
+        rest = left;
+    }
+    rest.is_empty().then_some(diffs)
+}
+
+fn parse_until<'a>(answer: &'a [u8], next: Option<&[u8]>) -> Option<(Diff, &'a [u8])> {
     let mut fields = Fields(answer);
     let mut files = Vec::new();
     let mut numbers: HashMap<Vec<u8>, Lines> = HashMap::new();
-    while !fields.0.is_empty() {
+    while !fields.0.is_empty() && !next.is_some_and(|next| fields.0.starts_with(next)) {
         let field = fields.next()?;
         if field.is_empty() {
             break;
@@ -304,6 +351,13 @@ mod tests {
         assert_eq!(diff.files[2].lines, Lines::Binary);
         assert_eq!(parse(b":junk\0"), None);
         assert_eq!(parse(b""), Some((Diff::default(), &b""[..])));
+        let pair = |from: &str, to: &str| (from.repeat(40), to.repeat(40));
+        let pairs = [pair("a", "b"), pair("c", "c"), pair("d", "e")];
+        let head = |at: usize| format!("{} {}\n", pairs[at].0, pairs[at].1);
+        let many = format!("{}{answer}{}{}{answer}", head(0), head(1), head(2));
+        let found = parse_many(many.as_bytes(), &pairs).expect("parsed");
+        assert_eq!(found, [diff.clone(), Diff::default(), diff.clone()]);
+        assert_eq!(parse_many(many.as_bytes(), &pairs[..2]), None);
         let with_patch = format!("{answer}\0diff --git a/x b/x\n+\0\n");
         assert_eq!(parse(with_patch.as_bytes()), Some((diff, &b"diff --git a/x b/x\n+\0\n"[..])));
     }

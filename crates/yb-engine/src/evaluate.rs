@@ -10,6 +10,7 @@ mod expected_diff;
 mod files;
 mod git_diff;
 mod grade;
+mod judge;
 mod known;
 mod prepare;
 mod registry;
@@ -26,10 +27,11 @@ use async_trait::async_trait;
 
 pub(crate) use git_diff::PATCH_FILE;
 pub(crate) use grade::{Limits, grade, outcome};
+pub(crate) use judge::{available as judge_available, check as check_judge};
 pub use known::{KnownEvaluator, known_evaluators};
 pub(crate) use prepare::{Preparation, prepared};
 pub(crate) use registry::evaluator;
-pub(crate) use subject::{Bench, Desk, FOLDER, Subject};
+pub(crate) use subject::{Bench, Desk, FOLDER, Subject, VERDICT_FILE, remove_tree};
 pub use verdict::{Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict};
 
 use crate::case;
@@ -64,6 +66,11 @@ impl Need {
 pub(crate) trait Evaluator: Send + Sync {
     /// What it has to be given.
     fn need(&self) -> Need;
+
+    /// How long it may look, when the others may look for so long; zero is for ever.
+    fn time(&self, usual: std::time::Duration) -> std::time::Duration {
+        usual
+    }
 
     /// Looks. Whatever an agent may have caused is a verdict; an error means that nobody can tell, and is never a pass.
     async fn evaluate(&self, subject: &Subject, desk: &Desk) -> Result<Verdict, GradeError>;

@@ -1,6 +1,7 @@
 //! What can be typed after `yb`.
 
 mod config;
+mod eval;
 mod examples;
 mod look;
 mod runs;
@@ -17,6 +18,7 @@ use crate::exit_code::ExitCode;
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
+pub(crate) use eval::EvalArgs;
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
@@ -66,6 +68,14 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
 
+    /// Grade a directory that is there, or grade a recorded run again
+    ///
+    /// With `-c` alone, the file names a directory and what grades it; results go to `.youbencha-eval`. With `--from`, the trials
+    /// of a run are graded again, offline, from what was recorded: a new grading is kept in the run's `gradings`, and what the
+    /// run said stays as it is. No agent runs; judges do.
+    #[command(after_long_help = examples::EVAL)]
+    Eval(EvalArgs),
+
     /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
     #[command(after_long_help = examples::INIT)]
     Init(InitArgs),
@@ -93,7 +103,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
 
-    /// Print the JSON Schema of case files or suite files, for editors
+    /// Print the JSON Schema of case, suite or eval files, for editors
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
@@ -170,6 +180,8 @@ pub(crate) enum SchemaOf {
     Case,
     /// A suite
     Suite,
+    /// What `yb eval -c` reads
+    Eval,
 }
 
 #[derive(Debug, clap::Args)]

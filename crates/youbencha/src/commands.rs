@@ -6,6 +6,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod eval;
 mod init;
 mod install_agents;
 mod list;
@@ -30,6 +31,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
         Command::Doctor(args) => doctor::run(args, printer),
+        Command::Eval(args) => eval::run(args, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, printer),
         Command::List(args) => list::run(args, printer),

@@ -84,11 +84,12 @@ async fn one(wanted: &case::Evaluator, subject: &Subject, desk: &Desk) -> (Verdi
     let Some(evaluator) = evaluator(&wanted.check) else {
         return (Verdict::unable(format!("not run by this version: `{}`", wanted.name)), began.elapsed());
     };
-    let limit = if desk.timeout.is_zero() { desk.timeout } else { desk.timeout + PATIENCE };
+    let time = evaluator.time(desk.timeout);
+    let limit = if time.is_zero() { time } else { time + PATIENCE };
     let verdict = tokio::select! {
         verdict = evaluator.evaluate(subject, desk) => verdict,
         () = time_is_over(limit, &subject.bench.pause) => {
-            Err(GradeError::other(format!("it did not end within {:?}", desk.timeout)))
+            Err(GradeError::other(format!("it did not end within {time:?}")))
         }
     };
     (verdict.unwrap_or_else(|error| Verdict::unable(error.to_string())), began.elapsed())

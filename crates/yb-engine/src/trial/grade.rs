@@ -8,7 +8,7 @@ use yb_supervise::CancellationToken;
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
-use crate::case::{Case, Expected};
+use crate::case::{Case, Check, Expected, Judge};
 use crate::evaluate::{self, Bench, EvaluatorResult, Limits, PATCH_FILE, Subject};
 use crate::log::YouBenchaLog;
 use crate::outcome::Outcome;
@@ -103,6 +103,33 @@ impl Runner {
         })
     }
 
+    /// Finds out whether a case can be graded here, whatever became of its agent.
+    pub(crate) async fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
+        super::refuse_unsupported(case)?;
+        self.check_judges(case)?;
+        self.judges_available(case).await
+    }
+
+    /// What must not appear in anything that is kept, as far as that is known where the agent does not run.
+    pub(crate) fn known_secrets(&self, case: &Case) -> Vec<(String, Vec<u8>)> {
+        self.secrets(case).unwrap_or_default()
+    }
+
+    /// Finds out whether the judges of a case can be, without starting anything.
+    pub(crate) fn check_judges(&self, case: &Case) -> Result<(), TrialError> {
+        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        judges(case).try_for_each(|judge| evaluate::check_judge(judge, bench.isolation, &bench))
+    }
+
+    /// Finds out whether the judges of a case are installed and may ask their models.
+    pub(crate) async fn judges_available(&self, case: &Case) -> Result<(), TrialError> {
+        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        for judge in judges(case) {
+            evaluate::judge_available(judge, &bench).await?;
+        }
+        Ok(())
+    }
+
     /// How many evaluators look at once, and for how long.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
@@ -120,6 +147,13 @@ impl Runner {
         }
         std::future::pending().await
     }
+}
+
+fn judges(case: &Case) -> impl Iterator<Item = &Judge> {
+    case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
+        Check::AgenticJudge(judge) => Some(judge.as_ref()),
+        _ => None,
+    })
 }
 
 /// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.

@@ -1,4 +1,4 @@
-//! `yb schema`: what a case file or a suite file may contain, for editors.
+//! `yb schema`: what a case, suite or eval file may contain, for editors.
 
 use crate::args::{SchemaArgs, SchemaOf};
 use crate::error::CliError;
@@ -8,6 +8,7 @@ use crate::printer::Printer;
 pub(super) fn run(args: &SchemaArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match args.of {
         SchemaOf::Case => printer.text(&yb_engine::case::schema()),
+        SchemaOf::Eval => printer.text(&yb_engine::case::eval_schema()),
         SchemaOf::Suite => printer.text(&yb_engine::suite::schema()),
     }
     Ok(ExitCode::Passed)

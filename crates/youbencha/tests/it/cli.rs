@@ -37,11 +37,12 @@ fn help() {
       config            Show and change settings
       demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
+      eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files or suite files, for editors
+      schema            Print the JSON Schema of case, suite or eval files, for editors
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API
@@ -84,11 +85,12 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       config            Show and change settings
       demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
+      eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files or suite files, for editors
+      schema            Print the JSON Schema of case, suite or eval files, for editors
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API

@@ -10,9 +10,11 @@ mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
 mod escapes;
+mod eval;
 mod evaluators;
 mod events;
 mod init;
+mod judge;
 mod live;
 mod look;
 mod real_claude;

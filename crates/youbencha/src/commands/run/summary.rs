@@ -9,7 +9,7 @@ use crate::printer::Printer;
 use crate::report::JSON_VERSION;
 
 /// The exit code of a run.
-pub(super) fn exit_code(state: &RunState, mistake: bool) -> ExitCode {
+pub(in crate::commands) fn exit_code(state: &RunState, mistake: bool) -> ExitCode {
     let trials = state.trials().filter_map(|(_, trial)| trial.result()).map(|result| of(result.outcome));
     let stopped = match &state.stopped {
         Some(StopReason::Interrupted) => Some(ExitCode::Interrupted),
@@ -20,7 +20,8 @@ pub(super) fn exit_code(state: &RunState, mistake: bool) -> ExitCode {
     ExitCode::strongest(trials.chain(stopped).chain(mistake.then_some(ExitCode::Usage)))
 }
 
-fn of(outcome: Outcome) -> ExitCode {
+/// The exit code of a trial that came to this.
+pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
     let code = outcome.exit_code();
     ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed)
 }
