@@ -74,7 +74,7 @@ async fn grade(
                 drawn = std::time::Instant::now();
                 printer.keep_below(vec![format!("grading {done}/{total}: {}", one.trial)]);
             }
-        } else if done == total || done % (total / 10).max(1) == 0 {
+        } else if done == total || done.is_multiple_of((total / 10).max(1)) {
             printer.note(format_args!("[{done}/{total}] graded"));
         }
     };
