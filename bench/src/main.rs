@@ -9,6 +9,7 @@ mod decode;
 mod flood;
 mod isolation;
 mod provider;
+mod regrade;
 mod report;
 mod resume;
 mod runs;
@@ -28,7 +29,7 @@ struct Bench {
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: [Bench; 14] = [
+const BENCHES: [Bench; 15] = [
     Bench {
         name: "spawn",
         about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
@@ -83,6 +84,11 @@ const BENCHES: [Bench; 14] = [
         name: "compare",
         about: "two runs of 1,000 trials compared, with cost, tokens, time and turns: below 1 s",
         run: compare::run,
+    },
+    Bench {
+        name: "regrade",
+        about: "1,000 recorded trials, all trees different, graded again by four evaluators: below 10 s, the same bytes twice",
+        run: regrade::run,
     },
     Bench {
         name: "sigterm",

@@ -19,6 +19,7 @@
 mod agent;
 mod build;
 pub(crate) mod check;
+mod eval;
 mod evaluator;
 mod expected;
 pub(crate) mod fields;
@@ -49,14 +50,16 @@ use fields::VERSION;
 
 pub(crate) use build::{Draft, build, dir_of, environment};
 
+pub(crate) use eval::MANUAL;
+pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
 pub use evaluator::{
     Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff, HiddenFile, Judge,
-    Metric, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
+    JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
 };
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Limits, Network, NetworkMode};
 pub use hook::{Database, PostHook, Script, Webhook};
-pub use schema::schema;
+pub use schema::{eval_schema, schema};
 pub use start::PrivateHosts;
 pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};

@@ -166,6 +166,9 @@ impl ObjectStore {
         if from == to {
             return Ok(Diff::default());
         }
+        if let Some(reader) = self.reader() {
+            return reader.diff(from, to).await;
+        }
         let call = self.git().call("diff-tree").git_dir(self.path());
         let answer = call.args(NUMBERS).args(["--end-of-options", from, to]).bytes().await?;
         parse(&answer).map(|(diff, _)| diff).ok_or_else(unreadable)
@@ -202,6 +205,23 @@ impl ObjectStore {
                 Err(GitError::Answer { command: "cat-file".to_owned(), what }.into())
             }
         }
+    }
+
+    /// Writes the differences for a reader: of binary files only that they differ. Whether there is any.
+    pub(crate) async fn write_diff_text(
+        &self,
+        from: &str,
+        to: &str,
+        path: &Path,
+        secrets: &[(String, Vec<u8>)],
+    ) -> Result<bool, RepoError> {
+        if from == to {
+            return Ok(false);
+        }
+        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
+        let call = call.args(["-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color"]);
+        let log = call.args(["--end-of-options", from, to]).into_file(path, PATCH_CEILING).await?;
+        Ok(log.teed > 0)
     }
 
     /// Writes the differences as a patch that `git apply` takes, binary files and all, without the secrets. Nothing
@@ -360,6 +380,13 @@ mod tests {
         assert_eq!(diff.files[2].lines, Lines::Binary);
         assert_eq!(parse(b":junk\0"), None);
         assert_eq!(parse(b""), Some((Diff::default(), &b""[..])));
+        let pair = |from: &str, to: &str| (from.repeat(40), to.repeat(40));
+        let pairs = [pair("a", "b"), pair("c", "c"), pair("d", "e")];
+        let head = |at: usize| format!("{} {}\n", pairs[at].0, pairs[at].1);
+        let many = format!("{}{answer}{}{}{answer}", head(0), head(1), head(2));
+        let found = parse_many(many.as_bytes(), &pairs).expect("parsed");
+        assert_eq!(found, [diff.clone(), Diff::default(), diff.clone()]);
+        assert_eq!(parse_many(many.as_bytes(), &pairs[..2]), None);
         let with_patch = format!("{answer}\0diff --git a/x b/x\n+\0\n");
         assert_eq!(parse(with_patch.as_bytes()), Some((diff, &b"diff --git a/x b/x\n+\0\n"[..])));
     }

@@ -10,6 +10,7 @@ mod expected_diff;
 mod files;
 mod git_diff;
 mod grade;
+mod judge;
 mod known;
 mod prepare;
 mod registry;
@@ -29,10 +30,11 @@ use async_trait::async_trait;
 
 pub(crate) use git_diff::PATCH_FILE;
 pub(crate) use grade::{Limits, grade, outcome};
+pub(crate) use judge::{available as judge_available, check as check_judge};
 pub use known::{KnownEvaluator, known_evaluators};
 pub(crate) use prepare::{Preparation, prepared};
 pub(crate) use registry::evaluator;
-pub(crate) use subject::{Bench, Desk, FOLDER, Subject};
+pub(crate) use subject::{Bench, Desk, FOLDER, Subject, VERDICT_FILE, remove_tree};
 pub use verdict::{Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict};
 
 use crate::case;

@@ -7,6 +7,7 @@
 //!                                  ObjectStore::start / ObjectStore::end ◀───────┘
 //! ```
 
+mod batch;
 mod call;
 mod capture;
 mod cut;

@@ -53,6 +53,9 @@ pub struct TestCase {
     pub branch: String,
     /// The commit that it began with.
     pub commit: String,
+    /// The branch with the expected result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_branch: Option<String>,
 }
 
 /// When and where a trial ran.

@@ -2,6 +2,7 @@
 
 mod agent;
 mod error;
+mod eval;
 mod grade;
 mod hooks;
 mod isolation;
@@ -19,6 +20,8 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 
 pub use agent::agent_host;
 pub use error::TrialError;
+pub use eval::Evaluated;
+pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
 
 use crate::adapter::{
@@ -214,14 +217,14 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
-        self.check_grading(case)?;
+        self.check_variables(case)?;
         Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let roots = std::slice::from_ref(&case.dir);
         let level = self.level(case)?;
         adapter.validate(&Intent::new(&config, &host, level.used, roots).with_network(&level.network))?;
-        Ok(())
+        self.check_judges(case)
     }
 
     /// Finds out whether the case's agent is installed and may ask its model. Returns its version, if it said.
@@ -235,6 +238,7 @@ impl Runner {
         let host = agent::host(case, &self.env, self.shim.as_deref())?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status == AvailabilityStatus::Ready {
+            self.judges_available(case).await?;
             Ok(availability.version)
         } else {
             Err(TrialError::Unavailable { message: availability.message, hints: availability.hints })
@@ -384,7 +388,7 @@ impl Runner {
                 completed_at: Timestamp::now().to_string(),
                 duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
                 youbencha_version: env!("CARGO_PKG_VERSION"),
-                environment: environment(attempt.run),
+                environment: environment(attempt.run.path()),
                 isolation: context.isolation,
                 network: context.network.mode,
             },
@@ -475,14 +479,17 @@ impl StartPoint {
             repo: self.source.clone(),
             branch: self.branch.clone(),
             commit: self.commit().to_owned(),
+            expected_branch: match &case.expected {
+                Some(case::Expected::Branch(name)) => Some(name.clone()),
+                _ => None,
+            },
         }
     }
 }
 
-fn environment(run: &RunDir) -> BTreeMap<&'static str, String> {
+fn environment(folder: &Path) -> BTreeMap<&'static str, String> {
     let os = format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH);
-    [("os", os), ("node_version", "none".to_owned()), ("workspace_dir", run.path().display().to_string())]
-        .into()
+    [("os", os), ("node_version", "none".to_owned()), ("workspace_dir", folder.display().to_string())].into()
 }
 
 /// What a case asks for and this engine can't do yet is said before anything is started, never skipped in silence.

@@ -2,6 +2,7 @@
 
 mod compare;
 mod config;
+mod eval;
 mod examples;
 mod look;
 mod report;
@@ -20,6 +21,7 @@ pub(crate) use compare::{BaselineCommand, CompareArgs, GateArgs, IndexCommand};
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
+pub(crate) use eval::EvalArgs;
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
@@ -90,6 +92,13 @@ pub(crate) enum Command {
     /// The index over all runs of this project, a SQLite file
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::INDEX)]
     Index(IndexCommand),
+    /// Grade a directory that is there, or grade a recorded run again
+    ///
+    /// With `-c` alone, the file names a directory and what grades it; results go to `.youbencha-eval`. With `--from`, the trials
+    /// of a run are graded again, offline, from what was recorded: a new grading is kept in the run's `gradings`, and what the
+    /// run said stays as it is. No agent runs; judges do.
+    #[command(after_long_help = examples::EVAL)]
+    Eval(EvalArgs),
 
     /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
     #[command(after_long_help = examples::INIT)]
@@ -125,7 +134,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
 
-    /// Print the JSON Schema of case files, suite files or results
+    /// Print the JSON Schema of case, suite or eval files, or of results
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
@@ -202,6 +211,8 @@ pub(crate) enum SchemaOf {
     Case,
     /// A suite
     Suite,
+    /// What `yb eval -c` reads
+    Eval,
     /// The `results.json` of a run
     RunResults,
     /// What `yb compare --json` prints

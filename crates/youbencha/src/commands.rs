@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod demo;
 mod doctor;
+mod eval;
 mod gate;
 mod index;
 mod init;
@@ -37,6 +38,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Config(command) => config::run(command, printer),
         Command::Demo(args) => demo::run(args, printer),
         Command::Doctor(args) => doctor::run(args, printer),
+        Command::Eval(args) => eval::run(args, printer),
         Command::Gate(args) => gate::run(args, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),

@@ -272,6 +272,8 @@ pub struct AgentConfig {
     pub strict: bool,
     /// The program, for the `command` adapter.
     pub command: Option<CommandSpec>,
+    /// The JSON Schema of the answer, for agents that can be held to one.
+    pub answer_schema: Option<Value>,
 }
 
 /// Servers and settings may hold secrets; of the rest only what tells executions apart is shown.

@@ -3,11 +3,11 @@
 mod budget;
 mod command;
 mod files;
+mod judge;
 mod trajectory;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
@@ -19,7 +19,6 @@ use super::fields_evaluator::{
 use super::files as case_files;
 use super::hook::texts;
 use super::shape::Kind;
-use super::time::milliseconds;
 use super::types::EnvVar;
 use super::variables;
 use crate::diagnostic::{Diagnostic, Findings, quoted};
@@ -28,6 +27,7 @@ use crate::yaml::{self, Format, Node, Value};
 pub use budget::Budget;
 pub use command::{CommandCheck, Find, HiddenFile, Metric, Report, ReportFormat, Run, Tests};
 pub use files::Files;
+pub use judge::{Judge, JudgeAssertion, Panelist};
 pub use trajectory::{CallCount, Trajectory};
 
 /// What grades one aspect of a result.
@@ -74,7 +74,7 @@ pub enum Check {
     /// What the agent used.
     Budget(Budget),
     /// What another agent thinks of it.
-    AgenticJudge(Judge),
+    AgenticJudge(Box<Judge>),
     /// Nothing that is known here.
     Unknown,
 }
@@ -114,26 +114,6 @@ impl GitDiff {
 pub struct ExpectedDiff {
     /// How alike they must be, from 0 to 1.
     pub threshold: f64,
-}
-
-/// An agent that judges.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub struct Judge {
-    /// Which agent.
-    pub agent: String,
-    /// Its own definition to run as.
-    pub agent_name: Option<String>,
-    /// Its model.
-    pub model: Option<String>,
-    /// Its time.
-    pub timeout: Duration,
-    /// What it is told besides the assertions, also from a `prompt_file`.
-    pub prompt: Option<String>,
-    /// The template of its whole prompt.
-    pub instructions: Option<String>,
-    /// What must hold, with its name where it has one.
-    pub assertions: Vec<(Option<String>, String)>,
 }
 
 /// What evaluators are read with.
@@ -301,7 +281,7 @@ fn define(
                 FILES => Check::Files(files::read(config, &config_path, context, checker)),
                 TRAJECTORY => Check::Trajectory(trajectory::read(config.get("assertions").unwrap_or(&none))),
                 BUDGET => Check::Budget(budget::read(config.get("assertions").unwrap_or(&none))),
-                _ => Check::AgenticJudge(judge(config, &config_path, context, checker)?),
+                _ => Check::AgenticJudge(Box::new(judge::read(config, &config_path, context, checker)?)),
             }
         }
     };
@@ -343,50 +323,6 @@ fn git_diff(config: &Node, node: &Node) -> GitDiff {
         include: texts(config.get("include")),
         exclude: texts(config.get("exclude")),
     }
-}
-
-fn judge(config: &Node, path: &str, context: &Context<'_>, checker: &mut Checker<'_, '_>) -> Option<Judge> {
-    let text = |key: &str| config.get(key).and_then(Node::text).map(str::to_owned);
-    if let (Some(_), Some(file)) = (config.get("prompt"), config.entry("prompt_file")) {
-        let message = "two prompts: `prompt` and `prompt_file`";
-        checker.found.error(file.key.span, join(path, "prompt_file"), message).hint("use only one of them");
-    }
-    let mut from_file = |key: &str| {
-        let node = config.get(key)?;
-        let text = node.text()?;
-        match super::prompt::read_file(context.dir, text) {
-            Ok((_, text)) => Some(text),
-            Err(error) => {
-                let message = format!("failed to read `{key}` ({error}): {}", quoted(text));
-                checker
-                    .found
-                    .error(node.span, join(path, key), message)
-                    .hint("the path starts at the directory of the case file, and stays below it");
-                None
-            }
-        }
-    };
-    let prompt = from_file("prompt_file");
-    let instructions = from_file("instructions-file");
-    Some(Judge {
-        agent: text("type")?,
-        agent_name: text("agent_name"),
-        model: text("model"),
-        timeout: Duration::from_millis(config.get("timeout").and_then(milliseconds).unwrap_or(300_000)),
-        prompt: text("prompt").or(prompt),
-        instructions,
-        assertions: assertions(config.get("assertions").or_else(|| config.get("criteria"))),
-    })
-}
-
-fn assertions(node: Option<&Node>) -> Vec<(Option<String>, String)> {
-    let Some(node) = node else { return Vec::new() };
-    let listed = texts(Some(node)).into_iter().map(|text| (None, text));
-    let named = node.entries().iter().map(|entry| {
-        let text = entry.node.text().map_or_else(|| entry.node.to_json().to_string(), str::to_owned);
-        (Some(entry.key.name.clone()), text)
-    });
-    listed.chain(named).collect()
 }
 
 /// A count of a mapping.

@@ -90,6 +90,11 @@ fn beside(dir: &Path, text: &str, source: &str) -> Result<ExpectedFiles, FileErr
     if path.is_dir() != (source == DIRECTORY) {
         return Err(FileError::NotAFile);
     }
+    of_files(path)
+}
+
+/// A file or directory with all that is in it.
+pub(super) fn of_files(path: PathBuf) -> Result<ExpectedFiles, FileError> {
     let (read, recording) = files::recorded(|| files::read_all(&path, LARGEST));
     read?;
     let mut hasher = blake3::Hasher::new();

@@ -137,6 +137,58 @@ pub(crate) static LIMITS: Object = Object {
     ],
 };
 
+/// What holds where a file says nothing about isolation.
+pub(crate) const ISOLATION_DEFAULT: super::Isolation = super::Isolation::Auto;
+
+/// An eval file.
+pub(crate) static EVAL: Object = Object {
+    name: "eval",
+    fields: &[
+        Field::new(
+            "youbencha",
+            Kind::Whole { min: VERSION, max: VERSION },
+            "The version of the format. A file that says it is strict: an unknown key is an error.",
+        ),
+        Field::new("name", text(1, 200), "What it is called in reports."),
+        Field::new("description", text(1, 1000), "What it is about."),
+        Field::new(
+            "directory",
+            TEXT,
+            "The directory to grade, relative to this file or to the working directory.",
+        ),
+        Field::new(
+            "base",
+            TEXT,
+            "What it is compared with: a branch or commit of its own repository; by default its last commit.",
+        ),
+        Field::new("expected_directory", TEXT, "A directory with the expected result."),
+        Field::new(
+            "evaluators",
+            Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
+            "What grades it: names, `{name, config}`, or `{file}`.",
+        )
+        .required(),
+        Field::new(
+            "prepare",
+            Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
+            "What readies a tree before a command grades it, such as `npm ci`: done once, kept and copied.",
+        ),
+        Field::new(
+            "post_evaluation",
+            Kind::List { of: &Kind::Object(&POST_EVALUATION), min: 0 },
+            "What runs with the results after grading.",
+        ),
+        Field::new("output_dir", TEXT, "Where results are kept.").default("\".youbencha-eval\""),
+        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Times; only `evaluators` means something here."),
+        Field::new(
+            "isolation",
+            Kind::Word(ISOLATION),
+            "What stands between what is run for grading and the machine.",
+        )
+        .default("\"auto\""),
+    ],
+};
+
 static TIMEOUTS: Object = Object {
     name: "timeouts",
     fields: &[

@@ -16,6 +16,7 @@ pub(crate) const EVALUATORS: &[&str] =
 
 const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
 const BITS: Kind = Kind::Number { min: 0.0, max: f64::MAX, above: false };
+const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
 const NUMBER: Kind = Kind::Number { min: f64::MIN, max: f64::MAX, above: false };
 const EXIT_CODE: Kind = Kind::Whole { min: 0, max: 255 };
 const ONE_OR_MORE: Kind = Kind::Either(&[TEXT, Kind::List { of: &TEXT, min: 1 }]);
@@ -103,8 +104,36 @@ static JUDGE_CONFIG: Object = Object {
             formatted(500, Format::RelativePath),
             "A template of its whole prompt, with `{{ASSERTIONS}}`.",
         ),
-        Field::new("assertions", ASSERTIONS, "What must hold, as a list or by name."),
+        Field::new(
+            "assertions",
+            ASSERTIONS,
+            "What must hold: a list of texts, or by name a text or `{ text, threshold }`.",
+        ),
         Field::new("criteria", ASSERTIONS, "Another name of `assertions`."),
+        Field::new("threshold", SHARE, "The score that each assertion needs, from 0 to 1.").default("0.7"),
+        Field::new("repeat", Kind::Whole { min: 1, max: 100 }, "How often each judge is asked.").default("1"),
+        Field::new(
+            "panel",
+            Kind::List { of: &Kind::Object(&PANELIST), min: 1 },
+            "Several judges; what one does not say is as above.",
+        ),
+        Field::new("command", FREE, "The program, for `type: command`: `argv`, `prompt_via`, `output`."),
+        Field::new("env", ENV, "Variables that a judge is given."),
+        Field::new(
+            "max_budget_usd",
+            Kind::Number { min: 0.0, max: f64::MAX, above: true },
+            "A judge is stopped when a call has cost this much.",
+        ),
+    ],
+};
+
+static PANELIST: Object = Object {
+    name: "judge",
+    fields: &[
+        Field::new("type", Kind::Word(AGENTS), "The agent that judges."),
+        Field::new("agent_name", formatted(100, Format::Name), "Its own definition to run as."),
+        Field::new("model", formatted(200, Format::Model), "Its model."),
+        Field::new("command", FREE, "The program, for `type: command`."),
     ],
 };
 

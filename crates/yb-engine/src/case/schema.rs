@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::fields::CASE;
+use super::fields::{CASE, EVAL};
 use super::fields_evaluator::{self, EVALUATOR, EVALUATORS};
 use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT, WEBHOOK};
 use super::format::Format;
@@ -14,6 +14,14 @@ pub fn schema() -> String {
     let mut maker = Maker { defs: Map::new() };
     let root = maker.object(&CASE);
     maker.document("A case of youBencha", &root)
+}
+
+/// The schema of an eval file, as pretty JSON that ends with a line break.
+#[must_use]
+pub fn eval_schema() -> String {
+    let mut maker = Maker { defs: Map::new() };
+    let root = maker.object(&EVAL);
+    maker.document("What `yb eval` of youBencha reads", &root)
 }
 
 pub(crate) struct Maker {

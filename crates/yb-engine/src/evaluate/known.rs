@@ -5,9 +5,6 @@ use crate::case::fields_evaluator::{
     AGENTIC_JUDGE, BUDGET, COMMAND, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
 };
 
-/// Those that this version does not run; a case with one is refused before anything starts.
-const NOT_RUN: &[&str] = &[AGENTIC_JUDGE];
-
 /// An evaluator that a case may name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -29,7 +26,7 @@ pub fn known_evaluators() -> Vec<KnownEvaluator> {
     known
         .map(|name| {
             let (need, doc) = about(name);
-            KnownEvaluator { name, doc, need, runs: !NOT_RUN.contains(&name) }
+            KnownEvaluator { name, doc, need, runs: true }
         })
         .collect()
 }

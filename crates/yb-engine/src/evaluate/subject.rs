@@ -22,7 +22,7 @@ pub(crate) const FOLDER: &str = "evaluators";
 pub(crate) const VERDICT_FILE: &str = "verdict.json";
 
 /// One finished trial, as grading sees it. From `objects.git` and the log it can be made again at any time.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Subject {
     /// The trees, and everything in them.
     pub(crate) store: ObjectStore,

@@ -48,6 +48,20 @@ pub enum LogFileError {
 }
 
 impl YouBenchaLog {
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// When it is no log, or a newer program wrote it.
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LogFileError> {
+        let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
+        // The version first: what a newer program wrote need not have our fields.
+        if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
+            return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
+        }
+        serde_json::from_value(value).map_err(malformed)
+    }
+
     /// Writes the file into the artifacts and gives its path. Whoever looks sees the whole file or none.
     ///
     /// # Errors
@@ -73,12 +87,6 @@ impl YouBenchaLog {
     pub fn read(path: &Path) -> Result<Self, LogFileError> {
         let text =
             std::fs::read(path).map_err(|source| LogFileError::Read { path: path.to_owned(), source })?;
-        let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
-        let value: serde_json::Value = serde_json::from_slice(&text).map_err(malformed)?;
-        // The version first: what a newer program wrote need not have our fields.
-        if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
-            return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
-        }
-        serde_json::from_value(value).map_err(malformed)
+        Self::parse(path, &text)
     }
 }

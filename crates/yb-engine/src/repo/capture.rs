@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use super::batch::Reader;
 use super::error::{RepoError, blocking};
 use super::git::Git;
 use super::import::{Import, Imported};
@@ -167,6 +168,7 @@ pub struct ObjectStore {
     path: PathBuf,
     git: Git,
     limits: CaptureLimits,
+    reader: Option<std::sync::Arc<Reader>>,
 }
 
 impl ObjectStore {
@@ -181,7 +183,7 @@ impl ObjectStore {
             },
         )
         .await?;
-        Ok(Self { path, git: git.clone(), limits: CaptureLimits::default() })
+        Ok(Self { path, git: git.clone(), limits: CaptureLimits::default(), reader: None })
     }
 
     /// Other limits than the usual ones.
@@ -189,6 +191,17 @@ impl ObjectStore {
     pub fn limits(mut self, limits: CaptureLimits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// The same for many who read at once: what they ask is gathered, and one git answers many of them.
+    #[must_use]
+    pub(crate) fn gathered(mut self) -> Self {
+        self.reader = Some(std::sync::Arc::new(Reader::new(&self)));
+        self
+    }
+
+    pub(crate) fn reader(&self) -> Option<&Reader> {
+        self.reader.as_deref()
     }
 
     /// The store's directory.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::capture::{CaptureLimits, ObjectStore};
+use super::capture::{CaptureLimits, CaptureWarning, ObjectStore};
 use super::error::RepoError;
 use super::files::temporary;
 use super::import::{Import, Imported};
@@ -57,6 +57,28 @@ impl ObjectStore {
         };
         let Imported { tree, .. } = import.run(self.git()).await?;
         self.keep_expected(key, tree)
+    }
+
+    /// Records a directory as it is, under this name. What its rules ignore is left out, unless it is tracked.
+    pub(crate) async fn capture_directory(
+        &self,
+        name: &str,
+        directory: &Path,
+        tracked: BTreeSet<Vec<u8>>,
+    ) -> Result<(String, Vec<CaptureWarning>), RepoError> {
+        let import = Import {
+            git_dir: self.path().to_owned(),
+            reference: format!("refs/trials/{name}/end"),
+            message: format!("end of {name}"),
+            root: directory.to_owned(),
+            tracked,
+            rules: Rules::default(),
+            learn: Learn::FromTree,
+            include: Include::nothing(),
+            limits: CaptureLimits::default(),
+        };
+        let Imported { tree, warnings, .. } = import.run(self.git()).await?;
+        Ok((tree, warnings))
     }
 
     /// The tree that a patch makes of another. It is not kept: another start gives another tree.

@@ -13,7 +13,7 @@ use super::files::path_of;
 const CHUNK: u64 = 32 << 20;
 /// The modes of a tree's entries.
 const LINK: u32 = 0o120_000;
-const GITLINK: u32 = 0o160_000;
+pub(super) const GITLINK: u32 = 0o160_000;
 const EXECUTABLE: u32 = 0o100_755;
 
 /// A file or link of a tree.
@@ -42,6 +42,9 @@ impl TreeFile {
 impl ObjectStore {
     /// The files and links of a tree, in the order of paths.
     pub(crate) async fn list(&self, tree: &str) -> Result<Vec<TreeFile>, RepoError> {
+        if let Some(reader) = self.reader() {
+            return reader.list(tree).await;
+        }
         let call = self.git().call("ls-tree").git_dir(self.path());
         let answer = call.args(["-r", "-z", "-l", "--full-tree", "--end-of-options", tree]).bytes().await?;
         let unreadable = || GitError::Answer {
@@ -62,11 +65,18 @@ impl ObjectStore {
 
     /// What is in these files, in their order. How much that may be is the caller's to decide.
     pub(crate) async fn contents(&self, files: &[&TreeFile]) -> Result<Vec<Vec<u8>>, RepoError> {
+        match self.reader() {
+            Some(reader) => reader.contents(files).await,
+            None => self.contents_now(files).await,
+        }
+    }
+
+    /// The same with a git of its own.
+    pub(super) async fn contents_now(&self, files: &[&TreeFile]) -> Result<Vec<Vec<u8>>, RepoError> {
         let mut found = Vec::with_capacity(files.len());
         for chunk in chunks(files) {
-            let asked: String = chunk.iter().map(|file| format!("{}\n", file.id)).collect();
-            let call = self.git().call("cat-file").git_dir(self.path());
-            let answer = call.args(["--batch", "--buffer"]).stdin(asked.into_bytes()).bytes().await?;
+            let ids: Vec<&str> = chunk.iter().map(|file| file.id.as_str()).collect();
+            let answer = self.cat_file(&ids, "--batch").await?;
             let mut rest = answer.as_slice();
             for file in chunk {
                 let unreadable = || GitError::Answer {
@@ -79,6 +89,13 @@ impl ObjectStore {
             }
         }
         Ok(found)
+    }
+
+    /// What git says about objects, in their order.
+    pub(super) async fn cat_file(&self, ids: &[impl AsRef<str>], how: &str) -> Result<Vec<u8>, RepoError> {
+        let asked: String = ids.iter().map(|id| format!("{}\n", id.as_ref())).collect();
+        let call = self.git().call("cat-file").git_dir(self.path());
+        Ok(call.args([how, "--buffer"]).stdin(asked.into_bytes()).bytes().await?)
     }
 
     /// Writes files below a directory, over whatever is there. Nothing else may be at work in it.

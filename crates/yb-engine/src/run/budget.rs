@@ -27,7 +27,8 @@ impl Budget {
     /// A trial's attempt ended; its own account replaces what was metered.
     pub(crate) fn ended(&mut self, trial: &str, spend: Spend) {
         let metered = self.running.remove(trial).unwrap_or(0.0);
-        self.ended_usd += spend.total().unwrap_or(metered);
+        let own = Spend { judge_usd: None, ..spend }.total().unwrap_or(metered);
+        self.ended_usd += own + spend.judge_usd.unwrap_or(0.0);
     }
 
     pub(crate) fn spent_usd(&self) -> f64 {
@@ -63,6 +64,10 @@ mod tests {
         // Nobody told: what was metered stands.
         budget.ended("b", Spend::default());
         assert!((budget.spent_usd() - 0.75).abs() < 1e-9);
+        // A judge's money is the run's too, and says nothing about the agent's.
+        budget.so_far("c", 0.5);
+        budget.ended("c", Spend { judge_usd: Some(0.25), ..Spend::default() });
+        assert!((budget.spent_usd() - 1.5).abs() < 1e-9);
     }
 
     #[test]

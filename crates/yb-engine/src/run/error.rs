@@ -55,6 +55,22 @@ pub enum RunError {
         /// What could not, and why.
         reason: String,
     },
+    /// It can't be graded again.
+    #[error("failed to grade again: {reason}")]
+    Regrade {
+        /// Why not.
+        reason: String,
+    },
+    /// No grading has such a name.
+    #[error("run `{run}` has no grading `{name}`")]
+    NoSuchGrading {
+        /// The run.
+        run: String,
+        /// What was asked for.
+        name: String,
+        /// What there is.
+        known: Vec<String>,
+    },
     /// Somebody else works on the run.
     #[error("run `{run}` is being worked on{}", pid.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Locked {
@@ -171,6 +187,10 @@ impl RunError {
                 [one] => one.error.hints(),
                 _ => Vec::new(),
             },
+            Self::NoSuchGrading { known, run, .. } if known.is_empty() => {
+                vec![format!("make one: `yb eval --from {run}`")]
+            }
+            Self::NoSuchGrading { known, .. } => vec![format!("there are: {}", shortened(known))],
             Self::NothingSelected { known, .. } => vec![format!("there are: {}", shortened(known))],
             Self::Locked { .. } => vec!["wait for it, or stop it".to_owned()],
             Self::Changed { .. } => {

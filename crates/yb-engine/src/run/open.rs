@@ -53,7 +53,8 @@ impl Rerun {
     fn takes(self, outcome: Outcome) -> bool {
         match self {
             Self::Failed => outcome.counts_as() == Counts::Zero,
-            Self::Infra => matches!(outcome.counts_as(), Counts::LeftOut | Counts::Either),
+            // One that only its grader failed is graded again, not run again.
+            Self::Infra => outcome.counts_as() == Counts::LeftOut,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use yb_supervise::TreeRecord;
 
-use super::event::{AttemptRecord, Entry, RunEvent, Spend, StopReason, Then};
+use super::event::{AttemptRecord, Entry, Graded, RunEvent, Spend, StopReason, Then};
 use crate::outcome::{Counts, Outcome, Retry};
 
 /// A run, folded.
@@ -137,6 +137,26 @@ impl RunState {
         self.trials.iter().map(|(folder, state)| (folder.as_str(), state))
     }
 
+    /// The same with another verdict on a trial.
+    pub(crate) fn regrade(
+        &mut self,
+        folder: &str,
+        outcome: Outcome,
+        evaluators: &[Graded],
+        judge_usd: Option<f64>,
+        error: Option<&str>,
+    ) {
+        let last = self.trials.get_mut(folder).and_then(|trial| trial.attempts.last_mut());
+        if let Some(record) = last {
+            record.outcome = outcome;
+            record.evaluators = evaluators.to_vec();
+            record.spend.judge_usd = judge_usd;
+            if let Some(error) = error {
+                record.error = Some(error.to_owned());
+            }
+        }
+    }
+
     /// All in numbers.
     #[must_use]
     pub fn tally(&self) -> Tally {
@@ -149,7 +169,8 @@ impl RunState {
             if let Some(result) = trial.result() {
                 tally.done += 1;
                 *tally.outcomes.entry(result.outcome).or_default() += 1;
-                tally.unpriced += usize::from(result.spend.total().is_none());
+                let own = Spend { judge_usd: None, ..result.spend };
+                tally.unpriced += usize::from(own.total().is_none());
             }
         }
         tally

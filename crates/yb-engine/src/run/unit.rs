@@ -189,6 +189,8 @@ impl AttemptRecord {
                 judge_usd: None,
             };
         }
+        let judges: Vec<f64> = finished.results.evaluators.iter().filter_map(|one| one.cost_usd).collect();
+        self.spend.judge_usd = (!judges.is_empty()).then(|| judges.iter().sum());
         self.turns = log.execution.num_turns;
         let known = |text: &str| (text != "unknown").then(|| text.to_owned());
         self.agent_version = known(&log.agent_info.version);

@@ -9,7 +9,7 @@ use yb_supervise::CancellationToken;
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
-use crate::case::{self, Case, Expected, with_environment};
+use crate::case::{self, Case, Check, Expected, Judge, with_environment};
 use crate::diff::Diff;
 use crate::evaluate::{self, Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
 use crate::log::YouBenchaLog;
@@ -102,7 +102,7 @@ impl Runner {
     }
 
     /// Whether everything is there that evaluators want from the environment.
-    pub(super) fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
+    pub(super) fn check_variables(&self, case: &Case) -> Result<(), TrialError> {
         let given = |name: &str| self.env.get(name).cloned();
         let unset = |name: String| TrialError::NoVariable { name };
         for variable in case.evaluators.iter().flat_map(case::Evaluator::variables) {
@@ -141,7 +141,7 @@ impl Runner {
     }
 
     /// How code that an agent may have written is run for grading.
-    fn bench(
+    pub(crate) fn bench(
         &self,
         case: &Case,
         cache: &Path,
@@ -161,8 +161,36 @@ impl Runner {
         })
     }
 
+    /// Finds out whether a case can be graded here, whatever became of its agent.
+    pub(crate) async fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
+        super::refuse_unsupported(case)?;
+        self.check_variables(case)?;
+        self.check_judges(case)?;
+        self.judges_available(case).await
+    }
+
+    /// What must not appear in anything that is kept, as far as that is known where the agent does not run.
+    pub(crate) fn known_secrets(&self, case: &Case) -> Vec<(String, Vec<u8>)> {
+        self.secrets(case).unwrap_or_default()
+    }
+
+    /// Finds out whether the judges of a case can be, without starting anything.
+    pub(crate) fn check_judges(&self, case: &Case) -> Result<(), TrialError> {
+        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        judges(case).try_for_each(|judge| evaluate::check_judge(judge, bench.isolation, &bench))
+    }
+
+    /// Finds out whether the judges of a case are installed and may ask their models.
+    pub(crate) async fn judges_available(&self, case: &Case) -> Result<(), TrialError> {
+        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        for judge in judges(case) {
+            evaluate::judge_available(judge, &bench).await?;
+        }
+        Ok(())
+    }
+
     /// How many evaluators look at once, and for how long.
-    fn limits(&self) -> Limits {
+    pub(crate) fn limits(&self) -> Limits {
         Limits {
             concurrent: self.settings.max_concurrent_evaluators(),
             timeout: self.settings.timeouts().evaluators,
@@ -178,6 +206,13 @@ impl Runner {
         }
         std::future::pending().await
     }
+}
+
+fn judges(case: &Case) -> impl Iterator<Item = &Judge> {
+    case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
+        Check::AgenticJudge(judge) => Some(judge.as_ref()),
+        _ => None,
+    })
 }
 
 /// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.
@@ -196,7 +231,7 @@ pub(super) async fn resolve_expected(
 }
 
 /// The tree that a result is compared with. What a run has kept wins over what a branch has become since.
-async fn expected_tree(
+pub(crate) async fn expected_tree(
     case: &Case,
     store: &ObjectStore,
     start: &str,

@@ -218,7 +218,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
     let missing = "env: [NOT_SET_ANYWHERE]";
     let judge = case("true", "").replace(
         "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
-        "name: agentic-judge, config: { type: claude-code, assertions: [It greets.] }",
+        "name: agentic-judge, config: { type: copilot-cli, assertions: [It greets.] }",
     );
     let webhook =
         "post_evaluation: [{ name: webhook, config: { url: 'https://h.example/', headers: { Host: x } } }]";
@@ -229,7 +229,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
-        (judge, "not supported yet: the evaluator `agentic-judge`", true),
+        (judge, "not supported yet: the agent `copilot-cli`", true),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),

@@ -14,7 +14,7 @@ Examples:
 pub(super) const SCHEMA: &str = "\
 Examples:
   yb schema > case.schema.json
-  yb schema case";
+  yb schema eval > eval.schema.json";
 
 pub(super) const TAPE: &str = "\
 Examples:
@@ -35,6 +35,14 @@ pub(super) const CONFIG: &str = "\
 Examples:
   yb config list
   yb config set agent.model sonnet";
+
+pub(super) const EVAL: &str = "\
+Examples:
+  yb eval -c eval.yaml                          grade the directory that the file names
+  yb eval --from latest                         grade a run again, with its cases as they are now
+  yb eval --from latest -c evaluators.yaml      with other evaluators
+  yb eval --from latest --failed-only           only what no evaluator could say anything about
+  yb eval --from latest --json | jq -r .grading";
 
 pub(super) const INIT: &str = "\
 Examples:
@@ -136,6 +144,7 @@ Examples:
   yb show latest two--bad--1           one of its trials
   yb show two--bad--1 --transcript     the same; the newest run may be left out
   yb show latest --json
+  yb show latest --grading latest      as it was graded last, by `yb eval --from`
   yb show two--bad--1 --diff | git apply
   yb show two--bad--1 --command | sh";
 

@@ -88,7 +88,7 @@ pub(crate) struct RunArgs {
     pub(crate) allow_private_hosts: bool,
 }
 
-fn isolation(text: &str) -> Result<Isolation, String> {
+pub(super) fn isolation(text: &str) -> Result<Isolation, String> {
     let known =
         [Isolation::Auto, Isolation::Bubblewrap, Isolation::Landlock, Isolation::None, Isolation::External];
     let found = known.into_iter().find(|level| level.as_str() == text);
@@ -114,7 +114,7 @@ fn limit(text: &str) -> Result<(String, u64), String> {
     })
 }
 
-fn dollars(text: &str) -> Result<f64, String> {
+pub(super) fn dollars(text: &str) -> Result<f64, String> {
     match text.trim_start_matches('$').parse::<f64>() {
         Ok(usd) if usd > 0.0 && usd.is_finite() => Ok(usd),
         _ => Err("expected an amount above zero, such as `2.50`".to_owned()),
@@ -132,6 +132,10 @@ pub(crate) struct ShowArgs {
     /// Another attempt than the last
     #[arg(long, value_name = "N")]
     pub(crate) attempt: Option<u32>,
+
+    /// As one of its gradings has it: its number, the beginning of its id, or `latest`
+    #[arg(long, value_name = "GRADING")]
+    pub(crate) grading: Option<String>,
 
     /// What was said and done
     #[arg(long)]

@@ -2,9 +2,9 @@
 
 mod dry_run;
 mod estimate;
-mod jobs;
+pub(super) mod jobs;
 pub(super) mod load;
-mod summary;
+pub(super) mod summary;
 
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ enum Opened {
 
 /// Everything up to the first trial.
 async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError> {
-    let (settings, found) = load::settings(args)?;
+    let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
         return Ok(Opened::Done(ExitCode::Usage));
     }

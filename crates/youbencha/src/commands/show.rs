@@ -34,13 +34,23 @@ pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         }
         Err(error) => return Err(error.into()),
     };
+    let (info, grading) = match &args.grading {
+        Some(name) => info.by_grading(name).map(|(info, path)| (info, Some(path)))?,
+        None => (info, None),
+    };
     let trial = match (trial, info.plan.trials.as_slice()) {
         (Some(name), _) => Some(run::find_trial(&info.plan, name)?),
         (None, [only]) => Some(only),
         (None, _) => None,
     };
     match trial {
-        Some(trial) => one(args, &look(args, &info, trial)?, printer)?,
+        Some(trial) => {
+            let graded = grading.map(|path| path.join("trials").join(&trial.folder));
+            // What was not graded is as it was.
+            let grading = graded.filter(|folder| folder.join("results.json").is_file());
+            let look = Look { grading, ..look(args, &info, trial)? };
+            one(args, &look, printer)?;
+        }
         None if args.transcript || args.diff || args.command || args.attempt.is_some() => {
             return Err(which_trial(&info));
         }
@@ -74,7 +84,7 @@ fn look<'a>(args: &ShowArgs, info: &'a RunInfo, trial: &'a PlannedTrial) -> Resu
             })?)
         }
     };
-    Ok(Look { info, trial, record })
+    Ok(Look { info, trial, record, grading: None })
 }
 
 /// One trial, in the ways that were asked for.
@@ -188,7 +198,8 @@ fn of_trial(args: &ShowArgs, look: &Look<'_>) -> Result<Value, CliError> {
     value["artifacts"] = json!(artifacts);
     value["workspace"] = json!(workspace);
     if let Some(artifacts) = &artifacts {
-        let bytes = std::fs::read(artifacts.join("results.json")).unwrap_or_default();
+        let graded = look.grading.as_ref().unwrap_or(artifacts);
+        let bytes = std::fs::read(graded.join("results.json")).unwrap_or_default();
         value["results"] = serde_json::from_slice(&bytes).unwrap_or_default();
     }
     if args.transcript {

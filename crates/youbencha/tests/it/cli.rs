@@ -41,12 +41,13 @@ fn help() {
       doctor            Check what running cases needs: git, agents, containment, disk, memory
       gate              Ask again whether a run holds its gates
       index             The index over all runs of this project, a SQLite file
+      eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files, suite files or results
+      schema            Print the JSON Schema of case, suite or eval files, or of results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API
@@ -93,12 +94,13 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       doctor            Check what running cases needs: git, agents, containment, disk, memory
       gate              Ask again whether a run holds its gates
       index             The index over all runs of this project, a SQLite file
+      eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for Claude Code and GitHub Copilot
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case files, suite files or results
+      schema            Print the JSON Schema of case, suite or eval files, or of results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
       tape              Stand in for an agent's model API

@@ -13,11 +13,13 @@ mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
 mod escapes;
+mod eval;
 mod evaluators;
 mod events;
 mod gates;
 mod index;
 mod init;
+mod judge;
 mod live;
 mod look;
 mod real_claude;

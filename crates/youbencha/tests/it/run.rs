@@ -296,15 +296,11 @@ fn what_is_not_supported_yet_is_said_before_anything_is_started() {
     let context = world();
     let text = case("true", "").replace(
         "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
-        "name: agentic-judge, config: { type: claude-code, assertions: [It greets.] }",
+        "name: agentic-judge, config: { type: copilot-cli, assertions: [It greets.] }",
     );
     let outcome = run(&context, &text);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("not supported yet: the evaluator `agentic-judge`"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("not supported yet: the agent `copilot-cli`"), "{}", outcome.stderr);
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
 

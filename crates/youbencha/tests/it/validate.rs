@@ -377,4 +377,7 @@ fn the_schema_of_suites_is_the_committed_one() {
     let committed = include_str!("../../../yb-engine/schemas/suite.schema.json");
     let outcome = context().run(YB, ["schema", "suite"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
+    let committed = include_str!("../../../yb-engine/schemas/eval.schema.json");
+    let outcome = context().run(YB, ["schema", "eval"]);
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
 }

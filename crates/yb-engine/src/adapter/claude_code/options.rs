@@ -53,6 +53,7 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
         }
     }
     options.append_system_prompt = config.append_system_prompt.clone().map(TextSource::Text);
+    options.json_schema.clone_from(&config.answer_schema);
     options.settings = config.settings.clone().map(Settings::Json);
     if let Some(text) = &config.system_prompt {
         options.system_prompt = SystemPrompt::Text(text.clone());
@@ -90,8 +91,17 @@ pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<O
     let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
     let places = context.search_roots.iter().map(|root| root.as_path());
     let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
-    options.with_agent_from(name, &roots).map_err(|error| unusable(&error))
+    let mut options = options.with_agent_from(name, &roots).map_err(|error| unusable(&error))?;
+    // Measured: a definition with a list of tools would else have no way to give the answer.
+    if options.json_schema.is_some() {
+        let lists = options.agents.values_mut().filter_map(|agent| agent.tools.as_mut());
+        lists.for_each(|tools| tools.push(STRUCTURED.to_owned()));
+    }
+    Ok(options)
 }
+
+/// The tool by which an answer is given that follows a schema.
+const STRUCTURED: &str = "StructuredOutput";
 
 /// Whether a file could have the agent's name; whether one has it, the workspace decides.
 pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError> {

@@ -4,7 +4,7 @@
 const PER_AGENT: u64 = 600 << 20;
 
 /// As many as there are cores, and as many as there is memory for.
-pub(super) fn default() -> usize {
+pub(in crate::commands) fn default() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let fit =
         available_memory().map_or(cores, |bytes| usize::try_from(bytes / PER_AGENT).unwrap_or(usize::MAX));

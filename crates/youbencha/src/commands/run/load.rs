@@ -8,25 +8,24 @@ use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::run::Setup;
 use yb_engine::suite::{self, Suite};
 
-use crate::args::RunArgs;
 use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::printer::Printer;
 
 /// The settings, without those of any case.
-pub(super) fn settings(args: &RunArgs) -> Result<(Settings, Vec<Diagnostic>), CliError> {
+pub(in crate::commands) fn settings(delete_workspace: bool) -> Result<(Settings, Vec<Diagnostic>), CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
     let (mut settings, found) = Settings::load(std::env::home_dir().as_deref(), &project);
-    if args.delete_workspace {
+    if delete_workspace {
         settings = settings.with_argument("keep_workspace", false);
     }
     Ok((settings, found))
 }
 
 /// Shows what was found; whether it may go on.
-pub(super) fn show(found: Vec<Diagnostic>, strict: bool, printer: &mut Printer) -> bool {
+pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &mut Printer) -> bool {
     let mut good = true;
     for finding in found {
         let severity = if strict { Severity::Error } else { finding.severity };

@@ -27,7 +27,8 @@ pub(super) fn exit_code(over: &Over) -> ExitCode {
     ExitCode::strongest(trials.filter(|_| speak).chain(gates).chain(stopped).chain(mistake))
 }
 
-fn of(outcome: Outcome) -> ExitCode {
+/// The exit code of a trial that came to this.
+pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
     let code = outcome.exit_code();
     ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed)
 }

@@ -1,0 +1,288 @@
+//! Grading a directory that is there already: somebody did the work, and nobody is run.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use tokio::sync::OnceCell;
+use yb_supervise::CancellationToken;
+
+use super::place::Place;
+use super::{RESULTS_FILE, Runner, TrialError, expected_tree, hooks, refuse_unsupported, webhook};
+use crate::adapter::Isolation;
+use crate::case::{Case, EvalFile, MANUAL, NetworkMode};
+use crate::evaluate::{self, PATCH_FILE, Subject};
+use crate::log::{
+    AgentInfo, Draft, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, ModelInfo,
+    ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
+};
+use crate::outcome::Outcome;
+use crate::repo::{Cache, CaptureWarning, Git, ObjectStore, Refresh, Revision, Source};
+use crate::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
+
+/// git knows it without having it.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// A directory that was graded.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Evaluated {
+    /// What it came to.
+    pub outcome: Outcome,
+    /// What `results.json` says.
+    pub results: Results,
+    /// Where everything is.
+    pub artifacts: PathBuf,
+    /// What went otherwise than asked.
+    pub warnings: Vec<String>,
+}
+
+impl Runner {
+    /// Grades a directory. Nothing of it is changed, and nothing in its `.git` is run.
+    ///
+    /// # Errors
+    /// When it can't be graded here at all.
+    pub async fn evaluate(&self, eval: &EvalFile, directory: &Path) -> Result<Evaluated, TrialError> {
+        let (began, started_at) = (Instant::now(), Timestamp::now());
+        let case = eval.case();
+        refuse_unsupported(&case)?;
+        webhook::check(&case, &self.env)?;
+        self.check_judges(&case)?;
+        self.judges_available(&case).await?;
+        let level = self.level(&case)?;
+        let mut warnings: Vec<String> = level.warnings;
+
+        let root = eval.output_dir.clone().unwrap_or_else(|| self.settings.output_dir());
+        let place = place(&root, directory, started_at)?;
+        let folder = place.artifacts.parent().unwrap_or(&root).to_owned();
+        let cache = folder.with_file_name("cache");
+        let git = self.git(&cache)?;
+        let store = ObjectStore::open(folder.join("objects.git"), &git).await?;
+        let start = self.base(eval, directory, &cache, &git, &store, &mut warnings).await?;
+        let tracked: BTreeSet<Vec<u8>> =
+            store.list(&start).await?.into_iter().map(|file| file.path).collect();
+        let (end, left_out) = store.capture_directory("eval", directory, tracked).await?;
+        warnings.extend(left_out.iter().map(CaptureWarning::to_string));
+
+        let log = manual(eval, directory, started_at, level.used);
+        log.write(&place.artifacts)?;
+        let secrets = self.secrets(&case)?;
+        let patch = place.artifacts.join(PATCH_FILE);
+        let (diff, _) = store.diff_and_patch(&start, &end, &patch, &secrets).await?;
+        let cancel: CancellationToken = self.stop.token().clone();
+        let hidden = vec![folder.clone(), case.dir.clone(), directory.to_owned()];
+        let subject = Arc::new(Subject {
+            expected: expected_tree(&case, &store, &start, None).await,
+            store,
+            start,
+            end,
+            diff: Arc::new(diff),
+            log: Arc::new(log),
+            secrets: secrets.into(),
+            prepare: case.prepare.clone().into(),
+            artifacts: place.artifacts.clone(),
+            scratch: place.private.join("grading"),
+            bench: self.bench(&case, &cache, hidden, cancel)?,
+            files: OnceCell::new(),
+        });
+        let evaluators = evaluate::grade(&case.evaluators, &subject, self.limits())
+            .await
+            .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
+        let outcome = match (self.stop.outcome(), evaluate::outcome(&evaluators)) {
+            (Some(stopped), Outcome::GraderError) => stopped,
+            (_, outcome) => outcome,
+        };
+        let artifacts = evaluators.iter().flat_map(|one| one.artifacts.iter().map(|a| a.path.clone()));
+        let results = Results {
+            version: results::VERSION,
+            test_case: test_case(eval, &case, directory),
+            execution: RunInfo {
+                started_at: started_at.to_string(),
+                completed_at: Timestamp::now().to_string(),
+                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+                youbencha_version: env!("CARGO_PKG_VERSION"),
+                environment: super::environment(&folder),
+                isolation: level.used,
+                network: NetworkMode::Open,
+            },
+            agent: results::AgentInfo {
+                kind: MANUAL.to_owned(),
+                youbencha_log_path: LOG_FILE.to_owned(),
+                status: ExecutionStatus::Success,
+                exit_code: 0,
+            },
+            summary: Summary::of(&evaluators),
+            artifacts: Artifacts {
+                agent_log: LOG_FILE.to_owned(),
+                reports: Vec::new(),
+                evaluator_artifacts: artifacts.collect(),
+            },
+            evaluators,
+            outcome,
+        };
+        place.write(RESULTS_FILE, &results)?;
+        let mut told = Vec::new();
+        for hook in &case.post_evaluation {
+            let result = hooks::after(hook, &case, &place, self, &results).await?;
+            if !result.succeeded {
+                warnings.push(format!("post-evaluation failed: `{}`: {}", result.what, result.message));
+            }
+            told.push(result);
+            place.write(hooks::HOOKS_FILE, &told)?;
+        }
+        crate::evaluate::remove_tree(&place.private);
+        Ok(Evaluated { outcome, results, artifacts: place.artifacts, warnings })
+    }
+
+    /// What the directory is compared with: a commit of its own repository, or nothing at all.
+    async fn base(
+        &self,
+        eval: &EvalFile,
+        directory: &Path,
+        cache: &Path,
+        git: &Git,
+        store: &ObjectStore,
+        warnings: &mut Vec<String>,
+    ) -> Result<String, TrialError> {
+        let revision = match eval.base.as_deref() {
+            None | Some("HEAD") => Revision::Default,
+            Some(id) if id.len() >= 40 && id.bytes().all(|byte| byte.is_ascii_hexdigit()) => {
+                Revision::Commit(id.to_owned())
+            }
+            Some(name) => Revision::Branch(name.to_owned()),
+        };
+        let nothing = |warnings: &mut Vec<String>, why: &str| {
+            warnings.push(format!("{why}: everything in it counts as new"));
+            Ok(EMPTY_TREE.to_owned())
+        };
+        if !directory.join(".git").exists() {
+            return nothing(warnings, "the directory is no git repository");
+        }
+        let cache = Cache::new(cache, git)?.hosts(self.hosts);
+        match cache.resolve(&Source::Local(directory.to_owned()), &revision, Refresh::Moving).await {
+            Ok(resolved) => Ok(store.expect_commit("start", &resolved).await?),
+            Err(_) if eval.base.is_none() => nothing(warnings, "the repository has no commit"),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// `<output_dir>/eval-<when>/artifacts`, in a folder that no capture takes along.
+fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<Place, TrialError> {
+    let root = std::path::absolute(root).map_err(TrialError::io(root))?;
+    let make = |path: &Path| std::fs::create_dir_all(path).map_err(TrialError::io(path));
+    make(&root)?;
+    let ignore = root.join(".gitignore");
+    if !ignore.exists() {
+        std::fs::write(&ignore, "*\n").map_err(TrialError::io(&ignore))?;
+    }
+    let name = format!("eval-{}", now.strftime("%Y-%m-%dT%H-%M-%S-%3fZ"));
+    let mut folder = root.join(&name);
+    let mut again = 1;
+    while let Err(error) = std::fs::create_dir(&folder) {
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            return Err(TrialError::io(&folder)(error));
+        }
+        again += 1;
+        folder = root.join(format!("{name}-{again}"));
+    }
+    let place = Place {
+        trial: "eval".to_owned(),
+        workspace: directory.to_owned(),
+        artifacts: folder.join("artifacts"),
+        private: folder.join("private"),
+    };
+    make(&place.artifacts)?;
+    make(&place.private)?;
+    Ok(place)
+}
+
+fn test_case(eval: &EvalFile, case: &Case, directory: &Path) -> TestCase {
+    let bytes = std::fs::read(&eval.file).unwrap_or_default();
+    TestCase {
+        name: case.name.clone(),
+        description: case.description.clone(),
+        config_file: eval.file.display().to_string(),
+        config_hash: blake3::hash(&bytes).to_hex().chars().take(16).collect(),
+        repo: format!("file://{}", directory.display()),
+        branch: "eval-only".to_owned(),
+        commit: MANUAL.to_owned(),
+        expected_branch: eval.expected.is_some().then(|| "eval-only-expected".to_owned()),
+    }
+}
+
+/// The log of an agent that nobody ran: readers of the original want one.
+fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolation) -> YouBenchaLog {
+    let now = now.to_string();
+    let said = format!("Evaluation of an existing directory: {}", eval.name);
+    YouBenchaLog::new(Draft {
+        agent: AgentInfo {
+            name: MANUAL.to_owned(),
+            version: "unknown".to_owned(),
+            adapter_version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        model: ModelInfo {
+            name: "none".to_owned(),
+            provider: MANUAL.to_owned(),
+            parameters: Default::default(),
+            source: ModelSource::Unknown,
+        },
+        execution: Execution {
+            started_at: now.clone(),
+            completed_at: now.clone(),
+            duration_ms: 0,
+            exit_code: 0,
+            status: ExecutionStatus::Success,
+            timed_out: false,
+            isolation,
+            permission_mode: None,
+            containment: None,
+            trust_repo_settings: false,
+            session_id: None,
+            num_turns: None,
+            ending: None,
+            stop_reason: None,
+            api_retries: 0,
+            permission_denials: 0,
+            argv: Vec::new(),
+            env: Vec::new(),
+            stdin: None,
+            network: NetworkMode::Open,
+            refused_connections: Vec::new(),
+        },
+        messages: vec![LogMessage {
+            role: Role::User,
+            content: said,
+            timestamp: now,
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            parent_tool_call_id: None,
+        }],
+        tool_calls: Vec::new(),
+        usage: Usage {
+            input_tokens: 0,
+            prompt_tokens: 0,
+            output_tokens: 0,
+            completion_tokens: 0,
+            total_tokens: 0,
+            cache_read_input_tokens: 0,
+            cache_creation_input_tokens: 0,
+            cost_usd: None,
+            estimated_cost_usd: None,
+            source: UsageSource::Unreported,
+            by_model: Default::default(),
+        },
+        errors: Vec::new(),
+        warnings: Vec::new(),
+        environment: Environment {
+            os: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+            node_version: "none".to_owned(),
+            youbencha_version: env!("CARGO_PKG_VERSION").to_owned(),
+            working_directory: directory.display().to_string(),
+        },
+        output: OutputFiles::default(),
+        outcome: None,
+    })
+}

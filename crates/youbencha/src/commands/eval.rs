@@ -1,0 +1,97 @@
+//! `yb eval`: grades a directory that is there, or a recorded run again; no agent is run.
+
+mod again;
+
+use serde_json::json;
+use yb_engine::case::{self, LoadOptions};
+use yb_engine::outcome::Outcome;
+use yb_engine::run::Setup;
+use yb_engine::trial::{Evaluated, Runner};
+
+use super::run::{load, summary};
+use crate::agents;
+use crate::args::EvalArgs;
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+use crate::signals::Signals;
+use crate::workspace::{harmless, shown};
+
+pub(super) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    // Several threads: reading and writing the files of many trials is work for more than one core.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(CliError::failed_to("start"))?;
+    runtime.block_on(async {
+        let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
+        tokio::select! {
+            done = work(args, printer) => done,
+            // Whatever runs for grading ends with us, and a grading that is not whole goes.
+            () = signals.stop() => Ok(ExitCode::Interrupted),
+        }
+    })
+}
+
+async fn work(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let (settings, found) = load::settings(false)?;
+    if !load::show(found, args.strict, printer) {
+        return Ok(ExitCode::Usage);
+    }
+    let setup = Setup::new(settings, agents::environment());
+    match &args.from {
+        Some(name) => again::run(args, name, &setup, printer).await,
+        None => directory(args, setup, printer).await,
+    }
+}
+
+/// Reads an eval file; none if something is wrong with it, which was then shown.
+fn eval_file(
+    args: &EvalArgs,
+    file: &std::path::Path,
+    setup: &Setup,
+    printer: &mut Printer,
+) -> Option<case::EvalFile> {
+    let options = LoadOptions::default().with_variables(setup.settings.variables());
+    let loaded = case::load_eval(file, &options);
+    let good = load::show(loaded.diagnostics, args.strict, printer);
+    loaded.eval.filter(|_| good)
+}
+
+async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let Some(file) = &args.config else { return Ok(ExitCode::Usage) };
+    let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
+    let Some(directory) = eval.directory.clone() else {
+        return Err(CliError::new(ErrorKind::Usage, "the file names no directory to grade")
+            .hint("write `directory: path`, or name a run to grade again: `--from RUN`"));
+    };
+    let mut runner = Runner::new(setup.settings, setup.env);
+    runner.isolation = args.isolation;
+    let done = runner.evaluate(&eval, &directory).await.map_err(|error| CliError::from(&error))?;
+    if !args.quiet {
+        for warning in &done.warnings {
+            printer.note(format_args!("warning: {}", harmless(warning)));
+        }
+    }
+    if args.json {
+        let mut value = json!(done.results);
+        value["directory"] = json!(done.artifacts);
+        printer.line(format_args!("{value:#}"));
+    } else {
+        show(&done, printer);
+    }
+    Ok(summary::of(done.outcome))
+}
+
+fn show(done: &Evaluated, printer: &mut Printer) {
+    printer.line(format_args!("{}: {}", done.results.test_case.name, done.outcome));
+    for one in &done.results.evaluators {
+        let status = json!(one.status);
+        let status = status.as_str().unwrap_or_default().to_owned();
+        printer.line(format_args!("  {}: {status}: {}", one.evaluator, harmless(&one.message)));
+    }
+    printer.line(format_args!("  artifacts: {}", shown(&done.artifacts)));
+    if done.outcome == Outcome::GraderError {
+        printer.note("an evaluator could not say anything; its message has the reason");
+    }
+}

@@ -1,0 +1,324 @@
+//! `yb eval`: a directory that is there, and a recorded run again.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use insta::assert_snapshot;
+use serde_json::{Value, json};
+use yb_testkit::TestContext;
+use yb_testkit::git::Repo;
+
+use crate::YB;
+use crate::small_suite::{SUITE, world};
+
+fn read(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+/// Every file below a folder with its bytes; what `leave` names is left out.
+fn files(root: &Path, leave: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut found = BTreeMap::new();
+    let mut folders = vec![root.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let entry = entry.unwrap();
+            let name = entry.file_name().into_string().unwrap();
+            if leave.contains(&name.as_str()) {
+                continue;
+            }
+            let kind = entry.file_type().unwrap();
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() {
+                let path = entry.path().strip_prefix(root).unwrap().to_owned();
+                found.insert(path, std::fs::read(entry.path()).unwrap());
+            }
+        }
+    }
+    found
+}
+
+/// The newest folder of `root/<below>`.
+fn newest(root: &Path, below: &str, prefix: &str) -> PathBuf {
+    let entries = std::fs::read_dir(root.join(below)).unwrap().map(|entry| entry.unwrap().path());
+    let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
+    entries.filter(named).max().unwrap()
+}
+
+fn run_dir(context: &TestContext) -> PathBuf {
+    newest(&context.dir(), ".youbencha-workspace/runs", "run-")
+}
+
+fn gradings(context: &TestContext) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(run_dir(context).join("gradings")) else { return Vec::new() };
+    let mut found: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    found.sort();
+    found
+}
+
+fn here() -> TestContext {
+    let mut context = TestContext::new();
+    context.filter(r"eval-\d{4}-\d\d-\d\dT[\d-]+Z", "[EVAL]").filter(r"eval-\[TIMESTAMP\][\w-]*", "[EVAL]");
+    std::fs::create_dir(context.dir().join("work")).unwrap();
+    Repo::init(context.dir().join("work"))
+        .write("greet.sh", "echo Hello\n")
+        .write("test.sh", "test \"$(sh greet.sh Ada)\" = 'Hello, Ada'\n")
+        .write(".gitignore", "*.log\n")
+        .commit("start");
+    std::fs::write(context.dir().join("work/greet.sh"), "echo \"Hello, $1\"\n").unwrap();
+    std::fs::write(context.dir().join("work/noise.log"), "x\n").unwrap();
+    context
+}
+
+#[test]
+fn a_directory_is_graded_against_its_last_commit() {
+    let context = here();
+    context.write(
+        "eval.yaml",
+        "name: greeting
+description: The script greets by name.
+directory: work
+evaluators:
+  - { name: git-diff, config: { assertions: { max_files_changed: 1 } } }
+  - { name: command, config: { argv: [sh, test.sh] } }
+  - { name: files, config: { assertions: { unchanged: [test.sh], absent: [noise.log] } } }
+",
+    );
+    let before = files(&context.dir().join("work"), &[]);
+    let outcome = context.command(YB).args(["eval", "-c", "eval.yaml"]).run();
+    assert_snapshot!(outcome.snapshot(), @"
+    exit code: 0
+    ----- stdout -----
+    greeting: passed
+      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      command: passed: ✓ exited with code 0
+      files: passed: ✓ 2 of 2 hold
+      artifacts: .youbencha-eval/[EVAL]/artifacts
+    ----- stderr -----
+    ");
+    assert_eq!(files(&context.dir().join("work"), &[]), before, "nothing of it is changed");
+    let results = read(&newest(&context.dir(), ".youbencha-eval", "eval-").join("artifacts/results.json"));
+    let work = context.dir().join("work").canonicalize().unwrap();
+    assert_eq!(results["test_case"]["repo"], format!("file://{}", work.display()));
+    assert_eq!(results["test_case"]["branch"], "eval-only");
+    assert_eq!(results["test_case"]["commit"], "manual");
+    assert_eq!(results["agent"]["type"], "manual");
+    assert_eq!(results["summary"]["overall_status"], "passed");
+    let log = read(&newest(&context.dir(), ".youbencha-eval", "eval-").join("artifacts/youbencha-log.json"));
+    assert_eq!((&log["agent"]["name"], &log["model"]["name"]), (&json!("manual"), &json!("none")));
+    assert_eq!(log["messages"].as_array().unwrap().len(), 1);
+}
+
+/// As the original's documentation has them: paths from the working directory, a directory to compare with, no version.
+#[test]
+fn an_eval_file_of_the_original_works_and_its_exit_code_tells() {
+    let context = here();
+    std::fs::create_dir_all(context.dir().join("expected")).unwrap();
+    for name in ["test.sh", ".gitignore"] {
+        std::fs::copy(context.dir().join("work").join(name), context.dir().join("expected").join(name))
+            .unwrap();
+    }
+    std::fs::write(context.dir().join("expected/greet.sh"), "echo \"Hello, $1!\"\n").unwrap();
+    std::fs::create_dir(context.dir().join("evals")).unwrap();
+    context.write(
+        "evals/eval.json",
+        json!({
+            "name": "auth", "description": "By hand.", "directory": "./work", "expected_directory": "./expected",
+            "output_dir": "./out",
+            "evaluators": [
+                { "name": "git-diff", "config": { "base_commit": "HEAD", "assertions": { "max_total_changes": 1 } } },
+                { "name": "expected-diff", "config": { "threshold": 0.9 } },
+            ],
+            "post_evaluation": [{ "name": "database", "config": { "type": "json-file", "output_path": "history.jsonl" } }],
+        })
+        .to_string(),
+    );
+    let outcome = context.command(YB).args(["eval", "-c", "evals/eval.json", "--json"]).run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        results["evaluators"][0]["message"],
+        "✗ 1 changed files (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
+    );
+    assert_eq!(results["evaluators"][1]["status"], "passed", "{}", results["evaluators"][1]["message"]);
+    assert_eq!(results["test_case"]["expected_branch"], "eval-only-expected");
+    assert!(newest(&context.dir(), "out", "eval-").join("artifacts/git-diff.patch").is_file());
+    assert!(context.dir().join("evals/history.jsonl").is_file());
+}
+
+#[test]
+fn a_directory_without_a_repository_is_all_new_and_mistakes_have_a_place() {
+    let context = here();
+    std::fs::remove_dir_all(context.dir().join("work/.git")).unwrap();
+    context.write("eval.yaml", "directory: work\nevaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]\n");
+    let outcome = context.command(YB).args(["eval", "-c", "eval.yaml"]).run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(
+        outcome.stderr.contains("no git repository: everything in it counts as new"),
+        "{}",
+        outcome.stderr
+    );
+    assert!(outcome.stdout.contains("files_changed (3) exceeds"), "{}", outcome.stdout);
+    for (text, why) in [
+        ("youbencha: 1\ndirectory: nowhere\nevaluators: [git-diff]\n", "no such directory"),
+        ("youbencha: 1\ndirectory: work\nevalators: [git-diff]\n", "did you mean `evaluators`"),
+        ("evaluators: [git-diff]\n", "names no directory"),
+    ] {
+        context.write("eval.yaml", text);
+        let outcome = context.command(YB).args(["eval", "-c", "eval.yaml"]).run();
+        assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+        assert!(outcome.stderr.contains(why), "{why}: {}", outcome.stderr);
+    }
+}
+
+/// A world with a finished run of three trials.
+fn recorded() -> TestContext {
+    let mut context = world();
+    context.filter(r"\d{4}-\[HEX\]|0\d{3}-[0-9a-f]{8}", "[GRADING]");
+    context.write("suite.yaml", SUITE);
+    let outcome = context.command(YB).args(["run", "-c", "suite.yaml", "--quiet"]).run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+    context
+}
+
+#[test]
+fn a_run_is_graded_again_offline_byte_for_byte_and_stays_as_it_is() {
+    let context = recorded();
+    let run = run_dir(&context);
+    let before = files(&run, &["gradings"]);
+    // Nothing is needed but what was recorded.
+    std::fs::rename(context.dir().join("repo"), context.dir().join("gone")).unwrap();
+    std::fs::create_dir(context.dir().join("repo")).unwrap();
+    for trial in ["one", "two", "none"] {
+        std::fs::remove_dir_all(run.join(format!("trials/greeting--{trial}--1/attempt-1/src-modified")))
+            .unwrap();
+    }
+    let outcome = context.command(YB).args(["eval", "--from", "latest"]).run();
+    assert_snapshot!(outcome.snapshot(), @"
+    exit code: 1
+    ----- stdout -----
+    case      variant  passed before  passed now
+    greeting  one      1/1            1/1
+    greeting  two      0/1            0/1
+    greeting  none     1/1            1/1
+    3 trials graded again, 0 changed
+      grading: .youbencha-workspace/runs/[RUN]/gradings/[GRADING]
+    ----- stderr -----
+    [1/3] graded
+    [2/3] graded
+    [3/3] graded
+    ");
+    assert_eq!(context.command(YB).args(["eval", "--from", "latest", "--quiet"]).run().code, Some(1));
+    let made = gradings(&context);
+    assert_eq!(made.len(), 2, "{made:?}");
+    let (one, two) = (files(&made[0], &["timings.json"]), files(&made[1], &["timings.json"]));
+    assert_eq!(one, two, "the same input gives the same files");
+    assert!(made[1].join("timings.json").is_file());
+    let verdict = "trials/greeting--two--1/evaluators/1-git-diff/verdict.json";
+    let first = run.join("trials/greeting--two--1/attempt-1/artifacts/evaluators/1-git-diff/verdict.json");
+    assert_eq!(std::fs::read(made[0].join(verdict)).unwrap(), std::fs::read(first).unwrap());
+    let after = files(&run, &["gradings", "src-modified"]);
+    let before: BTreeMap<_, _> =
+        before.into_iter().filter(|(path, _)| !path.to_str().unwrap().contains("src-modified")).collect();
+    assert_eq!(after, before, "what was recorded stays as it is");
+    let grading = read(&made[0].join("grading.json"));
+    assert_eq!(grading["trials"].as_array().unwrap().len(), 3);
+    assert!(grading["files"][0]["digest"].is_string() && grading["trials"][0]["grade_digest"].is_string());
+    let results = read(&made[0].join("results.json"));
+    assert_eq!(results["outcomes"], json!({ "passed": 2, "failed": 1 }));
+    // Where the patch is named, it is.
+    assert!(made[0].join("trials/greeting--two--1/git-diff.patch").is_file());
+}
+
+#[test]
+fn other_evaluators_give_other_outcomes() {
+    let context = recorded();
+    context.write(
+        "strict.yaml",
+        "youbencha: 1
+evaluators:
+  - { name: files, config: { assertions: { exists: [a] } } }
+  - { name: command, config: { shell: test -e a } }
+  - { name: budget, config: { assertions: { max_duration: 5m } } }
+",
+    );
+    let outcome = context.command(YB).args(["eval", "--from", "latest", "-c", "strict.yaml"]).run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("greeting--one--1: was passed, is failed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("greeting--two--1: was failed, is passed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("3 trials graded again, 3 changed"), "{}", outcome.stdout);
+    let outcome = context.command(YB).args(["eval", "--from", "latest", "-c", "strict.yaml", "--json"]).run();
+    let told: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(told["outcomes"], json!({ "passed": 1, "failed": 2 }));
+    assert_eq!(told["exit_code"], 1);
+    let outcome = context.command(YB).args(["show", "latest", "greeting--two--1", "--grading", "1"]).run();
+    assert!(
+        outcome.stdout.contains("two: passed") && outcome.stdout.contains("command: passed: ✓"),
+        "{}{}",
+        outcome.stdout,
+        outcome.stderr
+    );
+    let outcome = context.command(YB).args(["show", "latest", "--grading", "7"]).run();
+    assert_eq!(outcome.code, Some(2));
+    assert!(
+        outcome.stderr.contains("has no grading `7`") && outcome.stderr.contains("0001-"),
+        "{}",
+        outcome.stderr
+    );
+    // What the run itself says is what it said.
+    assert_eq!(
+        read(&run_dir(&context).join("results.json"))["outcomes"],
+        json!({ "passed": 2, "failed": 1 })
+    );
+}
+
+#[test]
+fn a_log_that_was_changed_is_no_evidence() {
+    let context = recorded();
+    let log = run_dir(&context).join("trials/greeting--two--1/attempt-1/artifacts/youbencha-log.json");
+    let text = std::fs::read_to_string(&log).unwrap();
+    std::fs::write(&log, text.replacen("\"success\"", "\"failed\"", 1)).unwrap();
+    let outcome = context.command(YB).args(["eval", "--from", "latest"]).run();
+    assert!(
+        outcome.stdout.contains("is grader_error: the log is not the one that was recorded"),
+        "{}",
+        outcome.stdout
+    );
+    assert_eq!(outcome.code, Some(5), "{}", outcome.stdout);
+}
+
+#[test]
+fn what_only_its_grader_failed_is_graded_again_and_not_run_again() {
+    let context = world();
+    let case = |judge: &str| {
+        let nonce = r#"n=$(sed -n 's/.*"answer_to": "\([0-9a-f]*\)".*/\1/p' | tail -1)"#;
+        let judge = format!("{nonce}; {judge}");
+        json!({ "youbencha": 1, "name": "greeting", "description": "d", "repo": "repo",
+            "agent": { "type": "command", "config": { "prompt": "Greet by name.", "command": { "argv": ["sh", "-c", "date +%N > new"] } } },
+            "evaluators": [{ "name": "agentic-judge", "config": { "type": "command", "assertions": { "a": "x" },
+                "command": { "argv": ["sh", "-c", judge] } } }] })
+        .to_string()
+    };
+    context.write("case.yaml", case("echo I do not know."));
+    let outcome = context.command(YB).args(["run", "-c", "case.yaml", "--quiet"]).run();
+    assert_eq!(outcome.code, Some(5), "{}{}", outcome.stdout, outcome.stderr);
+    // Running it again would be another trial.
+    let outcome = context.command(YB).args(["run", "--rerun", "infra", "latest"]).run();
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    context.write("case.yaml", case(r#"printf '{"answer_to":"%s","metrics":{"a":0.9}}' "$n""#));
+    let outcome = context.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("was grader_error, is passed"), "{}", outcome.stdout);
+    assert_eq!(
+        std::fs::read_dir(run_dir(&context).join("trials/greeting--default--1"))
+            .unwrap()
+            .filter(|entry| { entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("attempt-") })
+            .count(),
+        1
+    );
+    let recorded = recorded();
+    let outcome = recorded.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("was left without a verdict"), "{}", outcome.stderr);
+    assert!(gradings(&recorded).is_empty());
+}
