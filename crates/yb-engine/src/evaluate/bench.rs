@@ -1,10 +1,11 @@
 //! Runs foreign code for grading: in the sandbox where there is one, with a HOME of its own and no more than it was given.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, Launch, Network, OutputMode};
+use yb_supervise::{Command, Launch, Network, OutputMode, Sandbox};
 
 use super::{Bench, GradeError};
 use crate::adapter::{Environment, Host, Isolation, Places, base_view, secrets_of};
@@ -16,10 +17,15 @@ const LOG: u64 = 64 << 20;
 /// What may be written into a tree before the command is ended.
 const QUOTA: u64 = 8 << 30;
 
+/// A file that is locked takes a mount; beyond so many they are only files.
+const LOCKED: usize = 500;
+
 /// What a command is run with.
 pub(crate) struct Job<'a> {
     /// The tree that it may change.
     pub(crate) tree: &'a Path,
+    /// Files of it that it may not change, in a sandbox.
+    pub(crate) locked: &'a [PathBuf],
     /// Where HOME and TMPDIR are made; nobody else's.
     pub(crate) private: &'a Path,
     /// Variables that the case gives it.
@@ -61,6 +67,7 @@ impl Bench {
             let env: Environment = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
             let places = Places { workspace: job.tree, private: job.private, hidden: &self.hidden };
             let view = base_view(places, &env).map_err(GradeError::io(job.private))?;
+            let view = lock(view, job.tree, job.locked);
             command = command.sandbox(view.network(job.network));
         }
         command = command.envs(job.env.iter().map(|(name, value)| (name, value)));
@@ -121,4 +128,17 @@ impl Bench {
         with_environment(text, |name| self.env.get(name).cloned())
             .map_err(|name| GradeError::other(format!("environment variable is not set: `{name}`")))
     }
+}
+
+/// Files that can't be written, replaced or removed; nor can the directories above them be moved away, for each is a mount.
+fn lock(mut view: Sandbox, tree: &Path, files: &[PathBuf]) -> Sandbox {
+    let files = files.iter().filter(|file| file.is_file()).take(LOCKED);
+    let above: BTreeSet<&Path> = files
+        .clone()
+        .flat_map(|file| file.ancestors().skip(1).take_while(|folder| *folder != tree))
+        .collect();
+    for folder in above {
+        view = view.writable(folder);
+    }
+    files.fold(view, Sandbox::read_only)
 }

@@ -4,6 +4,8 @@
 
 mod ask;
 mod budget;
+#[cfg(target_os = "linux")]
+mod cheats;
 mod cli;
 mod config;
 mod demo;
