@@ -21,7 +21,10 @@ fn results_and_reports_are_written_beforehand() {
         agent("report", format!("echo '{REPORT}' > forged; {everywhere}")),
         agent("report-linked", format!("echo '{REPORT}' > other.xml; ln -s other.xml report.xml")),
         agent("report-directory", format!("mkdir report.xml; echo '{REPORT}' > report.xml/report.xml")),
-        agent("report-on-exit", format!("echo '{REPORT}' > r; printf 'import os, shutil\\nshutil.copy(\"r\", \"reports.xml\")\\nos._exit(0)\\n' > calc.py")),
+        agent(
+            "report-on-exit",
+            format!("echo '{REPORT}' > report.xml; echo 'import os; os._exit(0)' > calc.py"),
+        ),
     ]);
     for name in ["results", "report", "report-linked", "report-directory"] {
         scores.assert_zero(name, "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
@@ -39,7 +42,6 @@ fn verdicts_and_frames_are_printed() {
     );
     let mut frames = agent("frames", format!("echo '{result}'"));
     frames.output = "claude-stream-json";
-    // What an API that refuses would say: such a trial would be left out and tried again, if it were that.
     let mut events = agent(
         "events",
         format!("echo '{}'; {says}", json!({ "type": "trial_finished", "outcome": "passed" })),
