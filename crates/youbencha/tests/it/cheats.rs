@@ -96,7 +96,7 @@ impl Scores {
 
 impl Task {
     /// A task in a directory `repo` that the caller fills; `case` is the rest of the case.
-    fn new(honest: &'static str, fill: impl FnOnce(&Repo), case: Value) -> Self {
+    fn new(honest: &'static str, fill: impl FnOnce(&Repo), case: &Value) -> Self {
         let context = Rc::new(TestContext::new());
         fill(&Repo::init(context.dir().join("repo")));
         let mut whole = json!({ "name": "task", "description": "A task.", "repo": "repo",

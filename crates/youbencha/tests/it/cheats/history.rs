@@ -23,7 +23,7 @@ fn task() -> Task {
             repo.git(&["stash"]);
             repo.git(&["gc", "--quiet"]);
         },
-        json!({ "evaluators": [
+        &json!({ "evaluators": [
             { "name": "command", "config": { "shell": TEST } },
             { "name": "git-diff", "config": { "assertions": { "max_files_changed": 1, "max_total_changes": 2 } } },
         ] }),

@@ -14,7 +14,7 @@ fn task() -> Task {
         |repo| {
             repo.write("calc.py", CALC).write("lib/data.txt", "1\n").commit("start");
         },
-        json!({ "expected_source": "directory", "expected": "solution", "evaluators": [
+        &json!({ "expected_source": "directory", "expected": "solution", "evaluators": [
             { "name": "command", "config": { "argv": ["python3", "tests/check.py"],
                 "hidden": { "tests/check.py": "graders/check.py" } } },
             { "name": "expected-diff", "config": { "threshold": 1.0 } },

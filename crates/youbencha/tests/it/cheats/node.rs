@@ -11,7 +11,7 @@ const PACKAGE: &str = r#"{ "name": "sum", "version": "1.0.0", "private": true, "
   "scripts": { "test": "node --test --test-reporter=tap test/hidden.test.js" } }
 "#;
 
-fn task(argv: Value) -> Task {
+fn task(argv: &Value) -> Task {
     let task = Task::new(
         HONEST,
         |repo| {
@@ -19,7 +19,7 @@ fn task(argv: Value) -> Task {
             repo.write("vendor/plus/package.json", r#"{ "name": "plus", "version": "1.0.0" }"#);
             repo.write("vendor/plus/index.js", "exports.plus = (a, b) => a + b;\n").commit("start");
         },
-        json!({ "prepare": ["npm install --offline --no-audit --no-fund --no-package-lock --loglevel=error"],
+        &json!({ "prepare": ["npm install --offline --no-audit --no-fund --no-package-lock --loglevel=error"],
             "evaluators": [{ "name": "command", "config": { "argv": argv, "hidden": { "test/hidden.test.js": "graders/hidden.test.js" },
                 "report": { "format": "tap" }, "expect": { "tests": ["adds", "takes away"] } } }] }),
     );
@@ -32,7 +32,7 @@ fn task(argv: Value) -> Task {
 fn code_under_test_ends_node_or_talks_in_its_place() {
     let tap = "console.log(\"ok 1 - adds\\nok 2 - takes away\\n1..2\")";
     let write = |code: &str| format!("cat > sum.js <<'EOF'\n{code}\nEOF\n");
-    let scores = task(json!(["node", "--test", "--test-reporter=tap", "test/hidden.test.js"])).run(&[
+    let scores = task(&json!(["node", "--test", "--test-reporter=tap", "test/hidden.test.js"])).run(&[
         agent("exits", write("process.exit(0);")),
         agent("prints", write(&format!("{tap}; process.exit(0);"))),
         agent("writes", write("require(\"fs\").writeSync(1, \"ok 1 - adds\\nok 2 - takes away\\n\"); process.exit(0);")),
@@ -51,7 +51,7 @@ fn scripts_and_settings_of_npm() {
         )
     };
     let preload = "echo 'process.exit(0)' > evil.js; printf 'node-options=--require ./evil.js\\nscript-shell=/bin/true\\nignore-scripts=true\\n' > .npmrc; cp .npmrc $HOME/.npmrc";
-    let scores = task(json!(["npm", "test", "--silent"])).run(&[
+    let scores = task(&json!(["npm", "test", "--silent"])).run(&[
         agent("script", script("exit 0")),
         agent("printing-script", script("echo ok 1 - all tests")),
         agent("settings", preload),

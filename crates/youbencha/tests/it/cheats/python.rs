@@ -57,7 +57,7 @@ pub(super) fn hidden() -> Task {
         |repo| {
             repo.write("calc.py", CALC).write("tests/test_calc.py", VISIBLE).commit("start");
         },
-        json!({ "evaluators": [{ "name": "command", "config": {
+        &json!({ "evaluators": [{ "name": "command", "config": {
             "argv": ["python3", ".grade/run.py"], "hidden": { ".grade": "graders" },
             "report": { "format": "junit", "file": "report.xml" },
             "expect": { "tests": ["Hidden.test_small", "Hidden.test_negative"] } } }] }),
@@ -75,7 +75,7 @@ fn visible() -> Task {
             repo.write("calc.py", CALC).write("tests/__init__.py", "").write("tests/test_calc.py", VISIBLE);
             repo.write("pytest.ini", "[pytest]\n").commit("start");
         },
-        json!({ "evaluators": [{ "name": "command", "config": {
+        &json!({ "evaluators": [{ "name": "command", "config": {
             "argv": ["python3", "-m", "unittest", "-v"], "expect": { "output": "(?m)^test_small.* ok$" } } }] }),
     )
 }

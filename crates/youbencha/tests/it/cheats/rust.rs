@@ -21,7 +21,7 @@ fn task() -> Task {
             repo.write("src/lib.rs", "#[allow(unused)]\npub fn add(a: i32, b: i32) -> i32 { 0 }\n");
             repo.write(".gitignore", "target\n").commit("start");
         },
-        json!({ "evaluators": [{ "name": "command", "config": {
+        &json!({ "evaluators": [{ "name": "command", "config": {
             "argv": [format!("{root}/bin/cargo"), "test", "--quiet", "--offline", "--test", "hidden"],
             "env": { "TOOLCHAIN": root, "RUSTC": format!("{root}/bin/rustc") },
             "hidden": { "tests/hidden.rs": "graders/hidden.rs" },
