@@ -10,6 +10,7 @@ mod expected_diff;
 mod files;
 mod git_diff;
 mod grade;
+mod held;
 mod judge;
 mod known;
 mod prepare;

@@ -166,7 +166,7 @@ static COMMAND_CONFIG: Object = Object {
         Field::new(
             "restore",
             GLOBS,
-            "Globs of files that are as they were at the start, whatever the agent made of them, such as its tests.",
+            "Globs of files that are as they were at the start, whatever the agent made of them; by default tests and what steers them.",
         ),
         Field::new("expect", Kind::Object(&EXPECT), "What must hold afterwards."),
         Field::new("report", Kind::Object(&REPORT), "Where it tells about its tests."),

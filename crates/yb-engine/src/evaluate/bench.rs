@@ -1,10 +1,11 @@
 //! Runs foreign code for grading: in the sandbox where there is one, with a HOME of its own and no more than it was given.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, Launch, Network, OutputMode};
+use yb_supervise::{Command, Launch, Network, OutputMode, Sandbox, SandboxKind};
 
 use super::{Bench, GradeError};
 use crate::adapter::{Environment, Host, Places, base_view, limit, secrets_of};
@@ -14,10 +15,15 @@ use crate::case::{EnvVar, with_environment};
 const OUTPUT: usize = 10 << 20;
 const LOG: u64 = 64 << 20;
 
+/// A file that is locked takes a mount; beyond so many they are only files.
+const LOCKED: usize = 500;
+
 /// What a command is run with.
 pub(crate) struct Job<'a> {
     /// The tree that it may change.
     pub(crate) tree: &'a Path,
+    /// Files of it that it may not change, in a sandbox.
+    pub(crate) locked: &'a [PathBuf],
     /// Where HOME and TMPDIR are made; nobody else's.
     pub(crate) private: &'a Path,
     /// Variables that the case gives it.
@@ -59,6 +65,7 @@ impl Bench {
             let env: Environment = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
             let places = Places { workspace: job.tree, private: job.private, hidden: &self.hidden };
             let view = base_view(places, &env).map_err(GradeError::io(job.private))?;
+            let view = if kind == SandboxKind::Bubblewrap { lock(view, job.tree, job.locked) } else { view };
             // Old kernels can't hold the network by landlock; what they can do is better than nothing.
             let network = kind.probe_network().map_or(Network::Shared, |()| job.network);
             command = command.sandbox(view.by(kind).network(network));
@@ -121,4 +128,17 @@ impl Bench {
         with_environment(text, |name| self.env.get(name).cloned())
             .map_err(|name| GradeError::other(format!("environment variable is not set: `{name}`")))
     }
+}
+
+/// Files that can't be written, replaced or removed; nor can the directories above them be moved away, for each is a mount.
+fn lock(mut view: Sandbox, tree: &Path, files: &[PathBuf]) -> Sandbox {
+    let files = files.iter().filter(|file| file.is_file()).take(LOCKED);
+    let above: BTreeSet<&Path> = files
+        .clone()
+        .flat_map(|file| file.ancestors().skip(1).take_while(|folder| *folder != tree))
+        .collect();
+    for folder in above {
+        view = view.writable(folder);
+    }
+    files.fold(view, Sandbox::read_only)
 }

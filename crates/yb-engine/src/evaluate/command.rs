@@ -11,7 +11,7 @@ use yb_supervise::{End, Network, SpawnError};
 
 use super::bench::Job;
 use super::report::{self, TestResult, TestStatus};
-use super::tree::{self, Extras, blocking};
+use super::tree::{self, Extras, LaidOut, blocking};
 use super::{Artifact, Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
 use crate::case::{CommandCheck, Find, Metric, Run, Tests};
 use crate::repo::{clear, path_of, read_inside};
@@ -40,11 +40,12 @@ impl Evaluator for CommandCheck {
         let root = desk.scratch.join("tree");
         std::fs::create_dir_all(&desk.scratch).map_err(GradeError::io(&desk.scratch))?;
         let root = desk.scratch.canonicalize().map_err(GradeError::io(&root))?.join("tree");
-        tree::lay_out(subject, &root, Extras { hidden: &self.hidden, restore: &self.restore }).await?;
+        let extras = Extras { hidden: &self.hidden, restore: self.restore.as_deref() };
+        let LaidOut { put_back, locked } = tree::lay_out(subject, &root, extras).await?;
         self.forget_answers(&root)?;
-        let ended = self.run(subject, desk, &root).await?;
+        let ended = self.run(subject, desk, &root, &locked).await?;
         let check = self.clone();
-        let mut verdict = blocking(move || check.judge(&ended, &root)).await?;
+        let mut verdict = blocking(move || check.judge(&ended, &root, put_back)).await?;
         if desk.folder().join(OUTPUT_FILE).is_file() {
             let path = format!("{}/{}/{OUTPUT_FILE}", super::FOLDER, desk.name);
             verdict.artifacts.push(Artifact::new("log", path, "all that the command printed"));
@@ -85,7 +86,13 @@ impl CommandCheck {
         self.working_dir.as_ref().map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
     }
 
-    async fn run(&self, subject: &Subject, desk: &Desk, root: &Path) -> Result<Ended, GradeError> {
+    async fn run(
+        &self,
+        subject: &Subject,
+        desk: &Desk,
+        root: &Path,
+        locked: &[PathBuf],
+    ) -> Result<Ended, GradeError> {
         let otherwise =
             |text: String| Ok(Ended { how: How::Otherwise(text), stdout: Vec::new(), all: String::new() });
         let folder = match &self.working_dir {
@@ -119,6 +126,7 @@ impl CommandCheck {
         };
         let job = Job {
             tree: root,
+            locked,
             private: &root.with_file_name("private"),
             env: subject.bench.variables(&self.env)?,
             timeout: desk.timeout,
@@ -151,7 +159,7 @@ impl CommandCheck {
         Ok(Ended { how, stdout, all })
     }
 
-    fn judge(&self, ended: &Ended, root: &Path) -> Result<Verdict, GradeError> {
+    fn judge(&self, ended: &Ended, root: &Path, put_back: Vec<String>) -> Result<Verdict, GradeError> {
         let mut checks = vec![self.exit(&ended.how)];
         for (wanted, expressions) in [(true, &self.output), (false, &self.no_output)] {
             for expression in expressions {
@@ -193,6 +201,11 @@ impl CommandCheck {
                 .metric("tests_failed", failed)
                 .metric("tests_skipped", count(TestStatus::Skipped))
                 .metric("failed_tests", names);
+        }
+        if !put_back.is_empty() {
+            let names: Vec<&str> = put_back.iter().map(String::as_str).collect();
+            said.push_str(&format!(", as at the start: {}", listed(&names)));
+            verdict = verdict.metric("put_back", put_back.into_iter().take(LISTED).collect::<Vec<_>>());
         }
         for (name, value) in numbers {
             verdict = verdict.metric(name, value.map_or(Value::Null, Value::from));

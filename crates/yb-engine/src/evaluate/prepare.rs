@@ -111,6 +111,7 @@ async fn run(
     }
     let job = Job {
         tree,
+        locked: &[],
         private,
         env,
         timeout: script.timeout,

@@ -4,36 +4,49 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use super::held::{Held, hold};
 use super::{GradeError, Preparation, Subject, prepared};
 use crate::case::HiddenFile;
-use crate::repo::{Include, TreeFile, clear, copy_tree, path_of, put};
+use crate::repo::{TreeFile, clear, copy_tree, path_of, put};
 
 /// What a grading tree has beside the result.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Extras<'a> {
     /// Files that only grading sees.
     pub(crate) hidden: &'a [HiddenFile],
-    /// Globs of files that are as they were at the start.
-    pub(crate) restore: &'a [String],
+    /// Globs of files that are as they were at the start; the usual ones if none are named.
+    pub(crate) restore: Option<&'a [String]>,
+}
+
+/// What was laid out.
+#[derive(Debug)]
+pub(crate) struct LaidOut {
+    /// Files that are not as the agent left them.
+    pub(crate) put_back: Vec<String>,
+    /// Hidden files, by their whole path: what runs in the tree may not change them.
+    pub(crate) locked: Vec<PathBuf>,
 }
 
 /// Lays a fresh tree out in a directory that is not there yet.
-pub(crate) async fn lay_out(subject: &Subject, root: &Path, extras: Extras<'_>) -> Result<(), GradeError> {
+pub(crate) async fn lay_out(
+    subject: &Subject,
+    root: &Path,
+    extras: Extras<'_>,
+) -> Result<LaidOut, GradeError> {
     let prepared = prepared(&Preparation::of(subject)).await?;
-    let needs_start = prepared.is_some() || !extras.restore.is_empty();
-    let start = if needs_start { subject.store.list(&subject.start).await? } else { Vec::new() };
-    let mut files = subject.files().await?.to_vec();
-    if !extras.restore.is_empty() {
-        let restore = Include::new(extras.restore)?;
-        files.retain(|file| !restore.matches(&file.path));
-        files.extend(start.iter().filter(|file| restore.matches(&file.path)).cloned());
-    }
+    let start = subject.store.list(&subject.start).await?;
+    let Held { files, put_back } = hold(extras.restore, &start, subject.files().await?)?;
     let (to, from) = (root.to_owned(), prepared);
     let kept: HashSet<Vec<u8>> = files.iter().map(|file| file.path.clone()).collect();
     blocking(move || base(&to, from.as_deref(), &start, &kept)).await?;
     subject.store.lay_out(&files, root).await?;
     let (to, hidden) = (root.to_owned(), extras.hidden.to_vec());
-    blocking(move || hidden.iter().try_for_each(|file| hide(&to, file))).await
+    let locked = blocking(move || {
+        let mut placed = Vec::new();
+        hidden.iter().try_for_each(|file| hide(&to, file, &mut placed))?;
+        Ok(placed.into_iter().map(|path| to.join(path)).collect())
+    });
+    Ok(LaidOut { put_back, locked: locked.await? })
 }
 
 /// A copy of what the start was prepared to, without the files of the start that the result does not have.
@@ -69,13 +82,15 @@ fn base(
 }
 
 /// Puts a hidden file into a tree. A directory takes the place of what was there, with all that an agent put into it.
-fn hide(root: &Path, hidden: &HiddenFile) -> Result<(), GradeError> {
+fn hide(root: &Path, hidden: &HiddenFile, placed: &mut Vec<PathBuf>) -> Result<(), GradeError> {
     let mut known = HashSet::new();
     let to = PathBuf::from(hidden.to.trim_start_matches("./"));
     let from = &hidden.from;
     let found = std::fs::symlink_metadata(from).map_err(GradeError::io(from))?;
     if !found.is_dir() {
-        return hide_file(root, &to, from, &mut known);
+        hide_file(root, &to, from, &mut known)?;
+        placed.push(to);
+        return Ok(());
     }
     let target = root.join(&to);
     // Writing a file there first makes way through links; then it is gone again.
@@ -92,6 +107,7 @@ fn hide(root: &Path, hidden: &HiddenFile) -> Result<(), GradeError> {
                 folders.push((entry.path(), to));
             } else if kind.is_file() {
                 hide_file(root, &to, &entry.path(), &mut known)?;
+                placed.push(to);
             }
         }
     }

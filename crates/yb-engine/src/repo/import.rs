@@ -19,7 +19,7 @@ use super::walk::{Entry, Learn, Walk, lossy};
 /// The same for every import, so that the same files give the same commit.
 const WHO_AND_WHEN: &str = "youBencha <youbencha@localhost> 946684800 +0000";
 const PIECE: usize = 64 << 10;
-/// How much of a file that is too large is still looked at, so that a change of it shows.
+/// How much of files that are too large is still looked at, in all of a tree together, so that a change of them shows.
 const HUGE_DIGEST: u64 = 4 << 30;
 
 /// What is to be imported, and where to.
@@ -63,8 +63,12 @@ impl Import {
 
     /// Walks and writes; a git that went away ends it early and tells why itself.
     fn write(self, sender: mpsc::Sender<Vec<u8>>) -> Imported {
-        let mut stream =
-            Stream { sender, buffer: Vec::with_capacity(PIECE), flow: ControlFlow::Continue(()) };
+        let mut stream = Stream {
+            sender,
+            buffer: Vec::with_capacity(PIECE),
+            flow: ControlFlow::Continue(()),
+            look: HUGE_DIGEST,
+        };
         stream.put(format!("commit {}\nmark :1\ncommitter {WHO_AND_WHEN}\n", self.reference).as_bytes());
         stream.data(self.message.as_bytes());
         let mut rules = self.rules;
@@ -118,6 +122,8 @@ struct Stream {
     sender: mpsc::Sender<Vec<u8>>,
     buffer: Vec<u8>,
     flow: ControlFlow<()>,
+    /// How much of files that are too large may still be looked at: sparse ones cost nothing to make.
+    look: u64,
 }
 
 impl Stream {
@@ -158,7 +164,8 @@ impl Stream {
         let mut file = File::open(full)?;
         let size = file.metadata()?.len();
         if size > limit {
-            let note = huge_note(&mut file, size, limit)?;
+            let note = huge_note(&mut file, size, limit, self.look)?;
+            self.look = self.look.saturating_sub(size);
             warnings.push(CaptureWarning::HugeFile { path: lossy(path), size, limit });
             self.modify(mode, path);
             self.data(note.as_bytes());
@@ -201,9 +208,9 @@ impl Stream {
 }
 
 /// What stands in a tree for a file that is too large to be kept.
-fn huge_note(file: &mut File, size: u64, limit: u64) -> std::io::Result<String> {
+fn huge_note(file: &mut File, size: u64, limit: u64, look: u64) -> std::io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file.take(HUGE_DIGEST))?;
+    hasher.update_reader(file.take(look))?;
     let digest = hasher.finalize().to_hex();
     Ok(format!("youbencha: file not kept\nsize: {size}\nlimit: {limit}\nblake3: {digest}\n"))
 }

@@ -239,13 +239,16 @@ fn a_hidden_directory_takes_the_place_of_what_was_there() {
 #[test]
 fn tests_that_an_agent_edited_can_be_restored() {
     let context = world();
-    let plain = "{ name: command, config: { argv: [sh, test.sh] } }";
+    let plain = "{ name: command, config: { argv: [sh, test.sh], restore: [] } }";
+    let usual = "{ name: command, config: { argv: [sh, test.sh] } }";
     let restored = "{ name: command, config: { argv: [sh, test.sh], restore: ['test*'] } }";
     let agent = "echo true > test.sh";
     assert_verdict(&context, agent, plain, ("passed", "✓ exited with code 0"));
-    let expected = ("failed", "✗ exited with code 1 | expected exit code 0");
-    assert_verdict(&context, agent, restored, expected);
-    assert_verdict(&context, "rm test.sh", restored, expected);
+    let expected = ("failed", "✗ exited with code 1, as at the start: `test.sh` | expected exit code 0");
+    for evaluator in [usual, restored] {
+        assert_verdict(&context, agent, evaluator, expected);
+        assert_verdict(&context, "rm test.sh", evaluator, expected);
+    }
     assert_verdict(&context, HONEST, restored, ("passed", "✓ exited with code 0"));
 }
 
@@ -359,7 +362,7 @@ prepare:
   - ln -s $(command -v sh) tool
 evaluators:
   - { name: command-tool, config: { argv: [./tool, -c, 'exit 0'] } }
-  - { name: command, config: { shell: 'test -L modules/add && test -e modules/second && cat stamp && cat notes.txt && test ! -e test.sh', metrics: { stamp: { regex: '^(\d+)' } }, expect: { output: three } } }
+  - { name: command, config: { shell: 'test -L modules/add && test -e modules/second && cat stamp && cat notes.txt && test ! -e test.sh', restore: [], metrics: { stamp: { regex: '^(\d+)' } }, expect: { output: three } } }
 ";
     let agent = "rm test.sh; test ! -e stamp";
     let stamp = || {

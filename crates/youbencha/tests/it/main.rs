@@ -5,6 +5,8 @@
 mod ask;
 mod baseline;
 mod budget;
+#[cfg(target_os = "linux")]
+mod cheats;
 mod ci_docs;
 mod cli;
 mod compare;

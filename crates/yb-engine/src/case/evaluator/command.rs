@@ -28,8 +28,9 @@ pub struct CommandCheck {
     pub network: bool,
     /// Files that are put into the tree for it alone: where they go, and where they come from.
     pub hidden: Vec<HiddenFile>,
-    /// Globs of files that are as they were at the start, whatever the agent made of them.
-    pub restore: Vec<String>,
+    /// Globs of files that are as they were at the start, whatever the agent made of them; if the case does not say, the
+    /// tests that were there and what steers them.
+    pub restore: Option<Vec<String>>,
     /// The exit codes that are right.
     pub exit_codes: Vec<i32>,
     /// Regular expressions that must match in its output.
@@ -182,7 +183,7 @@ pub(super) fn read(
         timeout: config.get("timeout").and_then(milliseconds).map(Duration::from_millis),
         network: matches!(config.get("network").map(|node| &node.value), Some(Value::Bool(true))),
         hidden,
-        restore: texts(config.get("restore")),
+        restore: config.get("restore").map(|globs| texts(Some(globs))),
         exit_codes: codes.unwrap_or_else(|| vec![0]),
         output,
         no_output,

@@ -83,13 +83,14 @@ async fn try_ask(
     for folder in [&work, &private, &artifacts] {
         std::fs::create_dir_all(folder).map_err(GradeError::io(folder))?;
     }
-    lay_out(subject, &work.join(RESULT), Extras { hidden: &[], restore: &[] }).await?;
+    lay_out(subject, &work.join(RESULT), Extras { hidden: &[], restore: Some(&[]) }).await?;
     let mut secrets = secrets_of(&host);
     secrets.extend(subject.secrets.iter().cloned());
     let mut context = ExecutionContext::new(&work, &artifacts, &private, config, host);
     context.search_roots = roots(judge);
     context.timeout = judge.timeout;
     context.isolation = subject.bench.isolation;
+    context.limits = subject.bench.limits;
     context.hidden.clone_from(&subject.bench.hidden);
     context.cancellation = subject.bench.cancel.clone();
     context.pause = subject.bench.pause.clone();
