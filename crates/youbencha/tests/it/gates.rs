@@ -27,7 +27,7 @@ fn gates_decide_the_exit_code_of_a_run() {
       held         min_pass_rate: 2 of 4 trials passed (50.0 %), at least 50.0 % has to
       held         max_lost: 0 of 4 trials were lost, at most 0.0 % may be
     ----- stderr -----
-    look at it: `yb show latest one--bad--1`
+    look at it: `yb show latest one--bad--1`, or all as a page: `yb report --format html`
     ");
     let written: Value =
         serde_json::from_slice(&std::fs::read(world.only_run().join("results.json")).unwrap()).unwrap();
