@@ -105,7 +105,7 @@ print(ask('http://127.0.0.1:{port}/x', proxy=proxy))
 print(ask('https://very-secret-key.example.org/x', proxy=proxy))
 print(ask('https://example.org/x', proxy=proxy), ask('https://example.org/x', proxy=proxy))
 s = socket.create_connection(os.environ['HTTP_PROXY'].removeprefix('http://').split(':'))
-s.sendall(b'CONNECT {allowed} HTTP/1.1\\r\\n\\r\\n'); print(s.recv(100)[:12]); s.sendall(b'GET /tunnel'); print(s.recv(1000)[-19:])
+s.sendall(b'CONNECT {allowed} HTTP/1.1\\r\\n\\r\\n'); print(s.recv(100)[:12]); s.sendall(b'GET /tunnel'); print(s.makefile('rb').read()[-19:])
 ",
             port = server.port()
         );
