@@ -4,6 +4,7 @@
 mod disk;
 mod forge;
 mod history;
+mod judge;
 mod links;
 mod node;
 mod processes;

@@ -1,5 +1,7 @@
 //! Agents that leave more than can be captured, or things that can't be.
 
+use serde_json::json;
+
 use super::agent;
 use super::python::{HONEST, hidden};
 
@@ -18,4 +20,14 @@ fn a_result_that_is_too_large_or_no_file() {
     }
     // A large file takes nothing from who did the task: a note stands in its place.
     assert_eq!(scores.outcome("also-honest"), "passed", "{}", scores.said("also-honest"));
+}
+
+/// Who writes for ever is ended, and that counts against it.
+#[test]
+fn who_fills_the_disk_is_over_quota() {
+    let mut task = hidden();
+    task.case["limits"] = json!({ "disk_mb": 20 });
+    let fill = "for n in $(seq 500); do head -c 1000000 /dev/zero > f$n; sleep 0.01; done; sleep 60";
+    let scores = task.run(&[agent("fill", format!("{HONEST}; {fill}"))]);
+    assert_eq!(scores.outcome("fill"), "over_quota", "{}", scores.printed);
 }
