@@ -5,6 +5,7 @@
 mod ask;
 mod baseline;
 mod budget;
+mod bundle;
 #[cfg(target_os = "linux")]
 mod cheats;
 mod ci_docs;
