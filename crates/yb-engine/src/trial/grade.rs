@@ -1,4 +1,4 @@
-//! Grading a trial that was captured: makes the subject that evaluators look at, here and when a trial is graded again.
+//! Grading a trial that was captured: makes the subject that evaluators look at.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,6 @@ use yb_supervise::CancellationToken;
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
 use crate::case::{self, Case, Check, Expected, Judge, with_environment};
-use crate::diff::Diff;
 use crate::evaluate::{self, Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
 use crate::log::YouBenchaLog;
 use crate::outcome::Outcome;
@@ -18,27 +17,6 @@ use crate::repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, So
 
 /// Below an attempt's private files: where trees are laid out while something looks at them.
 const SCRATCH: &str = "grading";
-
-/// What is graded, and where what comes of it goes. A trial that is on disk has all of it.
-pub(crate) struct Grading<'a> {
-    pub(crate) case: &'a Case,
-    /// What all runs share.
-    pub(crate) cache: &'a Path,
-    pub(crate) store: &'a ObjectStore,
-    /// The trees before and after.
-    pub(crate) trees: (&'a str, &'a str),
-    /// From one to the other.
-    pub(crate) diff: Diff,
-    pub(crate) log: &'a YouBenchaLog,
-    /// The commit that is expected, if one is and the store does not have it yet.
-    pub(crate) expected: Option<&'a Resolved>,
-    /// What code that is run must not see.
-    pub(crate) hidden: Vec<PathBuf>,
-    /// Where evaluators leave their files.
-    pub(crate) artifacts: &'a Path,
-    /// Where trees are laid out meanwhile; it is gone afterwards.
-    pub(crate) scratch: PathBuf,
-}
 
 impl Runner {
     /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
@@ -52,41 +30,21 @@ impl Runner {
         place: &Place,
     ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
         let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
-        let (diff, _) = attempt.store.diff_and_patch(trees.0, trees.1, &patch, &secrets).await?;
-        self.grade_subject(Grading {
-            case,
-            cache,
-            store: attempt.store,
-            trees,
-            diff,
-            log,
-            expected: attempt.start.expected.as_ref(),
-            hidden: self.hidden(case, attempt),
-            artifacts: &place.artifacts,
-            scratch: place.private.join(SCRATCH),
-        })
-        .await
-    }
-
-    /// Asks the evaluators of a case about a trial, whether it has just ended or long ago.
-    pub(crate) async fn grade_subject(
-        &self,
-        grading: Grading<'_>,
-    ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
-        let (case, cancel) = (grading.case, CancellationToken::new());
-        let (start, end) = grading.trees;
+        let (store, (start, end)) = (attempt.store, trees);
+        let (diff, _) = store.diff_and_patch(start, end, &patch, &secrets).await?;
+        let cancel = CancellationToken::new();
         let subject = Arc::new(Subject {
-            store: grading.store.clone(),
+            store: store.clone(),
             start: start.to_owned(),
             end: end.to_owned(),
-            expected: expected_tree(case, grading.store, start, grading.expected).await,
-            diff: Arc::new(grading.diff),
-            log: Arc::new(grading.log.clone()),
-            secrets: self.secrets(case)?.into(),
+            expected: expected_tree(case, store, start, attempt.start.expected.as_ref()).await,
+            diff: Arc::new(diff),
+            log: Arc::new(log.clone()),
+            secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
-            artifacts: grading.artifacts.to_owned(),
-            scratch: grading.scratch,
-            bench: self.bench(case, grading.cache, grading.hidden, cancel.clone())?,
+            artifacts: place.artifacts.clone(),
+            scratch: place.private.join(SCRATCH),
+            bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
         });
         let results = tokio::select! {
