@@ -50,11 +50,19 @@ pub fn environment(base_url: &str, private_dir: &Path) -> Vec<(&'static str, OsS
 /// # Errors
 /// When one can't be created; one that is there already is fine.
 pub fn create_folders(private_dir: &Path) -> io::Result<()> {
+    FOLDERS.iter().try_for_each(|name| create_folder(&private_dir.join(name)))
+}
+
+/// Creates a folder that is nobody else's to read, and those above it.
+///
+/// # Errors
+/// When it can't be created; one that is there already is fine.
+pub fn create_folder(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    FOLDERS.iter().try_for_each(|name| builder.create(private_dir.join(name)))
+    builder.create(path)
 }
 
 /// Whether a variable of the host must not reach the child: it would lead it to another model, to another

@@ -67,6 +67,7 @@ pub use error::SpawnError;
 pub use limits::{HeldBy, OverLimit, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
 pub use pause::PauseSwitch;
+pub use program::find_program;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};

@@ -24,18 +24,27 @@ pub(crate) fn resolve(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Re
             not_found(program, vec![])
         });
     }
-    let searched: Vec<PathBuf> = match env.get(OsStr::new("PATH")) {
-        Some(value) => std::env::split_paths(value).filter(|dir| dir.is_absolute()).collect(),
-        None => Vec::new(),
-    };
-    let candidates: Vec<PathBuf> = searched.iter().map(|dir| with_suffix(dir.join(path))).collect();
-    if let Some(found) = candidates.iter().find(|candidate| is_executable(candidate)) {
-        return Ok(found.clone());
+    let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str).unwrap_or_default();
+    if let Some(found) = find_program(program, search) {
+        return Ok(found);
     }
-    match candidates.into_iter().find(|candidate| candidate.is_file()) {
+    match candidates(program, search).find(|candidate| candidate.is_file()) {
         Some(path) => Err(SpawnError::NotExecutable { path }),
-        None => Err(not_found(program, searched)),
+        None => Err(not_found(program, absolute_dirs(search).collect())),
     }
+}
+
+/// The first program of this name in the directories of a PATH; those that are not absolute are passed over.
+pub fn find_program(name: impl AsRef<OsStr>, search: impl AsRef<OsStr>) -> Option<PathBuf> {
+    candidates(name.as_ref(), search.as_ref()).find(|candidate| is_executable(candidate))
+}
+
+fn candidates(name: &OsStr, search: &OsStr) -> impl Iterator<Item = PathBuf> {
+    absolute_dirs(search).map(move |dir| with_suffix(dir.join(name)))
+}
+
+fn absolute_dirs(search: &OsStr) -> impl Iterator<Item = PathBuf> {
+    std::env::split_paths(search).filter(|dir| dir.is_absolute())
 }
 
 fn not_found(program: &OsStr, searched: Vec<PathBuf>) -> SpawnError {

@@ -17,6 +17,7 @@ use super::guard::{self, Model};
 use super::normalize::{self, Told};
 use super::secrets::secrets;
 use super::verdict::Agent;
+use super::view::{HOME, TMP};
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
     Environment, Executed, ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
@@ -81,7 +82,9 @@ impl Adapter for Command {
         let via = prompt_via(spec, &prompt)?;
         let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        for folder in [HOME, TMP].map(|name| context.private_dir.join(name)) {
+            yb_claude::hermetic::create_folder(&folder).map_err(private)?;
+        }
         let prompt_file = match via {
             PromptVia::File => Some(write_prompt(&context.private_dir, &prompt).map_err(private)?),
             _ => None,
@@ -197,8 +200,8 @@ fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command
 fn variables(context: &ExecutionContext) -> impl Iterator<Item = (OsString, OsString)> {
     let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
     let mut variables = Environment::from([
-        private(yb_claude::env_vars::HOME, "home"),
-        private(yb_claude::env_vars::TMPDIR, "tmp"),
+        private(yb_claude::env_vars::HOME, HOME),
+        private(yb_claude::env_vars::TMPDIR, TMP),
     ]);
     variables.extend(context.host.env.clone());
     variables.into_iter()
@@ -210,10 +213,5 @@ fn find(program: &str, host: &Host) -> Option<PathBuf> {
     if path.components().count() > 1 {
         return path.is_file().then(|| path.to_owned());
     }
-    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    let dirs = host.variable(yb_claude::env_vars::PATH)?;
-    std::env::split_paths(dirs)
-        .filter(|dir| dir.is_absolute())
-        .map(|dir| dir.join(&name))
-        .find(|path| path.is_file())
+    yb_supervise::find_program(program, host.variable(yb_claude::env_vars::PATH)?)
 }

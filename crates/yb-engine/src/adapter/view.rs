@@ -13,6 +13,9 @@ use super::{Environment, ExecutionContext};
 /// Variables that name a place without a wish to show it: the user's own, or ours.
 const NOT_SHOWN: [&str; 6] = [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::PATH, vars::TMPDIR, "PWD", "OLDPWD"];
 
+/// Where HOME and TMPDIR are, below the private directory.
+pub(super) const HOME: &str = "home";
+pub(super) const TMP: &str = "tmp";
 /// Where users and groups are written down, below the private directory.
 const ETC: &str = "etc";
 
@@ -30,8 +33,8 @@ pub(crate) struct Places<'a> {
 /// The workspace, a private HOME and TMPDIR, what the given variables name, and the system.
 pub(crate) fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox> {
     let etc = places.private.join(ETC);
-    let tmp = places.private.join("tmp");
-    let home = places.private.join("home");
+    let tmp = places.private.join(TMP);
+    let home = places.private.join(HOME);
     for directory in [&etc, &tmp, &home] {
         fs::create_dir_all(directory)?;
     }

@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use yb_supervise::{CancellationToken, Launch, PauseSwitch};
@@ -100,7 +101,7 @@ impl Git {
             .map_err(RepoError::io("find the directory of", home.as_ref()))?;
         fs::create_dir_all(&home).map_err(RepoError::io("make the directory", &home))?;
         let git = Self {
-            program: "git".into(),
+            program: first_on_path().unwrap_or_else(|| "git".into()),
             launch: Launch::Contained,
             shim: None,
             home,
@@ -174,6 +175,13 @@ impl Git {
     pub(crate) fn config(&self) -> PathBuf {
         self.home.join("gitconfig")
     }
+}
+
+/// Where git is. It is looked for once: a trial asks several times, and PATH may be long.
+fn first_on_path() -> Option<OsString> {
+    static FOUND: OnceLock<Option<OsString>> = OnceLock::new();
+    let find = || yb_supervise::find_program("git", std::env::var_os("PATH")?).map(PathBuf::into_os_string);
+    FOUND.get_or_init(find).clone()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::view::{Mount, View, check_format};
+use super::view::{Access, Mount, View, check_format};
 use super::{Network, Sandbox, system};
 use crate::error::SpawnError;
 use crate::wire::Rules;
@@ -26,13 +26,13 @@ pub(crate) fn rules(
     let view = View::of(sandbox, program, search)?;
     let mut rules = Rules::default();
     for (at, mount) in view.iter() {
-        let Mount::Bind { source, writable } = mount else { continue };
+        let Mount::Bind { source, access, .. } = mount else { continue };
         let hidden = view.iter().filter(|(path, mount)| {
             matches!(mount, Mount::Nothing { .. }) && *path != at && path.starts_with(at)
         });
         let hidden: Vec<PathBuf> =
             hidden.filter_map(|(path, _)| Some(source.join(path.strip_prefix(at).ok()?))).collect();
-        let list = if *writable { &mut rules.write } else { &mut rules.read };
+        let list = if *access == Access::Write { &mut rules.write } else { &mut rules.read };
         allow(source, &hidden, list);
     }
     // Of these the view may show others under the same name, which landlock can't.

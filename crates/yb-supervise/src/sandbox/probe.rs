@@ -47,13 +47,12 @@ pub(super) fn landlock_network() -> Result<(), SandboxUnavailable> {
     Err(SandboxUnavailable::new("the kernel's landlock is too old for the network", "use Linux 6.7 or newer"))
 }
 
-/// Where `bwrap` is.
+/// Where `bwrap` is; it is looked for once.
 #[cfg(target_os = "linux")]
 pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut candidates =
-        std::env::split_paths(&path).filter(|dir| dir.is_absolute()).map(|dir| dir.join("bwrap"));
-    candidates.find(|path| path.is_file()).ok_or_else(missing)
+    static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let find = || crate::find_program("bwrap", std::env::var_os("PATH")?);
+    FOUND.get_or_init(find).clone().ok_or_else(missing)
 }
 
 fn missing() -> SandboxUnavailable {

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::system::{BESIDE_BIN, DIRECTORIES, ETC, USER};
 use super::{Network, Sandbox, Shown};
@@ -22,8 +23,8 @@ const LINKS: usize = 40;
 /// What is at one path of the view.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mount {
-    /// A file or directory of the host.
-    Bind { source: PathBuf, writable: bool },
+    /// A file or directory of the host, and where that really is.
+    Bind { source: PathBuf, real: PathBuf, access: Access },
     /// A link.
     Link(PathBuf),
     /// An empty directory, or an empty file.
@@ -34,8 +35,17 @@ pub(super) enum Mount {
     Dev,
 }
 
+/// What may be done with what is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Access {
+    Write,
+    Read,
+    /// Read, and that it is gone by now is no error.
+    ReadIfThere,
+}
+
 /// Everything that a child sees, by path: parents come first, so that the nearest name wins.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct View(BTreeMap<PathBuf, Mount>);
 
 /// Whether `bwrap` tells how far it came.
@@ -120,20 +130,36 @@ impl View {
     }
 
     pub(super) fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
-        let mut view = Self::default();
-        view.system();
-        view.tools(search);
+        let mut view = Self::clone(&Self::unasked(search));
+        let hidden = Hidden::all(&sandbox.hidden);
         // What is hidden wins over what nobody named, and loses against what somebody did.
-        view.hide(&sandbox.hidden);
-        for (list, writable) in [(&sandbox.read_only, false), (&sandbox.writable, true)] {
+        view.hide(&hidden);
+        for (list, access) in [(&sandbox.read_only, Access::Read), (&sandbox.writable, Access::Write)] {
             for shown in list {
-                view.declare(shown, writable)?;
+                view.declare(shown, access)?;
             }
         }
         view.program(program);
         // Once more: what was declared may contain what is to be hidden.
-        view.hide(&sandbox.hidden);
+        view.hide(&hidden);
         Ok(view)
+    }
+
+    /// What is shown without being named: the system, and what this PATH leads to. It is looked up once in the life of
+    /// the process, because that takes longer than all the rest of a view.
+    fn unasked(search: Option<&OsStr>) -> Arc<Self> {
+        static LAST: Mutex<Option<(OsString, Arc<View>)>> = Mutex::new(None);
+        let path = search.unwrap_or_default();
+        let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, view)) = last.as_ref().filter(|(of, _)| of == path) {
+            return view.clone();
+        }
+        let mut view = Self::default();
+        view.system();
+        view.tools(path);
+        let view = Arc::new(view);
+        *last = Some((path.to_owned(), view.clone()));
+        view
     }
 
     fn system(&mut self) {
@@ -144,16 +170,13 @@ impl View {
                         self.0.insert(directory, Mount::Link(target));
                     }
                 }
-                Ok(_) => self.bind(directory.clone(), directory, false),
+                Ok(_) => self.bind_if_there(directory, Access::ReadIfThere),
                 Err(_) => {}
             }
         }
         for name in ETC {
-            let path = Path::new("/etc").join(name);
             // Followed: the resolver's file is a link to where nothing is shown.
-            if path.exists() {
-                self.bind(path.clone(), path, false);
-            }
+            self.bind_if_there(Path::new("/etc").join(name), Access::ReadIfThere);
         }
         self.0.insert("/proc".into(), Mount::Proc);
         self.0.insert("/dev".into(), Mount::Dev);
@@ -162,10 +185,10 @@ impl View {
     }
 
     /// What PATH names and is not the system's.
-    fn tools(&mut self, search: Option<&OsStr>) {
+    fn tools(&mut self, search: &OsStr) {
         let home = std::env::home_dir();
         let holds_home = |directory: &Path| home.as_ref().is_some_and(|home| home.starts_with(directory));
-        for directory in search.into_iter().flat_map(std::env::split_paths) {
+        for directory in std::env::split_paths(search) {
             if !directory.is_absolute() || !directory.is_dir() || holds_home(&directory) {
                 continue;
             }
@@ -183,17 +206,17 @@ impl View {
 
     fn show_tool(&mut self, directory: PathBuf) {
         if !self.shows(&directory) {
-            self.bind(directory.clone(), directory, false);
+            self.bind_if_there(directory, Access::ReadIfThere);
         }
     }
 
-    fn declare(&mut self, shown: &Shown, writable: bool) -> Result<(), SpawnError> {
+    fn declare(&mut self, shown: &Shown, access: Access) -> Result<(), SpawnError> {
         let unusable = |source| SpawnError::SandboxPath { path: shown.source.clone(), source };
-        shown.source.metadata().map_err(unusable)?;
+        let real = shown.source.canonicalize().map_err(unusable)?;
         if !shown.path.is_absolute() {
             return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
         }
-        self.bind(shown.source.clone(), shown.path.clone(), writable);
+        self.0.insert(shown.path.clone(), Mount::Bind { source: shown.source.clone(), real, access });
         Ok(())
     }
 
@@ -205,7 +228,7 @@ impl View {
                 return;
             }
             let Ok(target) = path.read_link() else {
-                self.bind(path.clone(), path, false);
+                self.bind_if_there(path, Access::Read);
                 return;
             };
             let next = path.parent().unwrap_or(Path::new("/")).join(&target);
@@ -214,34 +237,27 @@ impl View {
         }
     }
 
-    fn bind(&mut self, source: PathBuf, path: PathBuf, writable: bool) {
-        self.0.insert(path, Mount::Bind { source, writable });
+    /// Shows what is there under its own name.
+    fn bind_if_there(&mut self, path: PathBuf, access: Access) {
+        if let Ok(real) = path.canonicalize() {
+            self.0.insert(path.clone(), Mount::Bind { source: path, real, access });
+        }
     }
 
     /// Covers what is to be hidden wherever a bind would show it, under whatever name.
-    fn hide(&mut self, hidden: &[PathBuf]) {
+    fn hide(&mut self, hidden: &[Hidden<'_>]) {
         let mut covers = Vec::new();
-        // Looked up once: for each hidden path again, it would take longer than all the rest.
-        let binds: Vec<(&PathBuf, PathBuf)> = self
-            .0
-            .iter()
-            .filter_map(|(at, mount)| match mount {
-                Mount::Bind { source, .. } => Some((at, source.canonicalize().ok()?)),
-                _ => None,
-            })
-            .collect();
-        for path in hidden {
-            let Ok(real) = path.canonicalize() else { continue };
-            let directory = real.is_dir();
+        for Hidden { path, real, directory } in hidden {
             // The way to what is shown within can't be changed either, even where `/tmp` can.
             if path.is_absolute() && self.0.keys().any(|at| at != path && at.starts_with(path)) {
-                covers.push((path.clone(), Mount::Nothing { directory: true }));
+                covers.push((path.to_path_buf(), Mount::Nothing { directory: true }));
             }
-            for (at, source) in &binds {
-                if let Ok(below) = real.strip_prefix(source)
+            for (at, mount) in &self.0 {
+                if let Mount::Bind { real: source, .. } = mount
+                    && let Ok(below) = real.strip_prefix(source)
                     && !below.as_os_str().is_empty()
                 {
-                    covers.push((at.join(below), Mount::Nothing { directory }));
+                    covers.push((at.join(below), Mount::Nothing { directory: *directory }));
                 }
             }
         }
@@ -274,8 +290,12 @@ impl View {
         for (path, mount) in &self.0 {
             let at = path.clone().into_os_string();
             match mount {
-                Mount::Bind { source, writable } => {
-                    let flag = if *writable { "--bind" } else { "--ro-bind" };
+                Mount::Bind { source, access, .. } => {
+                    let flag = match access {
+                        Access::Write => "--bind",
+                        Access::Read => "--ro-bind",
+                        Access::ReadIfThere => "--ro-bind-try",
+                    };
                     argv.extend([flag.into(), source.clone().into_os_string(), at]);
                 }
                 Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
@@ -300,6 +320,23 @@ impl View {
         for path in closed {
             argv.extend(["--remount-ro".into(), path]);
         }
+    }
+}
+
+/// What is to be hidden, and is there.
+struct Hidden<'a> {
+    path: &'a Path,
+    real: PathBuf,
+    directory: bool,
+}
+
+impl<'a> Hidden<'a> {
+    fn all(paths: &'a [PathBuf]) -> Vec<Self> {
+        let there = paths.iter().filter_map(|path| {
+            let real = path.canonicalize().ok()?;
+            Some(Self { path, directory: real.is_dir(), real })
+        });
+        there.collect()
     }
 }
 
