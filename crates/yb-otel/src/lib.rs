@@ -1,0 +1,21 @@
+//! Turn an agent's hooks and frames into OpenTelemetry GenAI spans.
+
+mod agent_spans;
+mod content;
+mod evaluation;
+mod frames;
+mod metrics;
+pub mod names;
+mod pipeline;
+mod propagate;
+mod tracers;
+mod tree;
+
+pub use agent_spans::{AgentSpans, AgentSpansConfig, End};
+pub use content::Redact;
+pub use evaluation::{Evaluation, evaluation_result};
+pub use metrics::{Metrics, Operation};
+pub use names::{TRACER_SCOPE_NAME, Vocabulary, agentmark_attributes, gen_ai_attributes, span_names};
+pub use pipeline::{Dropped, Pipeline, PipelineConfig, PipelineError};
+pub use propagate::{context_of, traceparent};
+pub use tracers::Tracers;
