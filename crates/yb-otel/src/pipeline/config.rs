@@ -223,7 +223,7 @@ impl PipelineConfig {
             return Err(unsupported(variable, value, "`none`"));
         }
         // The general address is a base; that of one signal is meant as it stands.
-        let whole = variable != "OTEL_EXPORTER_OTLP_ENDPOINT" || protocol == Protocol::Grpc;
+        let whole = variable != ENDPOINT || protocol == Protocol::Grpc;
         let endpoint =
             if whole { endpoint.to_owned() } else { format!("{}/{path}", endpoint.trim_end_matches('/')) };
         Ok(Some(SignalSettings {
@@ -236,6 +236,9 @@ impl PipelineConfig {
         }))
     }
 }
+
+/// The address that is meant for every kind of telemetry.
+pub(super) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
 /// How a receiver is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

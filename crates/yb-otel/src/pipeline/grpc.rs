@@ -90,6 +90,7 @@ fn refused(status: &Status, origin: &str) -> Refused {
         | Code::Unavailable
         | Code::DataLoss
         | Code::ResourceExhausted => Refused::Later(reason),
+        Code::Unimplemented => Refused::Unknown(reason),
         _ => Refused::ForGood(reason),
     }
 }

@@ -20,6 +20,8 @@ pub(super) enum Refused {
     Later(String),
     /// It never will.
     ForGood(String),
+    /// Nobody there takes this kind of telemetry.
+    Unknown(String),
 }
 
 /// A receiver.
@@ -99,6 +101,7 @@ impl HttpReceiver {
         match status.as_u16() {
             200..300 => Ok(()),
             429 | 502 | 503 | 504 => Err(Refused::Later(reason())),
+            404 | 405 => Err(Refused::Unknown(reason())),
             _ => Err(Refused::ForGood(reason())),
         }
     }

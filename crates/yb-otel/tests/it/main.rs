@@ -4,3 +4,4 @@
 mod agent_spans;
 mod pipeline;
 mod support;
+mod traces_only;
