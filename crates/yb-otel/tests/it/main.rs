@@ -2,5 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
 
 mod agent_spans;
+mod hooks;
 mod pipeline;
+mod real;
 mod support;
