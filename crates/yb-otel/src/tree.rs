@@ -66,12 +66,16 @@ pub(crate) struct Tree {
     calls: HashMap<String, String>,
     background: HashSet<String>,
     session: Option<String>,
+    /// Hooks tell of subagents, and messages only add to that.
+    hooked: bool,
     /// Nobody records: nothing is done any more.
     silent: bool,
 }
 
 /// The key of the agent's own thread.
 pub(crate) const MAIN: &str = "";
+/// What the key of a call without an id begins with. Such a key is used again.
+pub(crate) const UNNAMED: &str = "unnamed:";
 
 impl Tree {
     pub(crate) fn new(
@@ -96,6 +100,7 @@ impl Tree {
             calls: HashMap::new(),
             background: HashSet::new(),
             session: None,
+            hooked: false,
             silent: false,
         }
     }
@@ -105,8 +110,22 @@ impl Tree {
         self.silent
     }
 
+    /// From now on hooks tell of subagents. Who tells first is not the same every time, and a hook does not know the
+    /// call that it is about, so the place of a subagent would not be either.
+    pub(crate) fn hooked(&mut self) {
+        self.hooked = true;
+    }
+
     pub(crate) fn root(&self) -> Option<&Open> {
         self.root.as_ref()
+    }
+
+    pub(crate) fn open_tools(&self) -> Vec<String> {
+        sorted(self.tools.keys())
+    }
+
+    pub(crate) fn open_subagents(&self) -> Vec<String> {
+        sorted(self.subagents.keys())
     }
 
     /// Begins the agent's span. One that is still open ends first: as its result says, or as superseded.
@@ -156,8 +175,8 @@ impl Tree {
         if session.is_empty() || self.session.as_deref() == Some(session) {
             return;
         }
-        self.session = Some(session.to_owned());
-        if let Some(root) = &self.root {
+        let first = self.session.replace(session.to_owned()).is_none();
+        if let (Some(root), true) = (&mut self.root, first) {
             root.set(KeyValue::new(self.names.conversation, session.to_owned()));
         }
     }
@@ -166,7 +185,7 @@ impl Tree {
     pub(crate) fn model(&mut self, model: &str) {
         if self.settings.model.is_none() {
             self.settings.model = Some(model.to_owned());
-            if let Some(root) = &self.root {
+            if let Some(root) = &mut self.root {
                 root.set(KeyValue::new(self.names.request_model, model.to_owned()));
             }
         }
@@ -211,8 +230,10 @@ impl Tree {
 
     /// A tool has its result. A call that nobody told of is passed over.
     pub(crate) fn tool_ends(&mut self, id: &str, output: &str, failure: Option<&Failure>, at: SystemTime) {
-        let Some(tool) = self.tools.remove(id) else { return };
-        self.ended_tools.insert(id.to_owned());
+        let Some(mut tool) = self.tools.remove(id) else { return };
+        if !id.starts_with(UNNAMED) {
+            self.ended_tools.insert(id.to_owned());
+        }
         if let Some(output) = self.settings.content.wanted(output) {
             tool.set(KeyValue::new(self.names.tool_output, output));
         }
@@ -238,6 +259,9 @@ impl Tree {
     pub(crate) fn subagent_begins(&mut self, agent: &str, kind: &str, call: Option<&str>, at: SystemTime) {
         if let Some(call) = call {
             self.calls.insert(call.to_owned(), agent.to_owned());
+            if self.hooked {
+                return;
+            }
         }
         if self.silent || self.subagents.contains_key(agent) || self.ended_subagents.contains(agent) {
             return;
@@ -396,26 +420,34 @@ impl Tree {
     }
 
     /// What the agent used, on its own span.
-    pub(crate) fn root_usage(&self, input: Option<&Tokens>, output: Option<u64>) {
-        if let Some(root) = &self.root {
-            root.context.span().set_attributes(self.usage(input, output, false));
+    pub(crate) fn root_usage(&mut self, input: Option<&Tokens>, output: Option<u64>) {
+        for attribute in self.usage(input, output, false) {
+            self.root_set(attribute);
         }
     }
 
     /// One more attribute of the agent's own span.
-    pub(crate) fn root_set(&self, attribute: KeyValue) {
-        if let Some(root) = &self.root {
+    pub(crate) fn root_set(&mut self, attribute: KeyValue) {
+        if let Some(root) = &mut self.root {
             root.set(attribute);
         }
     }
 
     /// Why the model stopped for the last time.
-    pub(crate) fn root_finish(&self, reason: &str) {
+    pub(crate) fn root_finish(&mut self, reason: &str) {
         self.root_set(finish(self.names, reason.to_owned()));
     }
 
+    /// The model has stopped, and nobody has said why.
+    pub(crate) fn root_stopped(&mut self) {
+        if self.root.as_ref().is_some_and(|root| !root.has(self.names.finish_reasons)) {
+            self.root_finish("stop");
+        }
+        self.outcome.get_or_insert(Ok(()));
+    }
+
     /// What the agent answered.
-    pub(crate) fn root_output(&self, text: &str) {
+    pub(crate) fn root_output(&mut self, text: &str) {
         let text = self.settings.content.text(text);
         let text = if self.names.messages {
             Value::Array(vec![message("assistant", &[text_part(&text)])]).to_string()
@@ -483,7 +515,7 @@ impl Tree {
         let builder =
             SpanBuilder::from_name(name).with_kind(kind).with_start_time(at).with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, parent);
-        Open { context: parent.with_span(span), started: at, label: String::new() }
+        Open { context: parent.with_span(span), started: at, label: String::new(), later: Vec::new() }
     }
 }
 

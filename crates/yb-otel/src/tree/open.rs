@@ -38,16 +38,25 @@ pub(crate) struct Open {
     pub(crate) started: SystemTime,
     /// What it is about.
     pub(crate) label: String,
+    /// What was told of it since it began. Written at its end, because a span keeps both values of a key.
+    pub(crate) later: Vec<KeyValue>,
 }
 
 impl Open {
-    pub(crate) fn set(&self, attribute: KeyValue) {
-        self.context.span().set_attribute(attribute);
+    /// The last value of a key counts.
+    pub(crate) fn set(&mut self, attribute: KeyValue) {
+        self.later.retain(|other| other.key != attribute.key);
+        self.later.push(attribute);
+    }
+
+    pub(crate) fn has(&self, key: &str) -> bool {
+        self.later.iter().any(|attribute| attribute.key.as_str() == key)
     }
 
     /// Ends it. The words of a failure may be what a tool printed: they are written only when content is wanted.
     pub(crate) fn end(&self, failure: Option<&Failure>, in_words: bool, at: SystemTime) {
         let span = self.context.span();
+        span.set_attributes(self.later.iter().cloned());
         if let Some(failure) = failure {
             span.set_attribute(super::error_type(failure));
         }

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
 
 mod agent_spans;
+mod hooks;
 mod pipeline;
+mod real;
 mod support;
 mod traces_only;
