@@ -88,7 +88,8 @@ pub(crate) use secrets::without as without_secrets;
 pub(crate) use view::{Places, base as base_view};
 
 /// The secrets among the variables that an agent is given, by name.
-pub(crate) fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {
+#[must_use]
+pub fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {
     secrets::secrets(&host.env).collect()
 }
 

@@ -299,6 +299,30 @@ impl Settings {
         limits
     }
 
+    /// Where traces go, over OTLP.
+    #[must_use]
+    pub fn otel_endpoint(&self) -> Option<&str> {
+        self.text("otel.endpoint")
+    }
+
+    /// The file that traces are added to.
+    #[must_use]
+    pub fn otel_file(&self) -> Option<PathBuf> {
+        self.text("otel.file").map(PathBuf::from)
+    }
+
+    /// In which words traces are written.
+    #[must_use]
+    pub fn otel_vocabulary(&self) -> Option<&str> {
+        self.text("otel.vocabulary")
+    }
+
+    /// Whether what was said is in traces.
+    #[must_use]
+    pub fn otel_content(&self) -> bool {
+        self.get("otel.content").and_then(|setting| setting.value.as_bool()).unwrap_or(false)
+    }
+
     /// How much is logged: `debug`, `info`, `warn` or `error`.
     #[must_use]
     pub fn log_level(&self) -> &str {

@@ -39,6 +39,7 @@ use crate::repo::{
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use crate::run::RunDir;
+use crate::trace::{self, AgentBegins, End, Trace};
 use place::Place;
 
 const RESULTS_FILE: &str = "results.json";
@@ -65,6 +66,8 @@ pub struct Runner {
     pub network: Option<case::NetworkMode>,
     /// Looks on while the agent works.
     pub observer: Option<Arc<dyn Observer>>,
+    /// The trial's node in a trace, where there is one.
+    pub trace: Option<Arc<dyn Trace>>,
 }
 
 /// Ends trials, and knows what that makes of them.
@@ -108,6 +111,7 @@ impl Runner {
             isolation: None,
             network: None,
             observer: None,
+            trace: None,
         }
     }
 }
@@ -325,7 +329,7 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
-        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let mut host = agent::host(case, &self.env, self.shim.as_deref())?;
         let (start_point, store) = (attempt.start, attempt.store);
         let level = self.level(case)?;
         let hidden = self.hidden(case, attempt);
@@ -362,7 +366,15 @@ impl Runner {
         self.prepare_grading(case, cache, attempt, &start.tree).await?;
 
         tell(Step::Acting { agent: adapter.name() });
-        let context = self.context(case, &place, config, host, view);
+        let begins = AgentBegins {
+            agent: adapter.name(),
+            model: config.model.as_deref(),
+            prompt: config.prompt.as_deref(),
+            secrets: &self.secrets(case)?,
+        };
+        let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
+        let mut context = self.context(case, &place, config, host, view);
+        context.trace.clone_from(&trace);
         let mut executed = match adapter.execute(&context).await {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
@@ -371,11 +383,14 @@ impl Runner {
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);
         }
+        let log = adapter.normalize_log(&executed, &context);
+        if let Some(trace) = &trace {
+            trace.end(End::Agent { log: &log, outcome: executed.outcome });
+        }
         let end = store.end(&place.trial, workspace.path(), &start).await?;
         warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
         tell(Step::Captured);
 
-        let log = adapter.normalize_log(&executed, &context);
         log.write(&place.artifacts)?;
         let trees = (start.tree.as_str(), end.tree.as_str());
         let (evaluators, graded) = self.grade(case, cache, attempt, trees, &log, &place).await?;

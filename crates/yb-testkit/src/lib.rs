@@ -19,6 +19,7 @@ mod filters;
 pub mod git;
 #[cfg(unix)]
 mod leaks;
+mod otlp;
 #[cfg(unix)]
 mod place;
 #[cfg(unix)]
@@ -32,6 +33,7 @@ pub use browser::Browser;
 pub use context::{Invocation, Outcome, TestContext};
 #[cfg(unix)]
 pub use leaks::{KillOnDrop, LeakCheck, assert_no_process_in};
+pub use otlp::{OtlpReceiver, ReceivedEvent, ReceivedPoint, ReceivedSpan, spans_in_file, tree};
 #[cfg(unix)]
 pub use place::FakeAgent;
 #[cfg(unix)]

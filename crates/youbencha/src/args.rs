@@ -5,6 +5,7 @@ mod config;
 mod eval;
 mod examples;
 mod look;
+mod otel;
 mod report;
 mod runs;
 mod setup;
@@ -23,6 +24,7 @@ pub(crate) use config::{
 };
 pub(crate) use eval::EvalArgs;
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use otel::OtelArgs;
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
@@ -196,6 +198,9 @@ pub(crate) struct AskArgs {
     /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) otel: OtelArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ mod printer;
 mod report;
 mod signals;
 mod table;
+mod tracing;
 mod workspace;
 
 use clap::Parser as _;

@@ -14,6 +14,7 @@ use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
 use crate::case::{Limits, Network};
+use crate::trace::Trace;
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -143,6 +144,8 @@ pub struct ExecutionContext {
     pub pause: PauseSwitch,
     /// Is told what the agent does while it runs.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Its place in a trace, where there is one.
+    pub trace: Option<Arc<dyn Trace>>,
 }
 
 impl ExecutionContext {
@@ -169,6 +172,7 @@ impl ExecutionContext {
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,
+            trace: None,
         }
     }
 }

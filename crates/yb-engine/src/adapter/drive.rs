@@ -96,6 +96,9 @@ pub(super) async fn drive(
                 told.clone_from(folded.live());
                 observer.changed(&told);
             }
+            if let Some((trace, message)) = context.trace.as_ref().zip(message.as_ref()) {
+                trace.message(message);
+            }
             // The CLI itself would try the same credentials again for three minutes.
             if !auth_refused && message.is_some_and(|message| is_refusal(&message)) {
                 auth_refused = true;

@@ -49,6 +49,7 @@ pub(super) static CONFIG: Object = Object {
             Kind::Object(&LIMITS),
             "How much each trial may use, where a case does not say it.",
         ),
+        Field::new("otel", Kind::Object(&OTEL), "For traces."),
     ],
 };
 
@@ -63,6 +64,26 @@ static AGENT: Object = Object {
 static EVALUATORS: Object = Object {
     name: "configEvaluators",
     fields: &[Field::new("max_concurrent", POSITIVE, "How many run at the same time.").default("4")],
+};
+
+static OTEL: Object = Object {
+    name: "configOtel",
+    fields: &[
+        Field::new(
+            "endpoint",
+            TEXT,
+            "Where traces go, over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` wins over it.",
+        ),
+        Field::new("file", TEXT, "The file that traces are added to, as lines of OTLP JSON."),
+        Field::new("content", Kind::Bool, "Whether prompts, answers and tool calls are in traces.")
+            .default("false"),
+        Field::new(
+            "vocabulary",
+            Kind::Word(&["genai-latest", "seed"]),
+            "The names of spans and attributes: OpenTelemetry's, or those of the prompt adapter.",
+        )
+        .default("\"genai-latest\""),
+    ],
 };
 
 /// The keys that hold one value each, with what it must be.

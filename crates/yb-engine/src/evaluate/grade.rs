@@ -15,6 +15,7 @@ use super::{
 };
 use crate::case;
 use crate::outcome::Outcome;
+use crate::trace::{Begin, End, Trace};
 
 /// What all evaluators of a trial share.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +46,20 @@ pub(crate) async fn grade(
     for (at, wanted) in evaluators.iter().enumerate() {
         let time =
             evaluator(&wanted.check).map_or(limits.timeout, |evaluator| evaluator.time(limits.timeout));
-        let desk = Desk::new(subject, at, &wanted.name, time);
+        let mut desk = Desk::new(subject, at, &wanted.name, time);
         let (seats, subject, wanted) = (Arc::clone(&seats), Arc::clone(subject), wanted.clone());
         desks.push(desk.clone());
         let task = tasks.spawn(async move {
             let _seat = seats.acquire().await;
-            one(&wanted, &subject, &desk).await
+            let begin = |trial: &Arc<dyn Trace>| trial.begin(Begin::Evaluator { name: &wanted.name });
+            desk.trace = subject.trace.as_ref().map(begin);
+            let (mut verdict, took) = one(&wanted, &subject, &desk).await;
+            verdict.evaluator.clone_from(&wanted.name);
+            verdict.redact(&subject.secrets);
+            if let Some(trace) = &desk.trace {
+                trace.end(End::Evaluator(&verdict));
+            }
+            (verdict, took)
         });
         places.insert(task.id(), at);
     }
@@ -71,8 +80,8 @@ pub(crate) async fn grade(
         let (mut verdict, took) =
             found.unwrap_or_else(|| (Verdict::unable("it was lost".to_owned()), Duration::ZERO));
         desk.clear();
+        // Of one that was lost.
         verdict.evaluator.clone_from(&wanted.name);
-        verdict.redact(&subject.secrets);
         desk.keep_json("verdict", VERDICT_FILE, "what the evaluator said", &verdict)?;
         results.push(EvaluatorResult {
             verdict,

@@ -15,6 +15,7 @@ use crate::diff::Diff;
 use crate::log::YouBenchaLog;
 use crate::repo::{ObjectStore, RepoError, TreeFile};
 use crate::run::folder_name;
+use crate::trace::Trace;
 
 /// Where evaluators leave their files, below the artifacts.
 pub(crate) const FOLDER: &str = "evaluators";
@@ -48,6 +49,8 @@ pub(crate) struct Subject {
     pub(crate) bench: Bench,
     /// The files that the agent left, once somebody has asked for them; whoever grades many trials may fill it in.
     pub(crate) files: OnceCell<Vec<TreeFile>>,
+    /// The trial's node in a trace, where there is one.
+    pub(crate) trace: Option<Arc<dyn Trace>>,
 }
 
 impl Subject {
@@ -87,6 +90,8 @@ pub(crate) struct Desk {
     pub(crate) scratch: PathBuf,
     /// Its time; zero is for ever.
     pub(crate) timeout: Duration,
+    /// The evaluator's node in a trace, where there is one.
+    pub(crate) trace: Option<Arc<dyn Trace>>,
     artifacts: PathBuf,
     secrets: Arc<[(String, Vec<u8>)]>,
 }
@@ -99,6 +104,7 @@ impl Desk {
             scratch: subject.scratch.join(&name),
             name,
             timeout,
+            trace: None,
             artifacts: subject.artifacts.clone(),
             secrets: Arc::clone(&subject.secrets),
         }

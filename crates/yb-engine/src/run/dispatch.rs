@@ -2,6 +2,7 @@
 //! that only sends news; nothing is shared.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -17,6 +18,7 @@ use super::state::RunState;
 use super::unit::{Ended, News, next_attempt, remove_private};
 use crate::gates::GateReport;
 use crate::outcome::{Outcome, Retry};
+use crate::trace::{Begin, End, Trace};
 use crate::trial::{Stop, TrialError};
 
 /// How long trials that are killed may take before they are given up: an exit is promised within three seconds.
@@ -88,6 +90,7 @@ struct Running {
     retry_after: Option<Duration>,
     /// What it has cost so far, for an attempt that can't say so itself any more.
     metered: Spend,
+    trace: Option<Arc<dyn Trace>>,
 }
 
 struct Dispatcher<'a> {
@@ -221,10 +224,13 @@ impl Dispatcher<'_> {
             let unit = self.open.units[index].clone();
             let place = (self.open.run.clone(), self.open.cache.clone(), self.open.store.clone());
             let (stop, news) = (Stop::default(), self.news.clone());
-            let run = unit.attempt(index, attempt, place, stop.clone(), news);
+            let trace =
+                self.open.trace.as_ref().map(|run| run.begin(Begin::Trial { trial: &unit.trial, attempt }));
+            let run = unit.attempt(index, attempt, place, stop.clone(), trace.clone(), news);
             let task = self.tasks.spawn(async move { (index, run.await) }).id();
-            self.running
-                .insert(index, Running { attempt, stop, task, retry_after: None, metered: Spend::default() });
+            let running =
+                Running { attempt, stop, task, retry_after: None, metered: Spend::default(), trace };
+            self.running.insert(index, running);
         }
     }
 
@@ -350,6 +356,9 @@ impl Dispatcher<'_> {
         } else if record.outcome == Outcome::Cancelled {
             // Still to be done, by whoever resumes the run.
             self.queue.push_back(Queued { unit: index, not_before: None });
+        }
+        if let Some(trace) = &running.trace {
+            trace.end(End::Trial(&record));
         }
         self.record(vec![RunEvent::AttemptFinished(record)]);
         if let Some(error) = error.filter(TrialError::is_configuration) {

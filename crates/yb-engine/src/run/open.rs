@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
@@ -17,6 +18,7 @@ use super::unit::{Unit, on_disk, remove_half_made};
 use crate::outcome::{Counts, Outcome};
 use crate::repo::ObjectStore;
 use crate::suite::{Combination, Suite};
+use crate::trace::Trace;
 
 /// A run that this process works on.
 #[non_exhaustive]
@@ -29,6 +31,8 @@ pub struct OpenRun {
     pub state: RunState,
     /// The entries that opening it wrote.
     pub begun: Vec<Entry>,
+    /// The run's node in a trace, for whoever wants one.
+    pub trace: Option<Arc<dyn Trace>>,
     pub(super) cache: PathBuf,
     /// The trials that are still to be done.
     pub(super) units: Vec<Unit>,
@@ -166,7 +170,7 @@ impl Setup {
         }
         // They are another run's from here on: better none than those of before.
         let _ = fs::remove_file(run.results());
-        Ok(OpenRun { run, cache, plan, units, store, journal, state, begun, jobs, _lock: lock })
+        Ok(OpenRun { run, cache, plan, units, store, journal, state, begun, trace: None, jobs, _lock: lock })
     }
 
     /// A new run of the trials of an old one that failed, as they were.

@@ -343,6 +343,18 @@ impl Ready {
             jobs,
         }])?;
         let state = RunState::of(&begun);
-        Ok(OpenRun { run, cache, plan, units: self.units, store, journal, state, begun, jobs, _lock: lock })
+        Ok(OpenRun {
+            run,
+            cache,
+            plan,
+            units: self.units,
+            store,
+            journal,
+            state,
+            begun,
+            trace: None,
+            jobs,
+            _lock: lock,
+        })
     }
 }

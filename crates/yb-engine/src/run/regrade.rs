@@ -336,6 +336,7 @@ impl Work {
             scratch: place.join(SCRATCH).join(&self.trial.folder),
             bench,
             files: OnceCell::new(),
+            trace: None,
         });
         let mut results = evaluate::grade(&case.evaluators, &subject, shared.runner.limits()).await?;
         for result in &mut results {

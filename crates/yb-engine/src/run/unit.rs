@@ -16,6 +16,7 @@ use crate::case::Case;
 use crate::log::UsageSource;
 use crate::outcome::Outcome;
 use crate::repo::ObjectStore;
+use crate::trace::Trace;
 use crate::trial::{Attempt, Finished, KnownStart, Runner, StartPoint, Step, Stop, TrialError};
 
 /// The longest error and warnings that go into the journal; the log has all of them.
@@ -83,10 +84,12 @@ impl Unit {
         number: u32,
         place: (RunDir, PathBuf, ObjectStore),
         stop: Stop,
+        trace: Option<Arc<dyn Trace>>,
         to: UnboundedSender<Told>,
     ) -> Ended {
         let (run, cache, store) = place;
         self.runner.stop = stop.clone();
+        self.runner.trace = trace;
         let sender = Arc::new(Sender { unit: index, to: to.clone(), last: Mutex::default() });
         self.runner.observer = Some(sender.clone());
         let (began, started_at) = (Instant::now(), Timestamp::now().to_string());

@@ -86,6 +86,7 @@ impl Runner {
             scratch: place.private.join("grading"),
             bench: self.bench(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
+            trace: None,
         });
         let evaluators = evaluate::grade(&case.evaluators, &subject, self.limits())
             .await

@@ -46,6 +46,7 @@ impl Runner {
             scratch: place.private.join(SCRATCH),
             bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
+            trace: self.trace.clone(),
         });
         let results = tokio::select! {
             results = evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,

@@ -30,3 +30,4 @@ mod suite_guard;
 mod suite_hostile;
 mod suite_merge;
 mod trial;
+mod trial_trace;

@@ -15,14 +15,14 @@ use yb_engine::trial::{Attempt, Finished, KnownStart, Runner, Step, Stop, TrialE
 use yb_testkit::git::Repo;
 
 /// A repository with one file, a case for it, and who runs it.
-struct World {
+pub(crate) struct World {
     dir: TempDir,
-    runner: Runner,
+    pub(crate) runner: Runner,
     steps: Vec<String>,
 }
 
 impl World {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         std::fs::create_dir(&repo).unwrap();
@@ -36,7 +36,7 @@ impl World {
         Self { dir, runner, steps: Vec::new() }
     }
 
-    fn env(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
         self.runner.env.insert(name.to_owned(), value.to_owned());
         self
     }
@@ -46,7 +46,7 @@ impl World {
     }
 
     /// Runs a case, which must be valid.
-    async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
+    pub(crate) async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
         let file = self.path("case.yaml");
         std::fs::write(&file, text).unwrap();
         let loaded = case::load(&file, &LoadOptions::default());
@@ -77,9 +77,9 @@ impl World {
 
 /// A trial that was run, and where it is.
 #[derive(Debug)]
-struct Ran {
+pub(crate) struct Ran {
     finished: Finished,
-    run: RunDir,
+    pub(crate) run: RunDir,
     /// Its artifacts.
     folder: PathBuf,
 }
@@ -93,7 +93,7 @@ impl std::ops::Deref for Ran {
 }
 
 /// A case whose agent is a shell command.
-fn case(command: &str, rest: &str) -> String {
+pub(crate) fn case(command: &str, rest: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
     format!(
         "youbencha: 1

@@ -4,6 +4,7 @@ pub(super) const ASK: &str = "\
 Examples:
   yb ask \"What does this repository do?\"
   git diff | yb ask --json
+  yb ask --otel-file trace.jsonl \"What does this repository do?\"
   yb ask --allowed-tools Bash,Edit --max-budget-usd 0.50 \"Make the tests pass\"";
 
 pub(super) const DEMO: &str = "\
@@ -128,6 +129,7 @@ Examples:
   yb run -c suite.yaml --dry-run --max-cost 5   what it would do, and what that cost before
   yb run --resume                               go on with the newest unfinished run
   yb run --rerun failed latest                  what failed, in a run of its own
+  yb run -c case.yaml --otel-file trace.jsonl   the run as a trace; `--otel` sends it
   yb run -c suite.yaml --json | jq -r 'select(.event == \"summary\").passed'";
 
 pub(super) const CLEAN: &str = "\

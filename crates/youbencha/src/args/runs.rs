@@ -86,6 +86,9 @@ pub(crate) struct RunArgs {
     /// Fetch from, and send webhooks to, hosts inside a private network too
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+
+    #[command(flatten)]
+    pub(crate) otel: super::OtelArgs,
 }
 
 pub(super) fn isolation(text: &str) -> Result<Isolation, String> {

@@ -1,16 +1,21 @@
 //! `yb ask`: one question to Claude Code, the answer as it is written.
 
 use std::io::Read as _;
+use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, Stop};
+use yb_engine::config::Settings;
+use yb_otel::{AgentSpans, AgentSpansConfig, End};
 use yb_supervise::CancellationToken;
 
+use crate::agents;
 use crate::args::AskArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
+use crate::tracing::{CLAUDE_CODE, Tracing};
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
@@ -18,10 +23,15 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let cancel = CancellationToken::new();
-        let provider = provider(args).with_cancellation(cancel.clone());
+        let tracing = tracing(args)?;
+        let spans = spans(args, &context, &tracing);
+        let provider = provider(args, spans.as_ref()).with_cancellation(cancel.clone());
         let mut live = Live { printer, shown: String::new(), silent: args.json };
         let answer = {
-            let mut observe = |message: &Message| live.show(message);
+            let mut observe = |message: &Message| {
+                live.show(message);
+                spans.iter().for_each(|spans| spans.frame(message, SystemTime::now()));
+            };
             let answer = provider.complete_observed(&context, &mut observe);
             tokio::pin!(answer);
             tokio::select! {
@@ -33,12 +43,38 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
             }
         };
         live.end();
-        match answer {
+        spans.iter().for_each(|spans| spans.end(end(&answer)));
+        let code = match answer {
             Ok(answer) => Ok(report(&answer, &live.shown, args, printer)),
             Err(ProviderError::Cancelled) => Ok(ExitCode::Interrupted),
             Err(error) => Err(error.into()),
-        }
+        };
+        tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
+        code
     })
+}
+
+fn tracing(args: &AskArgs) -> Result<Tracing, CliError> {
+    let project = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
+    // A question needs no settings; what is wrong with them is for those who do.
+    let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
+    Tracing::start(&args.otel, &settings, &agents::environment())
+}
+
+/// The trace of a question is the agent's span and what is below it.
+fn spans(args: &AskArgs, context: &Context, tracing: &Tracing) -> Option<AgentSpans> {
+    let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(context.current_message.clone());
+    config.model.clone_from(&args.model);
+    config.resumed = args.resume.is_some();
+    tracing.agent(config)
+}
+
+fn end(answer: &Result<OutgoingMessage, ProviderError>) -> End {
+    match answer {
+        Ok(_) => End::Ok,
+        Err(ProviderError::Cancelled) => End::Aborted,
+        Err(error) => End::error("agent_error", error.to_string()),
+    }
 }
 
 fn context(args: &AskArgs) -> Result<Context, CliError> {
@@ -61,8 +97,9 @@ fn context(args: &AskArgs) -> Result<Context, CliError> {
     Ok(context)
 }
 
-fn provider(args: &AskArgs) -> ClaudeCodeProvider {
-    let options = Options::default().with_include_partial_messages(!args.json);
+fn provider(args: &AskArgs, spans: Option<&AgentSpans>) -> ClaudeCodeProvider {
+    let mut options = Options::default().with_include_partial_messages(!args.json || spans.is_some());
+    options.trace_parent = spans.map(|spans| yb_otel::traceparent(&spans.context()));
     let tools = args.allowed_tools.clone();
     let mut provider =
         ClaudeCodeProvider::from_config(args.max_turns, tools, args.timeout).with_options(options);

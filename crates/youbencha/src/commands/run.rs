@@ -25,6 +25,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::report::{self, Json, Live, Plain, Quiet, Reporter, Screen};
 use crate::signals::{Signals, Wish, stand_still};
+use crate::tracing::{RunTrace, Tracing};
 
 /// How long trees may take to stand still before this process does.
 const SETTLE: Duration = Duration::from_secs(2);
@@ -38,8 +39,9 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     runtime.block_on(async {
         let mut signals =
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
+        let mut tracing = Tracing::off();
         let opened = {
-            let opening = open(args, printer);
+            let opening = open(args, &mut tracing, printer);
             tokio::pin!(opening);
             loop {
                 tokio::select! {
@@ -54,10 +56,18 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
         };
         match opened {
             Opened::Done(code) => Ok(code),
-            Opened::Run(open, setup, limits) => {
+            Opened::Run(mut open, setup, limits) => {
                 let (run, plan) = (open.run.clone(), open.plan.clone());
-                let over = work(args, *open, &setup, &limits, &mut signals, printer).await?;
-                finish(args, &run, &plan, &over, printer)
+                let trace = tracing.run(&plan);
+                open.trace = trace.as_ref().map(RunTrace::node);
+                let worked = work(args, *open, &setup, &limits, &mut signals, printer).await;
+                if let Some((trace, over)) = trace.as_ref().zip(worked.as_ref().ok()) {
+                    trace.end(over);
+                }
+                drop(trace);
+                let code = worked.and_then(|over| finish(args, &run, &plan, &over, printer));
+                tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
+                code
             }
         }
     })
@@ -70,12 +80,15 @@ enum Opened {
 }
 
 /// Everything up to the first trial.
-async fn open(args: &RunArgs, printer: &mut Printer) -> Result<Opened, CliError> {
+async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> Result<Opened, CliError> {
     let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
         return Ok(Opened::Done(ExitCode::Usage));
     }
     let setup = Setup::new(settings, agents::environment());
+    if !args.dry_run {
+        *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
+    }
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = &args.config {
         let Some(suite) = load::suite(config, args.allow_private_hosts, &setup, args.strict, printer) else {

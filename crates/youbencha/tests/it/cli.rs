@@ -188,6 +188,12 @@ fn help_of_ask() {
           --claude <PATH>          Where Claude Code is: a program, or a folder with `node_modules`
                                    [default: searched]
       -h, --help                   Print help (see more with '--help')
+
+    Traces:
+          --otel[=<URL>]      Send a trace over OTLP [default: what `OTEL_EXPORTER_OTLP_ENDPOINT` or the
+                              settings say, or `http://127.0.0.1:[PORT]`]
+          --otel-file <FILE>  Add the trace to this file, as lines of OTLP JSON
+          --otel-content      Put prompts, answers and tool calls into the trace; secrets are taken out
     ----- stderr -----
     ");
 }

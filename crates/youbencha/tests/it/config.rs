@@ -30,6 +30,10 @@ fn every_setting_says_where_it_came_from() {
     limits.processes           1024                  default
     limits.cpu_seconds         0                     default
     limits.disk_mb             10240                 default
+    otel.endpoint              -                     not set
+    otel.file                  -                     not set
+    otel.content               false                 default
+    otel.vocabulary            genai-latest          default
     variables.BASE             here                  [TEMP]/work/.youbencharc
     ----- stderr -----
     ");
@@ -260,6 +264,16 @@ fn a_new_file_explains_every_key() {
     #  cpu_seconds: 0
     # What it writes into its workspace and private directory, in MB. (YB_LIMITS_DISK_MB)
     #  disk_mb: 10240
+
+    #otel:
+    # Where traces go, over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` wins over it. (YB_OTEL_ENDPOINT)
+    #  endpoint: http://127.0.0.1:4318
+    # The file that traces are added to, as lines of OTLP JSON. (YB_OTEL_FILE)
+    #  file: trace.jsonl
+    # Whether prompts, answers and tool calls are in traces. (YB_OTEL_CONTENT)
+    #  content: false
+    # The names of spans and attributes: OpenTelemetry's, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
+    #  vocabulary: genai-latest
 
     # What `${NAME}` in a case is replaced by.
     #variables:

@@ -25,6 +25,8 @@ mod init;
 mod judge;
 mod live;
 mod look;
+#[cfg(target_os = "linux")]
+mod phoenix;
 mod real_claude;
 mod report;
 #[cfg(target_os = "linux")]
@@ -39,6 +41,9 @@ mod suggest;
 mod suite_run;
 mod suites;
 mod tape_serve;
+mod tracing;
+#[cfg(target_os = "linux")]
+mod tracing_phoenix;
 mod validate;
 
 /// The program under test.

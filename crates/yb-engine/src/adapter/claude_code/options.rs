@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use yb_claude::env_vars as vars;
 use yb_claude::{
     AgentError, McpServer, Options, PermissionMode, SettingSource, Settings, SystemPrompt, TextSource,
 };
@@ -34,7 +35,10 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     let mut options = Options::default().with_cwd(&context.workspace).with_permission_mode(mode);
     options.strict = config.strict;
     // For the end of each answer, which alone tells what it cost; without an observer the many lines would serve nobody.
-    options.include_partial_messages = context.observer.is_some();
+    options.include_partial_messages = context.observer.is_some() || context.trace.is_some();
+    let text = |name| context.host.variable(name).map(|value| value.to_string_lossy().into_owned());
+    options.trace_parent = text(vars::TRACEPARENT);
+    options.trace_state = text(vars::TRACESTATE);
     options.model.clone_from(&config.model);
     options.max_turns = config.max_turns;
     options.max_budget_usd = config.max_budget_usd;

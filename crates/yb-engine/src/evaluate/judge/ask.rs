@@ -15,6 +15,7 @@ use crate::case::{Judge, Panelist};
 use crate::evaluate::tree::{Extras, lay_out};
 use crate::evaluate::{Bench, Desk, FOLDER, GradeError, Subject};
 use crate::log::{ExecutionStatus, FILE_NAME, UsageSource};
+use crate::trace::{self, AgentBegins, End};
 use crate::trial::{TrialError, agent_host};
 
 /// The folder with the judged files, in the judge's. They are not its working directory itself, so that nothing in them is
@@ -76,7 +77,7 @@ async fn try_ask(
     let nonce = nonce();
     let mut config = config(judge, who).map_err(failed)?;
     config.prompt = Some(prompt::of(judge, who, data, &nonce));
-    let host = host(judge, who, &subject.bench)?;
+    let mut host = host(judge, who, &subject.bench)?;
     let name = format!("judge-{number}");
     let (work, private) = (desk.scratch.join(&name), desk.scratch.join(format!("{name}-private")));
     let artifacts = desk.folder().join(&name);
@@ -86,7 +87,15 @@ async fn try_ask(
     lay_out(subject, &work.join(RESULT), Extras { hidden: &[], restore: Some(&[]) }).await?;
     let mut secrets = secrets_of(&host);
     secrets.extend(subject.secrets.iter().cloned());
+    let begins = AgentBegins {
+        agent: known.name(),
+        model: config.model.as_deref(),
+        prompt: config.prompt.as_deref(),
+        secrets: &secrets,
+    };
+    let trace = trace::begin_agent(desk.trace.as_ref(), &begins, &mut host);
     let mut context = ExecutionContext::new(&work, &artifacts, &private, config, host);
+    context.trace.clone_from(&trace);
     context.search_roots = roots(judge);
     context.timeout = judge.timeout;
     context.isolation = subject.bench.isolation;
@@ -96,6 +105,9 @@ async fn try_ask(
     context.pause = subject.bench.pause.clone();
     let result = known.execute(&context).await.map_err(failed)?;
     let log = known.normalize_log(&result, &context);
+    if let Some(trace) = &trace {
+        trace.end(End::Agent { log: &log, outcome: result.outcome });
+    }
     if log.usage.source != UsageSource::Unreported {
         asked.cost_usd = log.usage.estimated_cost_usd;
         asked.tokens = log.usage.total_tokens;

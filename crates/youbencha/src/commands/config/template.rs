@@ -27,6 +27,8 @@ pub(super) fn text() -> String {
             Some(Value::String(text)) => text.clone(),
             Some(value) => value.to_string(),
             None if name == "model" => "sonnet".to_owned(),
+            None if name == "endpoint" => "http://127.0.0.1:4318".to_owned(),
+            None if name == "file" => "trace.jsonl".to_owned(),
             None => "300000".to_owned(),
         };
         let _ = write!(text, "# {} ({})\n#{indent}{name}: {value}\n", key.doc, key.variable);

@@ -1,0 +1,261 @@
+//! Every span, attribute and metric name, once: the constants of the adapter's API, and a table of conventions by
+//! version that all other code reads from.
+
+/// The instrumentation scope of spans with the adapter's own names.
+pub const TRACER_SCOPE_NAME: &str = "agentmark";
+
+/// The instrumentation scope of everything else.
+pub(crate) const SCOPE: &str = "youbencha";
+
+/// Attributes that OpenTelemetry's early GenAI conventions name.
+pub mod gen_ai_attributes {
+    /// Who runs the model.
+    pub const SYSTEM: &str = "gen_ai.system";
+    /// The model that was asked for.
+    pub const REQUEST_MODEL: &str = "gen_ai.request.model";
+    /// How many tokens it may write.
+    pub const REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
+    /// How freely it chooses.
+    pub const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
+    /// The answer's id.
+    pub const RESPONSE_ID: &str = "gen_ai.response.id";
+    /// The model that answered.
+    pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
+    /// Why it stopped.
+    pub const RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
+    /// Tokens read.
+    pub const USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
+    /// Tokens written.
+    pub const USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
+    /// The tool.
+    pub const TOOL_NAME: &str = "gen_ai.tool.name";
+    /// The call of the tool.
+    pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
+    /// What the user said.
+    pub const REQUEST_INPUT: &str = "gen_ai.request.input";
+    /// What the agent answered.
+    pub const RESPONSE_OUTPUT: &str = "gen_ai.response.output";
+    /// The tool's arguments.
+    pub const TOOL_INPUT: &str = "gen_ai.tool.input";
+    /// What the tool gave.
+    pub const TOOL_OUTPUT: &str = "gen_ai.tool.output";
+}
+
+/// Attributes of the prompt adapter.
+pub mod agentmark_attributes {
+    /// The prompt.
+    pub const PROMPT_NAME: &str = "agentmark.prompt_name";
+    /// The session.
+    pub const SESSION_ID: &str = "agentmark.session_id";
+    /// The user.
+    pub const USER_ID: &str = "agentmark.user_id";
+    /// The function.
+    pub const FUNCTION_ID: &str = "agentmark.function_id";
+    /// What kind of subagent.
+    pub const SUBAGENT_TYPE: &str = "agentmark.subagent_type";
+    /// Which subagent.
+    pub const AGENT_ID: &str = "agentmark.agent_id";
+}
+
+/// Names of the adapter's spans.
+pub mod span_names {
+    /// A session: from a prompt to its answer.
+    pub const SESSION: &str = "gen_ai.session";
+    /// A call of a tool.
+    pub const TOOL_CALL: &str = "gen_ai.tool.call";
+    /// A subagent at work.
+    pub const SUBAGENT: &str = "gen_ai.subagent";
+}
+
+/// Names that both vocabularies share, and those of the harness itself.
+pub(crate) mod common {
+    pub(crate) const ERROR_TYPE: &str = "error.type";
+    /// What a run cost; no convention names money.
+    pub(crate) const COST_USD: &str = "youbencha.cost_usd";
+    pub(crate) const EVALUATION_EVENT: &str = "gen_ai.evaluation.result";
+    pub(crate) const EVALUATION_NAME: &str = "gen_ai.evaluation.name";
+    pub(crate) const EVALUATION_SCORE: &str = "gen_ai.evaluation.score.value";
+    pub(crate) const EVALUATION_LABEL: &str = "gen_ai.evaluation.score.label";
+    pub(crate) const EVALUATION_EXPLANATION: &str = "gen_ai.evaluation.explanation";
+}
+
+/// Names of the metrics, of version 1.41 but for the last two.
+pub(crate) mod metrics {
+    pub(crate) const TOKENS: &str = "gen_ai.client.token.usage";
+    pub(crate) const OPERATION: &str = "gen_ai.client.operation.duration";
+    pub(crate) const TOOL: &str = "gen_ai.execute_tool.duration";
+    pub(crate) const COST: &str = "youbencha.agent.cost";
+    pub(crate) const TOKEN_TYPE: &str = "gen_ai.token.type";
+    pub(crate) const OPERATION_NAME: &str = "gen_ai.operation.name";
+    pub(crate) const PROVIDER: &str = "gen_ai.provider.name";
+}
+
+/// The names of one version of the conventions. What a version has no name for is none, and is not written.
+#[derive(Debug)]
+pub(crate) struct Convention {
+    /// Which version.
+    pub(crate) version: &'static str,
+    pub(crate) scope: &'static str,
+    /// Whether a span's name goes on with what it is about.
+    pub(crate) specific_names: bool,
+    pub(crate) agent_span: &'static str,
+    pub(crate) subagent_span: &'static str,
+    pub(crate) tool_span: &'static str,
+    pub(crate) chat_span: Option<&'static str>,
+    pub(crate) operation: Option<&'static str>,
+    pub(crate) provider: &'static str,
+    /// Whether spans that call no model name the provider too.
+    pub(crate) provider_everywhere: bool,
+    pub(crate) conversation: &'static str,
+    pub(crate) agent_name: Option<&'static str>,
+    pub(crate) subagent_type: &'static str,
+    pub(crate) agent_id: &'static str,
+    pub(crate) request_model: &'static str,
+    pub(crate) response_model: &'static str,
+    pub(crate) response_id: &'static str,
+    pub(crate) finish_reasons: &'static str,
+    pub(crate) input: &'static str,
+    pub(crate) output: &'static str,
+    /// Whether input and output are lists of messages with parts, or plain text.
+    pub(crate) messages: bool,
+    pub(crate) tool_name: &'static str,
+    pub(crate) tool_call_id: &'static str,
+    pub(crate) tool_type: Option<&'static str>,
+    pub(crate) tool_input: &'static str,
+    pub(crate) tool_output: &'static str,
+    pub(crate) usage_input: &'static str,
+    pub(crate) usage_output: &'static str,
+    /// Whether the input counts what the cache gave, as the conventions ask for since 1.38.
+    pub(crate) input_with_cache: bool,
+    pub(crate) cache_read: Option<&'static str>,
+    pub(crate) cache_write: Option<&'static str>,
+}
+
+/// The adapter's own names.
+pub(crate) static SEED: Convention = Convention {
+    version: "seed",
+    scope: TRACER_SCOPE_NAME,
+    specific_names: false,
+    agent_span: span_names::SESSION,
+    subagent_span: span_names::SUBAGENT,
+    tool_span: span_names::TOOL_CALL,
+    chat_span: None,
+    operation: None,
+    provider: gen_ai_attributes::SYSTEM,
+    provider_everywhere: true,
+    conversation: agentmark_attributes::SESSION_ID,
+    agent_name: None,
+    subagent_type: agentmark_attributes::SUBAGENT_TYPE,
+    agent_id: agentmark_attributes::AGENT_ID,
+    request_model: gen_ai_attributes::REQUEST_MODEL,
+    response_model: gen_ai_attributes::RESPONSE_MODEL,
+    response_id: gen_ai_attributes::RESPONSE_ID,
+    finish_reasons: gen_ai_attributes::RESPONSE_FINISH_REASONS,
+    input: gen_ai_attributes::REQUEST_INPUT,
+    output: gen_ai_attributes::RESPONSE_OUTPUT,
+    messages: false,
+    tool_name: gen_ai_attributes::TOOL_NAME,
+    tool_call_id: gen_ai_attributes::TOOL_CALL_ID,
+    tool_type: None,
+    tool_input: gen_ai_attributes::TOOL_INPUT,
+    tool_output: gen_ai_attributes::TOOL_OUTPUT,
+    usage_input: gen_ai_attributes::USAGE_INPUT_TOKENS,
+    usage_output: gen_ai_attributes::USAGE_OUTPUT_TOKENS,
+    input_with_cache: false,
+    cache_read: None,
+    cache_write: None,
+};
+
+/// The last numbered version of OpenTelemetry's conventions.
+pub(crate) static GEN_AI_1_41: Convention = Convention {
+    version: "1.41",
+    scope: SCOPE,
+    specific_names: true,
+    agent_span: "invoke_agent",
+    subagent_span: "invoke_agent",
+    tool_span: "execute_tool",
+    chat_span: Some("chat"),
+    operation: Some("gen_ai.operation.name"),
+    provider: "gen_ai.provider.name",
+    provider_everywhere: false,
+    conversation: "gen_ai.conversation.id",
+    agent_name: Some("gen_ai.agent.name"),
+    subagent_type: "gen_ai.agent.name",
+    agent_id: "gen_ai.agent.id",
+    request_model: "gen_ai.request.model",
+    response_model: "gen_ai.response.model",
+    response_id: "gen_ai.response.id",
+    finish_reasons: "gen_ai.response.finish_reasons",
+    input: "gen_ai.input.messages",
+    output: "gen_ai.output.messages",
+    messages: true,
+    tool_name: "gen_ai.tool.name",
+    tool_call_id: "gen_ai.tool.call.id",
+    tool_type: Some("gen_ai.tool.type"),
+    tool_input: "gen_ai.tool.call.arguments",
+    tool_output: "gen_ai.tool.call.result",
+    usage_input: "gen_ai.usage.input_tokens",
+    usage_output: "gen_ai.usage.output_tokens",
+    input_with_cache: true,
+    cache_read: Some("gen_ai.usage.cache_read.input_tokens"),
+    cache_write: Some("gen_ai.usage.cache_creation.input_tokens"),
+};
+
+/// The words that spans are written in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum Vocabulary {
+    /// The prompt adapter's: `gen_ai.session`, `gen_ai.tool.call`, `gen_ai.subagent`.
+    Seed,
+    /// OpenTelemetry's newest numbered version: `invoke_agent`, `chat`, `execute_tool`.
+    #[default]
+    GenAiLatest,
+}
+
+impl Vocabulary {
+    /// The variable by which OpenTelemetry lets users ask for newer names.
+    pub const OPT_IN: &'static str = "OTEL_SEMCONV_STABILITY_OPT_IN";
+
+    /// What the value of [`OPT_IN`](Self::OPT_IN) asks for, or `otherwise`.
+    #[must_use]
+    pub fn from_opt_in(value: Option<&str>, otherwise: Self) -> Self {
+        let asked = value.unwrap_or_default().split(',').map(str::trim);
+        if asked.into_iter().any(|entry| entry == "gen_ai_latest_experimental") {
+            Self::GenAiLatest
+        } else {
+            otherwise
+        }
+    }
+
+    /// The vocabulary of this name, `seed` or `genai-latest`.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "seed" => Some(Self::Seed),
+            "genai-latest" => Some(Self::GenAiLatest),
+            _ => None,
+        }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Seed => "seed",
+            Self::GenAiLatest => "genai-latest",
+        }
+    }
+
+    /// Which version of the conventions its names are from.
+    #[must_use]
+    pub fn version(self) -> &'static str {
+        self.names().version
+    }
+
+    pub(crate) fn names(self) -> &'static Convention {
+        match self {
+            Self::Seed => &SEED,
+            Self::GenAiLatest => &GEN_AI_1_41,
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What goes over the wire, without secrets: spans, events and metrics as OTLP requests.
+
+use opentelemetry::InstrumentationScope;
+use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
+use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
+use opentelemetry_proto::transform::common::tonic::ResourceAttributesWithSchema;
+use opentelemetry_proto::transform::logs::tonic::group_logs_by_resource_and_scope;
+use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_scope;
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::logs::{LogBatch, SdkLogRecord};
+
+use super::queue::Item;
+use crate::content::Redact;
+
+/// One request to a receiver.
+#[derive(Debug)]
+pub(super) enum Request {
+    Traces(ExportTraceServiceRequest),
+    Logs(ExportLogsServiceRequest),
+    Metrics(ExportMetricsServiceRequest),
+}
+
+/// Makes requests.
+pub(super) struct Encoder {
+    resource: ResourceAttributesWithSchema,
+    redact: Redact,
+}
+
+impl Encoder {
+    pub(super) fn new(resource: &Resource, redact: Redact) -> Self {
+        Self { resource: resource.into(), redact }
+    }
+
+    /// The requests for these, each with how many it carries.
+    pub(super) fn requests(&mut self, items: Vec<Item>) -> Vec<(u64, Request)> {
+        let (mut spans, mut events, mut requests) = (Vec::new(), Vec::new(), Vec::new());
+        for item in items {
+            match item {
+                Item::Span(span) => spans.push(*span),
+                Item::Event(event) => events.push(*event),
+                Item::Metrics(metrics) => requests.push((1, Request::Metrics(*metrics))),
+            }
+        }
+        if !events.is_empty() {
+            requests.insert(0, (events.len() as u64, self.logs(&events)));
+        }
+        if !spans.is_empty() {
+            let count = spans.len() as u64;
+            let mut resource_spans = group_spans_by_resource_and_scope(spans, &self.resource);
+            if !self.redact.is_empty() {
+                let spans = resource_spans.iter_mut().flat_map(|resource| &mut resource.scope_spans);
+                for span in spans.flat_map(|scope| &mut scope.spans) {
+                    self.text(&mut span.name);
+                    self.attributes(&mut span.attributes);
+                    for event in &mut span.events {
+                        self.text(&mut event.name);
+                        self.attributes(&mut event.attributes);
+                    }
+                    if let Some(status) = &mut span.status {
+                        self.text(&mut status.message);
+                    }
+                }
+            }
+            requests.insert(0, (count, Request::Traces(ExportTraceServiceRequest { resource_spans })));
+        }
+        requests
+    }
+
+    fn logs(&self, events: &[(SdkLogRecord, InstrumentationScope)]) -> Request {
+        let records: Vec<_> = events.iter().map(|(record, scope)| (record, scope)).collect();
+        let mut resource_logs = group_logs_by_resource_and_scope(&LogBatch::new(&records), &self.resource);
+        if !self.redact.is_empty() {
+            let scopes = resource_logs.iter_mut().flat_map(|resource| &mut resource.scope_logs);
+            for record in scopes.flat_map(|scope| &mut scope.log_records) {
+                self.attributes(&mut record.attributes);
+                if let Some(body) = &mut record.body {
+                    self.value(body);
+                }
+            }
+        }
+        Request::Logs(ExportLogsServiceRequest { resource_logs })
+    }
+
+    fn attributes(&self, attributes: &mut [KeyValue]) {
+        for value in attributes.iter_mut().filter_map(|attribute| attribute.value.as_mut()) {
+            self.value(value);
+        }
+    }
+
+    fn value(&self, value: &mut AnyValue) {
+        match &mut value.value {
+            Some(Value::StringValue(text)) => self.text(text),
+            Some(Value::ArrayValue(array)) => {
+                array.values.iter_mut().for_each(|value| self.value(value));
+            }
+            Some(Value::KvlistValue(list)) => self.attributes(&mut list.values),
+            _ => {}
+        }
+    }
+
+    fn text(&self, text: &mut String) {
+        *text = self.redact.apply(std::mem::take(text));
+    }
+}

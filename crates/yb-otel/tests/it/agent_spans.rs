@@ -1,0 +1,248 @@
+//! Frames as trees of spans, without a CLI.
+
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::Context;
+use serde_json::{Value, json};
+use yb_claude::Message;
+use yb_otel::{AgentSpans, AgentSpansConfig, End, Redact, Vocabulary};
+use yb_testkit::{ReceivedSpan, tree};
+
+use crate::support::Traced;
+
+fn message(value: &Value) -> Message {
+    Message::parse(value.to_string().as_bytes()).unwrap()
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
+fn says(id: &str, block: Value) -> Value {
+    json!({"type": "assistant", "session_id": "s1", "message": {"id": id, "model": "m1", "role": "assistant",
+        "content": [block], "usage": {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 5}}})
+}
+
+fn uses(id: &str, call: &str, tool: &str) -> Value {
+    says(id, json!({"type": "tool_use", "id": call, "name": tool, "input": {"secret": "s3cret"}}))
+}
+
+fn gives(call: &str, text: &str, is_error: bool) -> Value {
+    json!({"type": "user", "session_id": "s1", "message": {"role": "user", "content": [
+        {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": is_error}]}})
+}
+
+fn of(mut frame: Value, call: &str, agent: &str) -> Value {
+    frame["parent_tool_use_id"] = json!(call);
+    frame["agent_id"] = json!(agent);
+    frame
+}
+
+fn result() -> Value {
+    json!({"type": "result", "subtype": "success", "is_error": false, "result": "Done.", "session_id": "s1",
+        "stop_reason": "end_turn", "total_cost_usd": 0.25, "usage": {"input_tokens": 20, "output_tokens": 7},
+        "modelUsage": {"m1": {"inputTokens": 20, "outputTokens": 7, "costUSD": 0.25}}})
+}
+
+/// The spans of these frames, a second apart.
+async fn spans(config: AgentSpansConfig, frames: &[Value], end: End) -> Vec<ReceivedSpan> {
+    let traced = Traced::new();
+    let config = config.with_metrics(traced.pipeline.metrics().unwrap());
+    let start = SystemTime::now();
+    let agent = AgentSpans::start_at(traced.pipeline.tracers(), &Context::new(), config, start);
+    assert!(agent.is_recording());
+    let mut at = start;
+    for frame in frames {
+        at += Duration::from_secs(1);
+        agent.frame(&message(frame), at);
+    }
+    agent.end_at(end, at + Duration::from_secs(1));
+    traced.spans().await
+}
+
+fn config() -> AgentSpansConfig {
+    AgentSpansConfig::new("claude-code").with_prompt("Do it with s3cret.")
+}
+
+#[tokio::test]
+async fn tools_chats_and_the_agent_are_spans_with_their_times() {
+    let frames = [
+        json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1"}),
+        says("msg1", json!({"type": "text", "text": "I look."})),
+        uses("msg1", "t1", "Bash"),
+        gives("t1", "ok", false),
+        uses("msg2", "t2", "Bash"),
+        gives("t2", "Exit code 3", true),
+        says("msg3", json!({"type": "text", "text": "Done."})),
+        result(),
+    ];
+    let spans = spans(config(), &frames, End::Ok).await;
+    insta::assert_snapshot!(tree(&spans), @r"
+    invoke_agent claude-code
+      chat m1
+      execute_tool Bash
+      chat m1
+      execute_tool Bash ERROR tool_error
+      chat m1
+    ");
+    let [root, chat, tool, ..] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!(root.scope, "youbencha");
+    assert_eq!(root.attributes["gen_ai.conversation.id"], "s1");
+    assert_eq!(root.attributes["gen_ai.usage.output_tokens"], 7);
+    assert_eq!(root.attributes["youbencha.cost_usd"], 0.25);
+    assert_eq!(root.attributes["gen_ai.response.finish_reasons"], json!(["end_turn"]));
+    assert!(!root.attributes.contains_key("gen_ai.provider.name"), "it calls no model itself");
+    assert_eq!((root.kind, chat.kind, tool.kind), (1, 3, 1));
+    assert_eq!(chat.attributes["gen_ai.provider.name"], "anthropic");
+    assert_eq!(chat.attributes["gen_ai.usage.input_tokens"], 15, "what the cache gave was read as well");
+    assert_eq!(chat.attributes["gen_ai.usage.cache_read.input_tokens"], 5);
+    assert!(!chat.attributes.contains_key("gen_ai.usage.output_tokens"), "nobody said");
+    assert_eq!(tool.attributes["gen_ai.tool.call.id"], "t1");
+    // The call began when the model was told, the tool when the model asked for it.
+    assert_eq!((chat.start, chat.end - chat.start), (root.start, 3_000_000_000));
+    assert_eq!((tool.start - root.start, tool.end - tool.start), (3_000_000_000, 1_000_000_000));
+    let told = spans.iter().map(|span| format!("{span:?}")).collect::<String>();
+    for content in ["s3cret", "I look", "Exit code"] {
+        assert!(!told.contains(content), "{content} was not asked for");
+    }
+}
+
+#[tokio::test]
+async fn content_is_written_when_asked_for_and_without_secrets() {
+    let frames = [uses("msg1", "t1", "Bash"), gives("t1", "s3cret out", false), result()];
+    let config = config().with_content(Redact::values([("KEY", "s3cret")]));
+    let spans = spans(config, &frames, End::Ok).await;
+    let [root, chat, tool] = &spans[..] else { panic!("{spans:?}") };
+    let parsed = |value: &Value| serde_json::from_str::<Value>(value.as_str().unwrap()).unwrap();
+    let prompt =
+        json!([{"role": "user", "parts": [{"type": "text", "content": "Do it with [REDACTED:KEY]."}]}]);
+    assert_eq!(parsed(&root.attributes["gen_ai.input.messages"]), prompt);
+    assert_eq!(parsed(&chat.attributes["gen_ai.input.messages"]), prompt);
+    assert_eq!(
+        parsed(&chat.attributes["gen_ai.output.messages"])[0]["parts"][0],
+        json!({"type": "tool_call", "id": "t1", "name": "Bash", "arguments": {"secret": "[REDACTED:KEY]"}})
+    );
+    assert_eq!(parsed(&tool.attributes["gen_ai.tool.call.arguments"]), json!({"secret": "[REDACTED:KEY]"}));
+    assert_eq!(tool.attributes["gen_ai.tool.call.result"], "[REDACTED:KEY] out");
+}
+
+#[tokio::test]
+async fn parallel_subagents_keep_their_own_tools_and_calls() {
+    let started = |call: &str, agent: &str, background: bool| {
+        json!({"type": "system", "subtype": "task_started", "task_id": agent, "tool_use_id": call,
+            "task_type": "local_agent", "subagent_type": agent, "is_backgrounded": background, "session_id": "s1"})
+    };
+    let ended = |agent: &str, status: &str| json!({"type": "system", "subtype": "task_notification", "task_id": agent, "status": status});
+    let frames = [
+        uses("msg1", "a1", "Agent"),
+        uses("msg1", "a2", "Agent"),
+        started("a1", "one", false),
+        started("a2", "two", true),
+        gives("a2", "launched", false),
+        of(uses("sub1", "t1", "Read"), "a1", "one"),
+        of(uses("sub2", "t2", "Write"), "a2", "two"),
+        of(gives("t2", "no", true), "a2", "two"),
+        of(gives("t1", "ok", false), "a1", "one"),
+        ended("one", "completed"),
+        gives("a1", "it says", false),
+        ended("two", "failed"),
+        result(),
+    ];
+    insta::assert_snapshot!(tree(&spans(config(), &frames, End::Ok).await), @r"
+    invoke_agent claude-code
+      chat m1
+      execute_tool Agent
+        invoke_agent one
+          chat m1
+          execute_tool Read
+      execute_tool Agent
+        invoke_agent two ERROR task_failed
+          chat m1
+          execute_tool Write ERROR tool_error
+    ");
+    // The adapter's names: no calls of models.
+    insta::assert_snapshot!(tree(&spans(config().with_vocabulary(Vocabulary::Seed), &frames, End::Ok).await), @r"
+    gen_ai.session
+      gen_ai.tool.call
+        gen_ai.subagent
+          gen_ai.tool.call
+      gen_ai.tool.call
+        gen_ai.subagent ERROR task_failed
+          gen_ai.tool.call ERROR tool_error
+    ");
+}
+
+#[tokio::test]
+async fn a_failure_ends_everything_that_is_open() {
+    let open = [
+        uses("msg1", "a1", "Agent"),
+        of(uses("sub1", "t1", "Read"), "a1", "one"),
+        uses("msg1", "t2", "Bash"),
+    ];
+    insta::assert_snapshot!(tree(&spans(config(), &open, End::error("timeout", "after 60 s")).await), @r"
+    invoke_agent claude-code ERROR timeout
+      chat m1 ERROR timeout
+      execute_tool Agent ERROR timeout
+        invoke_agent ERROR timeout
+          execute_tool Read ERROR timeout
+          chat m1 ERROR timeout
+      execute_tool Bash ERROR timeout
+    ");
+    insta::assert_snapshot!(tree(&spans(config(), &open[..1], End::Aborted).await), @r"
+    invoke_agent claude-code ERROR aborted
+      chat m1 ERROR aborted
+      execute_tool Agent ERROR aborted
+    ");
+    // A result of its own that is an error decides, and what never ended is said.
+    let over = json!({"type": "result", "subtype": "error_max_turns", "is_error": true, "errors": ["3"]});
+    insta::assert_snapshot!(tree(&spans(config(), &[open[2].clone(), over], End::Ok).await), @r"
+    invoke_agent claude-code ERROR error_max_turns
+      chat m1
+      execute_tool Bash ERROR error_max_turns
+    ");
+}
+
+#[tokio::test]
+async fn one_that_is_forgotten_leaves_no_span_open() {
+    let traced = Traced::new();
+    let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), config());
+    agent.frame(&message(&uses("msg1", "t1", "Bash")), SystemTime::now());
+    drop(agent);
+    insta::assert_snapshot!(tree(&traced.spans().await), @r"
+    invoke_agent claude-code ERROR aborted
+      chat m1 ERROR aborted
+      execute_tool Bash ERROR aborted
+    ");
+}
+
+#[tokio::test]
+async fn durations_tokens_and_cost_are_counted_once() {
+    let traced = Traced::new();
+    let config = config().with_metrics(traced.pipeline.metrics().unwrap());
+    let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), config);
+    let mut second = result();
+    second["total_cost_usd"] = json!(0.75);
+    second["modelUsage"]["m1"] = json!({"inputTokens": 50, "outputTokens": 17, "costUSD": 0.75});
+    for frame in [uses("msg1", "t1", "Bash"), gives("t1", "no", true), result(), second] {
+        agent.frame(&message(&frame), SystemTime::now());
+    }
+    agent.end(End::Ok);
+    traced.spans().await;
+    let points = traced.receiver.metrics();
+    let found = points
+        .iter()
+        .map(|point| {
+            let kind = ["gen_ai.token.type", "gen_ai.operation.name", "gen_ai.tool.name"];
+            let kind = kind.iter().find_map(|key| point.attributes.get(*key)).unwrap().as_str().unwrap();
+            let error = point.attributes.get("error.type").and_then(Value::as_str).unwrap_or("-");
+            let sum = if point.unit == "s" { "…".to_owned() } else { point.sum.to_string() };
+            format!("{} {kind} {error} {}x {sum} {}", point.name, point.count, point.unit)
+        })
+        .collect::<Vec<_>>()
+        .join("\n");
+    insta::assert_snapshot!(found, @r"
+    gen_ai.client.operation.duration chat - 1x … s
+    gen_ai.client.operation.duration invoke_agent - 1x … s
+    gen_ai.client.token.usage input - 2x 50 {token}
+    gen_ai.client.token.usage output - 2x 17 {token}
+    gen_ai.execute_tool.duration Bash tool_error 1x … s
+    youbencha.agent.cost invoke_agent - 1x 0.75 USD
+    ");
+}

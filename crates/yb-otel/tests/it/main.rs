@@ -1,0 +1,9 @@
+//! What comes out of a pipeline, and what the spans of an agent look like.
+#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+
+mod agent_spans;
+mod hooks;
+mod pipeline;
+mod real;
+mod support;
+mod traces_only;

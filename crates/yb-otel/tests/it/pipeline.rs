@@ -1,0 +1,135 @@
+//! What is delivered, what is dropped, and that nobody waits for it.
+
+use std::time::{Duration, Instant};
+
+use opentelemetry::trace::{Span as _, TraceContextExt as _, Tracer as _};
+use opentelemetry::{Context, KeyValue};
+use yb_otel::{Evaluation, Pipeline, PipelineConfig, Redact, context_of, evaluation_result, traceparent};
+use yb_testkit::{OtlpReceiver, spans_in_file};
+
+use crate::support::Traced;
+
+#[tokio::test]
+async fn without_a_destination_nothing_is_made() {
+    let pipeline = Pipeline::start(&PipelineConfig::new([("OTEL_SERVICE_NAME", "x")])).unwrap();
+    assert!(!pipeline.is_on());
+    assert!(!pipeline.tracer().start("nothing").is_recording());
+    assert_eq!(pipeline.shutdown(Duration::ZERO).await.count, 0);
+}
+
+#[tokio::test]
+async fn spans_events_and_headers_arrive_without_secrets() {
+    let redact = Redact::values([("TOKEN", "hunter2")]);
+    let traced = Traced::with(|config| config.with_redact(redact.clone()).with_resource_attribute("a", "b"));
+    let parent = context_of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+    let mut span = traced.pipeline.tracer().start_with_context("say hunter2", &parent);
+    span.set_attribute(KeyValue::new("said", "hunter2!"));
+    let context = Context::new().with_span(span);
+    assert!(traceparent(&context).starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
+    let evaluation =
+        Evaluation::new("judge").with_score(0.5).with_label("passed").with_explanation("hunter2 is there");
+    evaluation_result(&traced.pipeline.logger(), &context, &evaluation, &Redact::default());
+    context.span().end();
+    let spans = traced.spans().await;
+    let [span] = &spans[..] else { panic!("{spans:?}") };
+    assert_eq!((span.name.as_str(), span.parent_id.as_str()), ("say [REDACTED:TOKEN]", "b7ad6b7169203331"));
+    assert_eq!(span.attributes["said"], "[REDACTED:TOKEN]!");
+    assert_eq!(span.resource["service.name"], "youbencha");
+    assert_eq!(span.resource["a"], "b");
+    let events = traced.receiver.events();
+    let [event] = &events[..] else { panic!("{events:?}") };
+    assert_eq!(event.name, "gen_ai.evaluation.result");
+    assert_eq!((&event.trace_id, &event.span_id), (&span.trace_id, &span.span_id));
+    assert_eq!(event.attributes["gen_ai.evaluation.name"], "judge");
+    assert_eq!(event.attributes["gen_ai.evaluation.score.value"], 0.5);
+    assert_eq!(event.attributes["gen_ai.evaluation.score.label"], "passed");
+    assert_eq!(event.attributes["gen_ai.evaluation.explanation"], "[REDACTED:TOKEN] is there");
+}
+
+#[tokio::test]
+async fn headers_and_json_are_sent_as_the_variables_say() {
+    let receiver = OtlpReceiver::start();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()),
+        ("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b".to_owned()),
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json".to_owned()),
+    ];
+    let pipeline = Pipeline::start(&PipelineConfig::new(variables)).unwrap();
+    pipeline.tracer().start("one").end();
+    assert_eq!(pipeline.shutdown(Duration::from_secs(30)).await.count, 0);
+    assert_eq!(receiver.spans()[0].name, "one");
+    let headers = receiver.headers();
+    assert_eq!(headers[0]["x-key"], "a b");
+    assert_eq!(headers[0]["content-type"], "application/json");
+}
+
+#[tokio::test]
+async fn a_file_has_the_same_as_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.jsonl");
+    let none: [(&str, &str); 0] = [];
+    let pipeline = Pipeline::start(&PipelineConfig::new(none).with_file(&path)).unwrap();
+    for name in ["one", "two"] {
+        pipeline.tracer().start(name).end();
+    }
+    assert_eq!(pipeline.shutdown(Duration::from_secs(30)).await.count, 0);
+    let names: Vec<_> = spans_in_file(&path).into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["one", "two"]);
+    let nowhere = PipelineConfig::new(none).with_file(dir.path().join("no/such/place"));
+    let error = Pipeline::start(&nowhere).unwrap_err().to_string();
+    assert!(error.starts_with("failed to open the trace file `"), "{error}");
+}
+
+#[tokio::test]
+async fn a_receiver_that_hangs_holds_nobody_up_and_is_counted() {
+    let traced = Traced::new();
+    traced.receiver.hang(true);
+    let start = Instant::now();
+    for _ in 0..5000 {
+        traced.pipeline.tracer().start("span").end();
+    }
+    let dropped = traced.pipeline.shutdown(Duration::from_millis(300)).await;
+    // A guard against a hang, not a measurement.
+    assert!(start.elapsed() < Duration::from_secs(20));
+    assert_eq!(dropped.count, 5000, "{dropped}");
+    traced.receiver.hang(false);
+    // What comes later is counted as well.
+    traced.pipeline.tracer().start("late").end();
+    assert_eq!(traced.pipeline.dropped().to_string(), "5001 dropped: it came after the end");
+}
+
+#[tokio::test]
+async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
+    let traced = Traced::new();
+    traced.receiver.answer(400);
+    traced.pipeline.tracer().start("span").end();
+    let dropped = traced.pipeline.shutdown(Duration::from_secs(30)).await;
+    assert_eq!(dropped.count, 1);
+    assert!(dropped.reason.unwrap().ends_with("it answered 400 Bad Request"));
+    assert_eq!(traced.receiver.headers().len(), 1);
+
+    let traced = Traced::new();
+    traced.receiver.answer(503);
+    traced.pipeline.tracer().start("span").end();
+    let (dropped, ()) = tokio::join!(traced.pipeline.shutdown(Duration::from_secs(30)), async {
+        while traced.receiver.headers().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        traced.receiver.answer(200);
+    });
+    assert_eq!(dropped.count, 0, "{dropped}");
+    assert_eq!(traced.receiver.spans().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_at_the_address_is_counted_with_a_reason() {
+    let receiver = OtlpReceiver::start();
+    let endpoint = receiver.endpoint();
+    drop(receiver);
+    let pipeline =
+        Pipeline::start(&PipelineConfig::new([("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)])).unwrap();
+    pipeline.tracer().start("span").end();
+    let dropped = pipeline.shutdown(Duration::from_secs(30)).await;
+    assert_eq!(dropped.count, 1);
+    assert!(dropped.reason.unwrap().starts_with("http://127.0.0.1:"));
+}

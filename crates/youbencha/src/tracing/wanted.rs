@@ -1,0 +1,60 @@
+//! Whether anybody wants a trace, and where: the command line, then OpenTelemetry's own variables, then the settings.
+
+use std::collections::BTreeMap;
+
+use yb_engine::adapter::{Host, secrets_of};
+use yb_engine::config::Settings;
+use yb_otel::{PipelineConfig, Redact, Vocabulary};
+
+use crate::args::OtelArgs;
+
+const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
+/// Addresses of one kind of telemetry, which win over the general one.
+const ENDPOINTS: [&str; 3] = [
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
+];
+/// Shorter ones can't be told from ordinary words.
+const SHORTEST: usize = 8;
+/// Where a collector listens by convention.
+const USUAL: &str = "http://127.0.0.1:4318";
+
+pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String, String>) -> PipelineConfig {
+    let given = PipelineConfig::VARIABLES.iter().filter_map(|name| Some((*name, env.get(*name)?.as_str())));
+    let mut variables: BTreeMap<&str, &str> = given.filter(|(_, value)| !value.is_empty()).collect();
+    if args.otel.is_some() || args.otel_file.is_some() {
+        variables.remove("OTEL_SDK_DISABLED");
+    }
+    let addressed = variables.contains_key(ENDPOINT) || variables.contains_key(ENDPOINTS[0]);
+    match &args.otel {
+        Some(Some(url)) => {
+            variables.retain(|name, _| !ENDPOINTS.contains(name));
+            variables.insert(ENDPOINT, url);
+        }
+        Some(None) if !addressed => {
+            variables.insert(ENDPOINT, settings.otel_endpoint().unwrap_or(USUAL));
+        }
+        None if !addressed => variables.extend(settings.otel_endpoint().map(|url| (ENDPOINT, url))),
+        _ => {}
+    }
+    let mut config = PipelineConfig::new(variables)
+        .with_redact(secrets(env))
+        .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
+    if let Some(file) = args.otel_file.clone().or_else(|| settings.otel_file()) {
+        config = config.with_file(file);
+    }
+    if args.otel_content || settings.otel_content() {
+        config = config.with_content(true);
+    }
+    match settings.otel_vocabulary().and_then(Vocabulary::named) {
+        Some(vocabulary) => config.with_vocabulary(vocabulary),
+        None => config,
+    }
+}
+
+/// What this process was given in confidence must not leave it, whoever says it.
+fn secrets(env: &BTreeMap<String, String>) -> Redact {
+    let found = secrets_of(&Host::new(env)).into_iter().filter(|(_, value)| value.len() >= SHORTEST);
+    Redact::values(found.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned())))
+}

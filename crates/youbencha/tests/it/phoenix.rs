@@ -1,0 +1,123 @@
+//! Phoenix from PyPI, as a receiver of traces that somebody else wrote: it says what each span is, by its own reckoning.
+
+use std::fs::File;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Whatever takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A server on loopback, with a database of its own.
+pub(crate) struct Phoenix {
+    process: Child,
+    address: String,
+    home: TempDir,
+}
+
+impl Phoenix {
+    /// Starts it on any free port.
+    pub(crate) fn start() -> Self {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+        let program = root.join(".tools/phoenix/bin/phoenix");
+        assert!(program.exists(), "Phoenix is not installed\nhint: `./scripts/test` installs it into .tools");
+        let home = TempDir::with_prefix("yb-phoenix-").unwrap();
+        let log = home.path().join("log");
+        let output = || File::options().create(true).append(true).open(&log).unwrap();
+        let process = Command::new(program)
+            .arg("serve")
+            .env_clear()
+            .env("PATH", "/usr/bin:/bin")
+            .env("HOME", home.path())
+            .env("PHOENIX_WORKING_DIR", home.path().join("data"))
+            .env("PHOENIX_HOST", "127.0.0.1")
+            .env("PHOENIX_PORT", "0")
+            .env("PHOENIX_GRPC_PORT", "0")
+            .env("PHOENIX_TELEMETRY_ENABLED", "false")
+            .env("PHOENIX_ALLOW_EXTERNAL_RESOURCES", "false")
+            .stdin(Stdio::null())
+            .stdout(output())
+            .stderr(output())
+            .spawn()
+            .unwrap();
+        let mut phoenix = Self { process, address: String::new(), home };
+        phoenix.address = phoenix.until("it to listen", |phoenix| {
+            let said = phoenix.said();
+            let (_, address) = said.split_once("running on http://")?;
+            Some(address.split_whitespace().next()?.to_owned())
+        });
+        phoenix
+    }
+
+    /// Where it is.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Waits for something, and fails with what it printed if that never comes.
+    #[track_caller]
+    pub(crate) fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(found) = look(self) {
+                return found;
+            }
+            let ended = self.process.try_wait().unwrap();
+            assert!(ended.is_none() && Instant::now() < end, "waited for {what}: {ended:?}\n{}", self.said());
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    fn said(&self) -> String {
+        std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
+    }
+
+    /// The spans that it has, as its own API tells them.
+    pub(crate) fn spans(&self) -> Vec<Value> {
+        let answer = self.ask("GET", "/v1/projects/default/spans?limit=1000", "");
+        answer["data"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// What its pages ask for.
+    pub(crate) fn query(&self, query: &str) -> Value {
+        self.ask("POST", "/graphql", &serde_json::json!({"query": query}).to_string())["data"].clone()
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> Value {
+        let mut stream = TcpStream::connect(&self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        // The older version: the answer ends with the connection, and is not cut into chunks.
+        write!(
+            stream,
+            "{method} {path} HTTP/1.0\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            self.address,
+            body.len()
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+        assert!(head.contains(" 200 "), "{method} {path}: {head}\n{body}");
+        serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+    }
+}
+
+impl Drop for Phoenix {
+    fn drop(&mut self) {
+        // Asked first, so that it closes its database.
+        if let Some(process) = rustix::process::Pid::from_raw(self.process.id() as i32) {
+            let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
+        }
+        let end = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}

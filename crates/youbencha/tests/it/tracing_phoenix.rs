@@ -1,0 +1,80 @@
+//! A run as somebody else sees it: Phoenix tells agents, tools and models apart, and counts the tokens, from the standard
+//! attributes alone.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use yb_testkit::Browser;
+
+use crate::phoenix::Phoenix;
+use crate::tracing::World;
+
+#[test]
+fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
+    let (world, mut phoenix) = (World::new(), Phoenix::start());
+    let outcome = world.run(&[&format!("--otel={}", phoenix.url()), "--otel-content"]).run();
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!outcome.stderr.contains("trace"), "{}", outcome.stderr);
+
+    // It writes to its database when it has time.
+    let spans = phoenix.until("all spans", |phoenix| Some(phoenix.spans()).filter(|spans| spans.len() >= 15));
+    let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for span in &spans {
+        let text = |name: &str| span[name].as_str().unwrap_or_default();
+        *kinds.entry((text("span_kind"), text("name"))).or_default() += 1;
+    }
+    let kinds: Vec<_> = kinds.into_iter().map(|((kind, name), count)| (kind, name, count)).collect();
+    assert_eq!(
+        kinds,
+        [
+            ("AGENT", "invoke_agent claude-code", 1),
+            ("AGENT", "invoke_agent general-purpose", 1),
+            ("CHAIN", "run greeting", 1),
+            ("CHAIN", "trial greeting--default--1", 1),
+            ("EVALUATOR", "evaluate command", 1),
+            ("EVALUATOR", "evaluate git-diff", 1),
+            ("LLM", "chat claude-opus-5-5", 5),
+            ("TOOL", "execute_tool Agent", 1),
+            ("TOOL", "execute_tool Bash", 2),
+            ("TOOL", "execute_tool Read", 1),
+        ]
+    );
+    let tokens = |span: &Value, name: &str| span["attributes"][format!("llm.token_count.{name}")].as_u64();
+    let models: Vec<&Value> = spans.iter().filter(|span| span["span_kind"] == "LLM").collect();
+    let mut counted: Vec<(Option<u64>, Option<u64>)> = Vec::new();
+    for model in &models {
+        assert_eq!(model["attributes"]["llm.model_name"], "claude-opus-5-5");
+        counted.push((tokens(model, "prompt"), tokens(model, "completion")));
+    }
+    // What a subagent writes is told by nobody, so it is not made up.
+    counted.sort_unstable();
+    let expected = [(10, None), (10, Some(5)), (10, Some(5)), (107, Some(20)), (200, Some(30))];
+    assert_eq!(counted, expected.map(|(prompt, written)| (Some(prompt), written)));
+    // Nothing counts twice: the whole trace has what the models have.
+    let sum: u64 = counted.iter().map(|(prompt, written)| prompt.unwrap_or(0) + written.unwrap_or(0)).sum();
+    let counted = phoenix.query("{projects{edges{node{tokenCountTotal traceCount}}}}");
+    let project = &counted["projects"]["edges"][0]["node"];
+    assert_eq!(
+        (project["tokenCountTotal"].as_f64(), project["traceCount"].as_u64()),
+        (Some(sum as f64), Some(1))
+    );
+
+    screenshot(&phoenix, spans[0]["context"]["trace_id"].as_str().unwrap());
+}
+
+/// For docs/tracing.md: `YB_SCREENSHOTS` names the folder.
+fn screenshot(phoenix: &Phoenix, trace: &str) {
+    let Some(folder) = std::env::var_os("YB_SCREENSHOTS") else { return };
+    let answer = phoenix.query("{projects{edges{node{id}}}}");
+    let project = answer["projects"]["edges"][0]["node"]["id"].as_str().unwrap();
+    let mut browser = Browser::start();
+    browser.look(1280, 860, "light");
+    browser.open(&format!("{}/projects/{project}/traces/{trace}", phoenix.url()));
+    browser.until("document.body.innerText.includes('evaluate git-diff')");
+    // The first call of the model, with what was said.
+    browser.eval("[...document.querySelectorAll('*')].filter(e => e.children.length == 0 && e.innerText == 'chat claude-opus-5-5')[0].click()");
+    browser.until("document.body.innerText.includes('I look first.')");
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(Path::new(&folder).join("phoenix.png"), browser.screenshot()).unwrap();
+}
