@@ -20,5 +20,6 @@ pub mod stats;
 pub mod suggest;
 pub mod suite;
 pub mod trace;
+pub mod tools;
 pub mod trial;
 mod yaml;

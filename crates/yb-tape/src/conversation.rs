@@ -3,6 +3,8 @@
 use hyper::HeaderMap;
 use serde_json::Value;
 
+use crate::format::Id;
+
 const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
 
 /// The body of a `POST /v1/messages` and who sent it.
@@ -134,7 +136,22 @@ fn said(message: &Value) -> String {
     texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-fn without_reminders(text: &str) -> String {
+/// The text with its reminders' words replaced by their hash; nothing when it has none.
+pub(crate) fn conceal_reminders(text: &str) -> Option<String> {
+    let (open, close) = REMINDER;
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(open) {
+        let (before, after) = rest.split_at(start + open.len());
+        let end = after.find(close).unwrap_or(after.len());
+        out.push_str(before);
+        out.push_str(&format!("[blake3:{}]", Id::of(&after.as_bytes()[..end])));
+        rest = &after[end..];
+    }
+    (!out.is_empty()).then(|| out + rest)
+}
+
+pub(crate) fn without_reminders(text: &str) -> String {
     let (open, close) = REMINDER;
     let mut out = String::new();
     let mut rest = text;

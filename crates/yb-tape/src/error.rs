@@ -29,6 +29,59 @@ pub enum Error {
     /// The server's own thread could not be started.
     #[error("failed to start the tape's thread")]
     Start(#[source] io::Error),
+    /// A tape could not be read.
+    #[error("failed to read tape: `{}`", path.display())]
+    ReadTape {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// Why the system refused.
+        source: io::Error,
+    },
+    /// A tape could not be written.
+    #[error("failed to write tape: `{}`", path.display())]
+    WriteTape {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// Why the system refused.
+        source: io::Error,
+    },
+    /// A file is not a tape.
+    #[error("not a recorded tape: `{}`: {reason}", path.display())]
+    NoTape {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A tape was made by a newer version of this program.
+    #[error("tape has a newer format: `{}`: version {version}", path.display())]
+    NewerTape {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: u32,
+    },
+    /// The upstream's address is none.
+    #[error("not the address of a model's API: `{url}`: {reason}")]
+    Upstream {
+        /// What was given.
+        url: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// The upstream can't be spoken to safely.
+    #[error("failed to set up TLS: {0}")]
+    Tls(String),
+    /// A fork or a fault names a step that the tape does not have.
+    #[error("the tape has no such step: {step} (lane `{lane}` has {turns})")]
+    NoStep {
+        /// The lane that was named.
+        lane: String,
+        /// The step that was asked for.
+        step: usize,
+        /// How many there are.
+        turns: usize,
+    },
 }
 
 impl Error {
@@ -38,7 +91,20 @@ impl Error {
         match self {
             Self::Script(error) => error.hint(),
             Self::Bind { .. } => Some("leave the port out, or give 0, to get any free port"),
-            Self::Read { .. } | Self::Start(_) => None,
+            Self::WriteTape { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
+                Some("a tape is never written over: choose another name, or remove it first")
+            }
+            Self::NoTape { .. } => {
+                Some("a script is served with `Script` and `Server`; a tape comes from a recording")
+            }
+            Self::NewerTape { .. } => Some("use a newer version of this program, or record again"),
+            Self::Upstream { .. } => Some("write it as `https://host` or `http://host:port`"),
+            Self::NoStep { .. } => Some("the tape's lanes tell how many turns each has"),
+            Self::Read { .. }
+            | Self::Start(_)
+            | Self::ReadTape { .. }
+            | Self::WriteTape { .. }
+            | Self::Tls(_) => None,
         }
     }
 }

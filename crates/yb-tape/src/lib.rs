@@ -19,22 +19,44 @@ mod api_error;
 mod conversation;
 mod cursor;
 mod error;
+mod format;
+mod host;
 mod log;
+mod matching;
 mod message;
 mod pick;
+mod record;
 mod reel;
+mod replay;
+mod rewrite;
 mod script;
+mod secrets;
 mod seen;
 mod server;
+mod sse;
+mod swap;
+mod tape;
+mod upstream;
+mod usage;
 mod vars;
 mod yaml;
 
 pub use crate::error::{Error, Place, ScriptError};
 pub use crate::log::{Watch, Watched};
+pub use crate::matching::divergence::{Divergence, DivergenceKind};
+pub use crate::record::{Recorded, Recorder, RecorderOptions};
+pub use crate::replay::{
+    Fork, Live, Mode, ReplayFault, ReplayFaultKind, ReplayOptions, ReplayOutcome, Replayer, Speed,
+};
 pub use crate::script::Script;
+pub use crate::secrets::Secrets;
 pub use crate::seen::{Answer, REDACTED, Seen};
 pub use crate::server::{Server, ServerOptions};
+pub use crate::tape::{Difference, Exchange, Lane, Tape, TapeCut, Verification};
+pub use crate::upstream::Upstream;
+pub use crate::usage::{Observed, TokenUsage};
 pub use crate::vars::Vars;
+pub use yb_net::Roots;
 
 /// The README's Rust example is compiled and run like any other.
 #[cfg(doctest)]

@@ -1,17 +1,14 @@
 //! The scripted model API as a running server: on loopback, in a thread of its own, gone when it is dropped.
 
-mod http;
 mod route;
-mod side;
+pub(crate) mod side;
 
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
-
-use tokio::sync::oneshot;
 
 use crate::error::Error;
+use crate::host::{self, Host};
 use crate::log::{Log, Watch};
 use crate::script::Script;
 use crate::seen::Seen;
@@ -58,49 +55,29 @@ impl ServerOptions {
 /// caller's. Dropping it (or [`Server::shutdown`]) closes every connection and frees the port before it
 /// returns.
 pub struct Server {
-    address: SocketAddr,
+    host: Host,
     log: Arc<Log>,
-    /// Dropping it stops the server.
-    stop: Option<oneshot::Sender<()>>,
-    ended: Option<oneshot::Receiver<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Starts to answer on 127.0.0.1.
     pub fn start(script: Script, options: &ServerOptions) -> Result<Self, Error> {
-        let bind = |source| Error::Bind { port: options.port, source };
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, options.port)).map_err(bind)?;
-        listener.set_nonblocking(true).map_err(bind)?;
-        let address = listener.local_addr().map_err(bind)?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+        let listener = host::bind(options.port)?;
         let log = Arc::new(Log::new(options.max_requests, options.max_bytes));
         let player = Arc::new(Player::new(script, Arc::clone(&log)));
-        let (stop, stopped) = oneshot::channel();
-        let (end, ended) = oneshot::channel();
-        let thread = thread::Builder::new()
-            .name("yb-tape".to_owned())
-            .spawn(move || {
-                runtime.block_on(http::serve(listener, player, stopped));
-                // Ends what is still under way, also a reply that stalls for ever.
-                drop(runtime);
-                let _ = end.send(());
-            })
-            .map_err(Error::Start)?;
-        Ok(Self { address, log, stop: Some(stop), ended: Some(ended), thread: Some(thread) })
+        Ok(Self { host: Host::start(listener, player)?, log })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.host.address()
     }
 
     /// What an agent takes as its API's base URL.
     #[must_use]
     pub fn base_url(&self) -> String {
-        format!("http://{}", self.address)
+        self.host.base_url()
     }
 
     /// The requests seen so far, oldest first, as far as they are kept.
@@ -128,27 +105,13 @@ impl Server {
     }
 
     /// Stops without blocking the caller's thread; connections are closed at once.
-    pub async fn shutdown(mut self) {
-        self.stop.take();
-        if let Some(ended) = self.ended.take() {
-            // An error says that the thread is gone already.
-            let _ = ended.await;
-        }
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take() {
-            // A panic there was reported by its thread and must not become one here.
-            let _ = thread.join();
-        }
+    pub async fn shutdown(self) {
+        self.host.shutdown().await;
     }
 }
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("Server").field("address", &self.address()).finish_non_exhaustive()
     }
 }

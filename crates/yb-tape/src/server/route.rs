@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use super::side;
 use crate::api_error::Kind;
 use crate::conversation::Conversation;
+use crate::host::Handler;
 use crate::log::Log;
 use crate::message::{self, Head};
 use crate::pick::{Pick, pick};
@@ -43,6 +44,14 @@ struct Asked {
     seen: Seen,
 }
 
+impl Handler for Player {
+    type Body = Reel;
+
+    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reel>, Cut> {
+        Self::answer(&self, request).await
+    }
+}
+
 impl Player {
     pub(super) fn new(script: Script, log: Arc<Log>) -> Self {
         let attempts = script
@@ -53,8 +62,7 @@ impl Player {
         Self { script, attempts, log }
     }
 
-    /// Answers one request; an error drops its connection.
-    pub(super) async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Reel>, Cut> {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Reel>, Cut> {
         let (parts, body) = request.into_parts();
         let number = self.log.number();
         let body = match Limited::new(body, MAX_REQUEST_BYTES).collect().await {

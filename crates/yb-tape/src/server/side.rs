@@ -51,7 +51,7 @@ fn sample(schema: &Value, depth: usize) -> Value {
 }
 
 /// An estimate that is never 0.
-pub(super) fn count_tokens(body: &Value) -> Value {
+pub(crate) fn count_tokens(body: &Value) -> Value {
     let parts = ["system", "messages", "tools"];
     let bytes: usize =
         parts.iter().filter_map(|part| body.get(part)).map(|part| part.to_string().len()).sum();
@@ -59,7 +59,7 @@ pub(super) fn count_tokens(body: &Value) -> Value {
 }
 
 /// The body for a `GET` of anything.
-pub(super) fn courtesy(path: &str) -> Value {
+pub(crate) fn courtesy(path: &str) -> Value {
     match path.strip_prefix("/v1/models") {
         Some("" | "/") => json!({ "data": [], "has_more": false, "first_id": null, "last_id": null }),
         Some(id) => {

@@ -1,11 +1,11 @@
 //! The smallest HTTP client that shows everything: what arrived, and whether it was complete.
 
 use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{Recorder, Replayer, Script, Server, ServerOptions, Vars};
 
 /// A server for the replies of lane `main`, given as the YAML of a list.
 pub(crate) fn serve(replies: &str) -> Server {
@@ -93,16 +93,39 @@ impl Response {
     }
 }
 
-pub(crate) fn post(server: &Server, body: &Value) -> Response {
+/// Whatever listens on loopback.
+pub(crate) trait Listens {
+    fn listens_at(&self) -> SocketAddr;
+}
+
+impl Listens for Server {
+    fn listens_at(&self) -> SocketAddr {
+        self.address()
+    }
+}
+
+impl Listens for Recorder {
+    fn listens_at(&self) -> SocketAddr {
+        self.address()
+    }
+}
+
+impl Listens for Replayer {
+    fn listens_at(&self) -> SocketAddr {
+        self.address()
+    }
+}
+
+pub(crate) fn post(server: &impl Listens, body: &Value) -> Response {
     request(server, "POST", "/v1/messages?beta=true", &[], body.to_string().as_bytes())
 }
 
-pub(crate) fn post_as(server: &Server, headers: &[(&str, &str)], body: &Value) -> Response {
+pub(crate) fn post_as(server: &impl Listens, headers: &[(&str, &str)], body: &Value) -> Response {
     request(server, "POST", "/v1/messages?beta=true", headers, body.to_string().as_bytes())
 }
 
 pub(crate) fn request(
-    server: &Server,
+    server: &impl Listens,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
@@ -117,13 +140,13 @@ pub(crate) fn request(
 
 /// Sends a request and leaves its answer unread.
 pub(crate) fn send(
-    server: &Server,
+    server: &impl Listens,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> TcpStream {
-    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let mut stream = TcpStream::connect(server.listens_at()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut head = format!("{method} {target} HTTP/1.1\r\nhost: tape\r\nconnection: close\r\n");
     for (name, value) in headers {

@@ -9,6 +9,8 @@ mod lanes;
 mod lifecycle;
 mod messages;
 mod readme;
+mod recording;
+mod replaying;
 mod requests;
 mod script_errors;
 mod side;

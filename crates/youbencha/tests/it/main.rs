@@ -44,6 +44,7 @@ mod tape_serve;
 mod tracing;
 #[cfg(target_os = "linux")]
 mod tracing_phoenix;
+mod tools;
 mod validate;
 
 /// The program under test.

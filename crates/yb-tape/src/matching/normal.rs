@@ -1,0 +1,136 @@
+//! Takes out of a text what differs between two runs that did the same. The list is short and is all there is.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+use crate::swap::{Ends, Swap};
+
+/// What is taken out: the name that stands for it, and how it looks. Documented in docs/replay.md.
+const VOLATILE: [(&str, &str); 7] = [
+    ("id", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"),
+    // Dates with or without a time, as ISO 8601, `ls`, `date` and `git log` write them; a clock; seconds since 1970.
+    (
+        "time",
+        r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?\b|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* +[0-9]{1,2}(?:,? +[0-9]{4}\b|,? +[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?: [A-Z]{3,4})?(?: [0-9]{4})?(?: [+-][0-9]{4})?)|\b[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\b|\b1[6-9][0-9]{8}(?:[0-9]{9}|[0-9]{6}|[0-9]{3}|\.[0-9]+)?\b",
+    ),
+    (
+        "duration",
+        r#"\b[0-9]+m ?[0-9]+(?:\.[0-9]+)?s\b|\b[0-9]+(?:\.[0-9]+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?)\b|\b(?:duration|elapsed)(?:_[a-z]+)?(?:"?[:=] ?|>)[0-9]+(?:\.[0-9]+)?"#,
+    ),
+    // As the shell writes a job, and as people write a process.
+    ("pid", r"(?:\b[Pp][Ii][Dd]|\b[Pp]rocess)(?: id)?[:= ]+[0-9]+\b|\[[0-9]+\] [0-9]{2,}\b"),
+    ("port", r"\b(?:127\.0\.0\.1|localhost):[0-9]{2,5}\b"),
+    ("temp", r"/tmp/(?:tmp[._]?|claude-)[A-Za-z0-9_-]+"),
+    // Names that an agent gives to what it starts, and object names of git; these need a digit and a letter.
+    (
+        "id",
+        r"\b(?:agentId|agent_id|task_id|session_id)(?:: ?|=)[A-Za-z0-9-]+|<(?:task-id|agent-id|session-id)>[^<]*|\b[0-9a-f]{7,64}\b",
+    ),
+];
+
+fn volatile() -> Option<&'static Regex> {
+    static ALL: OnceLock<Option<Regex>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let groups: Vec<String> = VOLATILE.iter().map(|(_, pattern)| format!("({pattern})")).collect();
+        Regex::new(&groups.join("|")).ok()
+    })
+    .as_ref()
+}
+
+/// Makes texts of different runs comparable.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Normal {
+    places: Swap,
+}
+
+impl Normal {
+    /// With the directories of that run, by what they are.
+    pub(crate) fn new(places: &BTreeMap<String, String>) -> Self {
+        let forms = places.iter().flat_map(|(name, path)| {
+            let stand_in = format!("{{{name}}}");
+            // Claude Code names a project's folder after its path.
+            let mangled: String =
+                path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
+            [(path.clone(), stand_in.clone()), (mangled, stand_in)]
+        });
+        Self { places: Swap::new(forms.filter(|(form, _)| form.len() > 1), Ends::Names) }
+    }
+
+    /// Without the run's directories only: for what came from the tape.
+    pub(crate) fn placeless<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.places.text(text)
+    }
+
+    /// Without anything that differs between two runs.
+    pub(crate) fn text(&self, text: &str) -> String {
+        let text = self.places.text(text);
+        let Some(volatile) = volatile() else { return text.into_owned() };
+        let replaced = volatile.replace_all(&text, |found: &regex::Captures<'_>| {
+            let whole = &found[0];
+            let kind = (1..=VOLATILE.len()).find(|group| found.get(*group).is_some()).unwrap_or(1) - 1;
+            let is_word = whole.bytes().all(|byte| byte.is_ascii_hexdigit());
+            let is_name =
+                whole.bytes().any(|b| b.is_ascii_digit()) && whole.bytes().any(|b| b.is_ascii_alphabetic());
+            if VOLATILE[kind].0 == "id" && is_word && !is_name {
+                whole.to_owned()
+            } else {
+                format!("{{{}}}", VOLATILE[kind].0)
+            }
+        });
+        replaced.into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn normal() -> Normal {
+        Normal::new(&BTreeMap::from([("workspace".to_owned(), "/w/one".to_owned())]))
+    }
+
+    #[test]
+    fn what_differs_between_runs_is_taken_out() {
+        for (text, expected) in [
+            ("cat /w/one/a.txt", "cat {workspace}/a.txt"),
+            ("~/.claude/projects/-w-one/memory", "~/.claude/projects/{workspace}/memory"),
+            ("at 2026-11-15T22:36:32.123Z, 2026-11-15 22:36, 2026-11-15", "at {time}, {time}, {time}"),
+            ("Sun Nov 15 22:36:32 UTC 2026", "{time}"),
+            ("-rw-r--r-- 1 u u 6 Nov 15 22:36 a", "-rw-r--r-- 1 u u 6 {time} a"),
+            ("Date:   Sun Nov 15 22:36:32 2026 +0000", "Date:   {time}"),
+            ("12:01:59 up, since 1794765306 or 1794765306041", "{time} up, since {time} or {time}"),
+            ("2 tests in 0.12s, real 0m1.003s, 15 ms", "2 tests in {duration}, real {duration}, {duration}"),
+            ("duration_ms: 812, \"duration_ms\":3", "{duration}, \"{duration}"),
+            ("pid 4711, PID: 12, [1] 12345", "{pid}, {pid}, {pid}"),
+            ("listening on http://127.0.0.1:40627/", "listening on http://{port}/"),
+            ("in /tmp/tmp.AbC123/x and /tmp/claude-0/y", "in {temp}/x and {temp}/y"),
+            ("[main 1a2b3c4] fix", "[main {id}] fix"),
+            ("2f1c7a9e-0f4f-4c1e-9f77-0123456789ab", "{id}"),
+            ("agentId: a81bc93 (internal)", "{id} (internal)"),
+        ] {
+            assert_eq!(normal().text(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_the_point_stays() {
+        for text in [
+            "3 passed; 1 failed",
+            "line 12, column 34",
+            "src/a.rs:12:34: error",
+            "1234567 bytes",
+            "12345678901",
+            "deadbeef",
+            "version 2.1.325",
+            "exit code 1",
+            "/w/onetwo/a",
+            "/tmp/file.txt",
+            "a 5 star result",
+        ] {
+            assert_eq!(normal().text(text), text);
+        }
+    }
+}
