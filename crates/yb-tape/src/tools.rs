@@ -218,7 +218,7 @@ lanes:
         json!({ "name": name, "input_schema": { "properties": properties } })
     }
 
-    fn spelled(tools: Value, wire: Wire) -> Vec<(String, Value)> {
+    fn spelled(tools: &Value, wire: Wire) -> Vec<(String, Value)> {
         let script = Script::parse(SCRIPT, &Vars::new()).unwrap();
         let request = json!({ "tools": tools, "messages": [
             { "role": "user", "content": [{ "type": "text", "text": "<cwd>/w</cwd> go" }] },
@@ -231,7 +231,7 @@ lanes:
         calls.collect()
     }
 
-    fn check(tools: Value, wire: Wire, expected: [(&str, Value); 4]) {
+    fn check(tools: &Value, wire: Wire, expected: [(&str, Value); 4]) {
         let mut expected: Vec<_> =
             expected.into_iter().map(|(name, input)| (name.to_owned(), input)).collect();
         // Whoever writes an agent's own arguments means its own tool.
@@ -242,7 +242,7 @@ lanes:
     #[test]
     fn each_agent_gets_its_own_names() {
         check(
-            json!([
+            &json!([
                 tool("bash", &["command"]),
                 tool("read", &["filePath"]),
                 tool("edit", &["filePath", "oldString", "newString"])
@@ -256,7 +256,7 @@ lanes:
             ],
         );
         check(
-            json!([tool("bash", &["command", "description"]), tool("view", &["path"])]),
+            &json!([tool("bash", &["command", "description"]), tool("view", &["path"])]),
             Wire::Chat,
             [
                 ("bash", json!({ "command": "ls", "description": "as the script says" })),
@@ -266,7 +266,7 @@ lanes:
             ],
         );
         check(
-            json!([]),
+            &json!([]),
             Wire::Messages,
             [
                 ("Bash", json!({ "command": "ls" })),
@@ -276,7 +276,7 @@ lanes:
             ],
         );
         check(
-            json!([tool("exec_command", &["cmd"])]),
+            &json!([tool("exec_command", &["cmd"])]),
             Wire::Responses,
             [
                 ("exec_command", json!({ "cmd": "ls" })),

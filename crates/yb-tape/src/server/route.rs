@@ -111,7 +111,7 @@ impl Player {
             Some(Pick::Side) => {
                 let reply = Arc::new(side::reply(&request));
                 let head = self.head(&asked, "side", 1);
-                let answer = success(reply, head, &asked, None);
+                let answer = success(reply, &head, &asked, None);
                 self.note(asked, Answer::Side, Some(200));
                 return Ok(answer);
             }
@@ -150,7 +150,7 @@ impl Player {
         }
         let head =
             self.head(&asked, asked.seen.lane.as_deref().unwrap_or_default(), asked.seen.turn.unwrap_or(1));
-        let answer = success(Arc::clone(&reply), head, &asked, fault);
+        let answer = success(Arc::clone(&reply), &head, &asked, fault);
         let silent = matches!(
             fault,
             Some(
@@ -252,7 +252,7 @@ impl Asked {
 }
 
 /// A reply as a stream or as one message, breaking where the fault says.
-fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKind>) -> Response<Reel> {
+fn success(reply: Arc<Reply>, head: &Head, asked: &Asked, fault: Option<&FaultKind>) -> Response<Reel> {
     let mut answer = if asked.wants_stream() {
         let between = reply.pace.between;
         let mut answer = Response::new(Reel::stream(asked.wire.frames(reply, head.clone()), between));
@@ -262,7 +262,7 @@ fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKin
         add_request_id(headers, &asked.request_id);
         answer
     } else {
-        json(StatusCode::OK, &asked.wire.whole(&reply, &head), &asked.request_id)
+        json(StatusCode::OK, &asked.wire.whole(&reply, head), &asked.request_id)
     };
     let broken = match fault {
         Some(FaultKind::Cut { after }) => Some((*after, Break::Cut)),
@@ -271,7 +271,7 @@ fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKin
         }
         Some(FaultKind::Error { kind, message, after }) => {
             let message = message.clone().unwrap_or_else(|| default_message(*kind, asked));
-            let last = asked.wire.error_frame(*kind, &message, &asked.request_id, &head);
+            let last = asked.wire.error_frame(*kind, &message, &asked.request_id, head);
             Some((*after, Break::End(last)))
         }
         _ => None,
