@@ -13,3 +13,4 @@ mod requests;
 mod script_errors;
 mod side;
 mod unscripted;
+mod wires;
