@@ -7,9 +7,10 @@ use super::shape::{FREE, Field, Kind, Object, TEXT, TEXTS, formatted, text};
 pub(crate) const MAX_PROMPT: usize = 1_000_000;
 pub(crate) const CLAUDE_CODE: &str = "claude-code";
 pub(crate) const COPILOT_CLI: &str = "copilot-cli";
+pub(crate) const CODEX: &str = "codex";
 pub(crate) const COMMAND: &str = "command";
 /// The agents that there are.
-pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, COMMAND];
+pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, COMMAND];
 
 pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
 pub(crate) const MODEL: Kind = formatted(200, Format::Model);
@@ -60,6 +61,7 @@ pub(crate) static CONFIG: Object = Object {
         EXTRA_ARGS,
         Field::new(CLAUDE_CODE, Kind::Object(&CLAUDE_SECTION), "For claude-code alone; others ignore it."),
         Field::new(COPILOT_CLI, OPEN_OBJECT, "For copilot-cli alone; others ignore it."),
+        Field::new(CODEX, OPEN_OBJECT, "For codex alone; others ignore it."),
         Field::new(
             COMMAND,
             Kind::Object(&COMMAND_SECTION),
@@ -151,12 +153,40 @@ const EXTRA_ARGS: Field = Field::new(
     "Further arguments: a list of `--flag` or `--flag=value`, or a mapping of flags to values.",
 );
 
-/// The keys of [`CONFIG`] that an agent knows.
+/// The keys of [`CONFIG`] that an agent knows beside those that all know; Claude Code knows them all.
+const KNOWN: &[(&str, &[&str])] = &[
+    (
+        COPILOT_CLI,
+        &[
+            "agent_name",
+            "agent",
+            "permission_mode",
+            "tools",
+            "allowed_tools",
+            "disallowed_tools",
+            "mcp_servers",
+            "effort",
+            "add_dirs",
+            "extra_args",
+        ],
+    ),
+    (
+        CODEX,
+        &[
+            "append_system_prompt",
+            "system_prompt",
+            "permission_mode",
+            "mcp_servers",
+            "effort",
+            "add_dirs",
+            "extra_args",
+        ],
+    ),
+];
+
+/// Whether an agent knows a key of [`CONFIG`].
 pub(crate) fn supports(agent: &str, key: &str) -> bool {
     let common = ["prompt", "prompt_file", "model"].contains(&key) || AGENTS.contains(&key);
-    match agent {
-        CLAUDE_CODE => true,
-        COPILOT_CLI => common || ["agent_name", "agent"].contains(&key),
-        _ => common,
-    }
+    let known = KNOWN.iter().find(|(name, _)| *name == agent).map_or(&[][..], |(_, known)| known);
+    agent == CLAUDE_CODE || common || known.contains(&key)
 }
