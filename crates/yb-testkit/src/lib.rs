@@ -23,6 +23,7 @@ mod leaks;
 mod place;
 #[cfg(unix)]
 mod process;
+mod real_agents;
 mod real_claude;
 mod recorded;
 
@@ -36,5 +37,6 @@ pub use leaks::{KillOnDrop, LeakCheck, assert_no_process_in};
 pub use place::FakeAgent;
 #[cfg(unix)]
 pub use process::{Process, ProcessInfo, alive, descendants, processes_in, processes_with_env};
+pub use real_agents::{DUMMY_KEY, REAL_AGENTS, RealAgent};
 pub use real_claude::RealClaude;
 pub use recorded::RecordedRun;

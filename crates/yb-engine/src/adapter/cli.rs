@@ -222,6 +222,13 @@ impl<T: Cli> Adapter for T {
         let about = self.about();
         let prompt = super::prompt::prompt(context)?;
         let program = program(self, &context.host)?;
+        // It would ask in vain, and some agents do so for ever.
+        if !self.is_authenticated(&context.host) {
+            return Err(AdapterError::NotAuthenticated {
+                message: format!("{} requires authentication", about.label),
+                hints: vec![about.login.to_owned()],
+            });
+        }
         let artifacts = Artifacts::prepare(&context.artifacts_dir, about.folder)?;
         let folder = context.artifacts_dir.join(about.folder);
         let call = Call { context, prompt: &prompt, folder: &folder };
