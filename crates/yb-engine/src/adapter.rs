@@ -13,9 +13,11 @@ mod context;
 mod copilot_cli;
 mod drive;
 mod error;
+mod gemini;
 mod guard;
 mod meter;
 mod normalize;
+mod opencode;
 mod prices;
 mod prompt;
 mod reader;
@@ -39,8 +41,10 @@ pub use context::{
 pub use copilot_cli::CopilotCli;
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
+pub use gemini::Gemini;
 pub(crate) use guard::{connect, limit};
 pub use meter::{ApiRetry, Live, Observer};
+pub use opencode::Opencode;
 pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
 pub use watchdog::DEFAULT_PATIENCE;
@@ -85,7 +89,7 @@ pub trait Adapter: Send + Sync {
 }
 
 /// Every adapter, in the order in which they are listed.
-static ADAPTERS: [&dyn Adapter; 4] = [&ClaudeCode, &CopilotCli, &Codex, &Command];
+static ADAPTERS: [&dyn Adapter; 6] = [&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Command];
 
 /// The adapter that a case calls by this name.
 #[must_use]

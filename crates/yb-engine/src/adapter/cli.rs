@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
+use serde_json::Value;
 use yb_claude::env_vars as vars;
 use yb_supervise::{Captured, Command, Sandbox, Stdin};
 
@@ -353,7 +354,8 @@ fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Resu
     Ok(native.filter_map(|packages| cli.native(&packages)).find(|path| path.is_file()).unwrap_or(found))
 }
 
-fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
+/// A program in the PATH that the agent will have.
+pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
     let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
     let dirs = host.variable(vars::PATH)?;
     let absolute = std::env::split_paths(dirs).filter(|dir| dir.is_absolute());
@@ -362,6 +364,18 @@ fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
 
 fn install(about: &About) -> String {
     format!("install it: `npm install -g {}`, or name it in `{}`", about.package, about.variable)
+}
+
+/// Lays one JSON object over another, field by field.
+pub(super) fn lay_over(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (name, value) in over {
+                lay_over(under.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over.clone(),
+    }
 }
 
 /// npm's name for the machine's system and processor, as in `linux-x64`.

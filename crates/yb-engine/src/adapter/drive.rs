@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use yb_claude::Message;
 use yb_claude::frame::System;
-use yb_supervise::{Command, Exits, Launch, Lines, Output, OutputMode, Report, Sandbox, StreamItem};
+use yb_supervise::{
+    Command, Exits, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
+};
 
 use super::artifacts::{self, Artifacts};
-use super::meter::Live;
+use super::meter::{Live, Observer};
 use super::reader::Reader;
 use super::watchdog::Watchdog;
 use super::{AdapterError, ExecutionContext, Transcript, guard, view};
@@ -76,7 +79,11 @@ pub(super) async fn drive(
         }
         Stdout::Text => (OutputMode::Capture { limit: MAX_OUTPUT_SIZE }, None),
     };
+    if reader.as_ref().is_some_and(|reader| reader.listens_to_stderr()) {
+        command = command.tap();
+    }
     let mut running = command.output(output).spawn().await?;
+    let mut stderr = running.tap();
     let observer = context.observer.as_deref();
     if let Some(observer) = observer {
         observer.started(running.record());
@@ -87,14 +94,22 @@ pub(super) async fn drive(
         let mut told = Live::default();
         let mut watchdog = Watchdog::new(context.patience, reader.retries(), Instant::now());
         loop {
-            let line = match next(&mut lines, &mut watchdog, context).await {
+            let line = match next(&mut lines, &mut stderr, &mut watchdog, context).await {
                 Next::Nothing => break,
-                Next::TooLate if given_up.is_none() => {
+                Next::Aside(piece) => {
+                    for message in reader.stderr(&piece) {
+                        folded.observe(&message);
+                        watchdog.observe(&message, Instant::now());
+                    }
+                    tell(observer, folded, &mut told);
+                    continue;
+                }
+                Next::TooLate => {
                     given_up = Some(watchdog.waited(Instant::now()));
+                    watchdog.rest();
                     running.cancel();
                     continue;
                 }
-                Next::TooLate => continue,
                 Next::Item(item) => item,
             };
             let line = match line {
@@ -111,10 +126,7 @@ pub(super) async fn drive(
             let now = Instant::now();
             watchdog.heard(now);
             messages.iter().for_each(|message| watchdog.observe(message, now));
-            if let Some(observer) = observer.filter(|_| *folded.live() != told) {
-                told.clone_from(folded.live());
-                observer.changed(&told);
-            }
+            tell(observer, folded, &mut told);
             // The CLI itself would try the same credentials again for three minutes.
             if !auth_refused && messages.iter().any(is_refusal) {
                 auth_refused = true;
@@ -149,25 +161,63 @@ pub(super) async fn drive(
     Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, given_up, warnings })
 }
 
+/// Tells the observer what is new.
+fn tell(observer: Option<&dyn Observer>, transcript: &Transcript, told: &mut Live) {
+    if let Some(observer) = observer.filter(|_| transcript.live() != told) {
+        told.clone_from(transcript.live());
+        observer.changed(told);
+    }
+}
+
 /// What comes next out of an agent.
 enum Next {
     Item(StreamItem),
+    /// A piece of stderr.
+    Aside(Bytes),
     /// Nothing came for as long as anybody would wait.
     TooLate,
     /// The output has ended.
     Nothing,
 }
 
-async fn next(lines: &mut Lines, watchdog: &mut Watchdog, context: &ExecutionContext) -> Next {
+async fn next(
+    lines: &mut Lines,
+    stderr: &mut Option<Tap>,
+    watchdog: &mut Watchdog,
+    context: &ExecutionContext,
+) -> Next {
     loop {
-        let Some(deadline) = watchdog.deadline() else {
-            return lines.next().await.map_or(Next::Nothing, Next::Item);
+        let deadline = watchdog.deadline();
+        let late = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
         };
-        match tokio::time::timeout_at(deadline.into(), lines.next()).await {
-            Ok(item) => return item.map_or(Next::Nothing, Next::Item),
+        tokio::select! {
+            biased;
+            item = lines.next() => return item.map_or(Next::Nothing, Next::Item),
+            piece = aside(stderr) => match piece {
+                Some(piece) => return Next::Aside(piece),
+                None => *stderr = None,
+            },
             // Whoever is held can't get anywhere.
-            Err(_) if context.pause.is_paused() => watchdog.held(Instant::now()),
-            Err(_) => return Next::TooLate,
+            () = late => if context.pause.is_paused() {
+                watchdog.held(Instant::now());
+            } else {
+                return Next::TooLate;
+            },
+        }
+    }
+}
+
+/// The next piece of stderr; never, if nobody listens to it.
+async fn aside(tap: &mut Option<Tap>) -> Option<Bytes> {
+    let Some(tap) = tap else { return std::future::pending().await };
+    loop {
+        let item = tap.next().await?;
+        if item.pipe == Pipe::Stderr {
+            return Some(item.bytes);
         }
     }
 }

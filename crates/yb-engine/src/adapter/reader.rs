@@ -9,6 +9,16 @@ pub(super) trait Reader: Send {
     /// The messages that one line of stdout tells of; an error is a line that should have been readable.
     fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String>;
 
+    /// The messages that a piece of stderr tells of; asked only of a reader that listens to it.
+    fn stderr(&mut self, _piece: &[u8]) -> Vec<Message> {
+        Vec::new()
+    }
+
+    /// Whether there is anything of use on stderr while the agent runs.
+    fn listens_to_stderr(&self) -> bool {
+        false
+    }
+
     /// What is known only when the agent is gone: from the end of its stderr, or from a file that it left.
     fn end(&mut self, _stderr: &str) -> Vec<Message> {
         Vec::new()
@@ -192,6 +202,11 @@ pub(super) fn retries(failure: &Failure, attempt: u64) -> Option<Message> {
         "type": "system", "subtype": "api_retry", "attempt": attempt,
         "error_status": failure.known_status(), "error": name,
     }))
+}
+
+/// The agent got an answer, of which nothing is told yet.
+pub(super) fn alive() -> Option<Message> {
+    message(json!({"type": "stream_event", "event": {"type": "ping"}}))
 }
 
 /// The end of the execution.

@@ -84,6 +84,11 @@ impl Watchdog {
         self.progress.checked_add(limit)
     }
 
+    /// Watches no more: the agent is being ended.
+    pub(super) fn rest(&mut self) {
+        self.done = true;
+    }
+
     /// Time that the agent was held does not count.
     pub(super) fn held(&mut self, now: Instant) {
         self.progress = now;
