@@ -50,6 +50,7 @@ pub use transcript::Transcript;
 pub use watchdog::DEFAULT_PATIENCE;
 
 use crate::log::YouBenchaLog;
+use crate::tools::Tool;
 
 /// The contract of an adapter.
 #[async_trait]
@@ -99,6 +100,12 @@ pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
 /// The names of all adapters.
 pub fn adapter_names() -> impl Iterator<Item = &'static str> {
     ADAPTERS.into_iter().map(Adapter::name)
+}
+
+/// The program that a case pins, if it is in the tool directory. Where it is not, the one that is found has to be of that version,
+/// which is checked before anything starts.
+pub(crate) fn pinned(name: &str, config: &AgentConfig, host: &Host) -> Option<Tool> {
+    host.tools.as_ref()?.find(name, config.version.as_deref()?).ok()
 }
 
 pub(crate) use secrets::without as without_secrets;

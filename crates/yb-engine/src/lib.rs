@@ -19,5 +19,6 @@ pub mod run;
 pub mod stats;
 pub mod suggest;
 pub mod suite;
+pub mod tools;
 pub mod trial;
 mod yaml;

@@ -95,7 +95,7 @@ pub struct Combination {
     pub tags: Vec<String>,
     /// The merged case.
     pub case: Arc<Case>,
-    /// The agent's version that must be installed, where the variant says it.
+    /// The version of the agent's program, where the case or the variant says it.
     pub agent_version: Option<String>,
 }
 
@@ -149,8 +149,8 @@ fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
             case_name: case.name.clone(),
             variant: DEFAULT_VARIANT.to_owned(),
             tags: case.tags.clone(),
+            agent_version: case.agent.version.clone(),
             case,
-            agent_version: None,
         }],
         repeats: 1,
         concurrency: BTreeMap::new(),

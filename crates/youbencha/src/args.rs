@@ -104,9 +104,9 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::INIT)]
     Init(InitArgs),
 
-    /// Install the judge's definition for Claude Code and GitHub Copilot
+    /// Install the judge's definition for agents, or agents' programs
     ///
-    /// Writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory, and says of each file
+    /// Without `--cli` it writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory, and says of each file
     /// whether it was created, skipped or overwritten.
     #[command(after_long_help = examples::INSTALL_AGENTS)]
     InstallAgents(InstallAgentsArgs),

@@ -8,7 +8,9 @@ use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use yb_claude::{AvailabilityCheck, EnvChange, Invocation, Options, PermissionMode, Prompt, Search, Target};
+use yb_claude::{
+    AvailabilityCheck, EnvChange, FindError, Invocation, Options, PermissionMode, Prompt, Search, Target,
+};
 use yb_supervise::{Command, Exits};
 
 use super::artifacts::Artifacts;
@@ -89,8 +91,8 @@ impl Adapter for ClaudeCode {
         invocation(options, mode, &prompt, &context).map(drop)
     }
 
-    async fn check_availability(&self, _config: &AgentConfig, host: &Host) -> Availability {
-        let mut check = AvailabilityCheck::new(host.env.clone());
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let mut check = AvailabilityCheck::new(host.env.clone()).search(search(config, host));
         if let Some(shim) = &host.shim {
             check = check.shim(shim);
         }
@@ -109,7 +111,7 @@ impl Adapter for ClaudeCode {
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
         let plan = plan(context)?;
-        let program = program(&context.host)?;
+        let program = program(context)?;
         let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
@@ -179,11 +181,25 @@ fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
     guard::exits(&context.network, &context.host, &environment::model(&context.host, &context.network)?)
 }
 
-fn program(host: &Host) -> Result<PathBuf, AdapterError> {
+/// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
+fn search(config: &AgentConfig, host: &Host) -> Search {
     let search = Search::from_env(&|name| host.variable(name).map(OsStr::to_owned));
-    search.find().map(|found| found.path).map_err(|error| AdapterError::NotInstalled {
-        message: format!("Claude Code is not installed: {error}"),
-        hints: error.hints(),
+    let tool = super::pinned(NAME, config, host).or_else(|| match search.find() {
+        Err(FindError::NotFound { .. }) => host.tools.as_ref()?.newest(NAME),
+        _ => None,
+    });
+    match tool {
+        Some(tool) => search.explicit(tool.prefix),
+        None => search,
+    }
+}
+
+fn program(context: &ExecutionContext) -> Result<PathBuf, AdapterError> {
+    search(&context.config, &context.host).find().map(|found| found.path).map_err(|error| {
+        AdapterError::NotInstalled {
+            message: format!("Claude Code is not installed: {error}"),
+            hints: error.hints(),
+        }
     })
 }
 

@@ -186,9 +186,9 @@ impl<T: Cli> Adapter for T {
         guard::exits(&context.network, &context.host, &self.model(&context.host)).map(drop)
     }
 
-    async fn check_availability(&self, _config: &AgentConfig, host: &Host) -> Availability {
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
         let about = self.about();
-        let program = match program(self, host) {
+        let program = match program(self, config, host) {
             Ok(program) => program,
             Err(error) => {
                 let (message, hints) = (error.to_string(), error.hints());
@@ -221,7 +221,7 @@ impl<T: Cli> Adapter for T {
         }
         let about = self.about();
         let prompt = super::prompt::prompt(context)?;
-        let program = program(self, &context.host)?;
+        let program = program(self, &context.config, &context.host)?;
         // It would ask in vain, and some agents do so for ever.
         if !self.is_authenticated(&context.host) {
             return Err(AdapterError::NotAuthenticated {
@@ -326,21 +326,26 @@ fn command(
     command
 }
 
-/// The program: the one that the variable names, or the first on the PATH; of a wrapper, the native one behind it.
-fn program(cli: &(impl Cli + ?Sized), host: &Host) -> Result<PathBuf, AdapterError> {
+/// The program: the version that the case pins, the one that the variable names, the first on the PATH, or the newest that
+/// `yb` installed; of a wrapper, the native one behind it.
+fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Result<PathBuf, AdapterError> {
     let about = cli.about();
     let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install(about)] };
-    let found = match host.variable(about.variable) {
-        Some(named) => {
+    let found = match (super::pinned(about.name, config, host), host.variable(about.variable)) {
+        (Some(tool), _) => tool.program(),
+        (None, Some(named)) => {
             let path = PathBuf::from(named);
             let shown = path.display().to_string();
             path.is_file().then_some(path).ok_or_else(|| {
                 missing(format!("{} is not where `{}` says: `{shown}`", about.label, about.variable))
             })?
         }
-        None => on_path(about.program, host).ok_or_else(|| {
-            missing(format!("{} is not installed: no `{}` on the PATH", about.label, about.program))
-        })?,
+        (None, None) => {
+            let installed = || host.tools.as_ref()?.newest(about.name).map(|tool| tool.program());
+            on_path(about.program, host).or_else(installed).ok_or_else(|| {
+                missing(format!("{} is not installed: no `{}` on the PATH", about.label, about.program))
+            })?
+        }
     };
     let Ok(real) = found.canonicalize() else { return Ok(found) };
     let packages = real.ancestors().filter(|path| path.ends_with("node_modules"));

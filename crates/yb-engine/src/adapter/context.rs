@@ -14,6 +14,7 @@ use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
 use crate::case::{Limits, Network};
+use crate::tools::Tools;
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -82,6 +83,8 @@ pub struct Host {
     pub env: Environment,
     /// The program that contains the child; by default the running one, if it called `yb_supervise::shim_main`.
     pub shim: Option<PathBuf>,
+    /// Where pinned agents are installed.
+    pub tools: Option<Tools>,
 }
 
 /// Values may be secrets; only names are shown.
@@ -95,13 +98,20 @@ impl Host {
     /// A host with these variables.
     pub fn new(env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>) -> Self {
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { env, shim: None }
+        Self { env, shim: None, tools: None }
     }
 
     /// The same with this shim.
     #[must_use]
     pub fn with_shim(mut self, program: impl Into<PathBuf>) -> Self {
         self.shim = Some(program.into());
+        self
+    }
+
+    /// The same with these pinned agents.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Option<Tools>) -> Self {
+        self.tools = tools;
         self
     }
 
@@ -235,6 +245,8 @@ pub struct AgentConfig {
     pub prompt: Option<String>,
     /// The file in which that stands; one of the two.
     pub prompt_file: Option<PathBuf>,
+    /// The version of the agent's program that is to run; unset is the one that is found.
+    pub version: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// The agent's definition to run as.

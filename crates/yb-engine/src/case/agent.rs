@@ -12,6 +12,7 @@ use super::hook::texts;
 use super::prompt::{self, Dirs};
 use super::types::{Agent, AgentConfig, Start};
 use crate::diagnostic::quoted;
+use crate::tools::known_clis;
 use crate::yaml::{Node, Span, Value};
 
 const CONFIG: &str = "agent.config";
@@ -32,7 +33,19 @@ pub(crate) fn read(
     let prompt = prompt::read(config, entry.key.span, dirs, start, checker);
     lacking(config, &kind, checker);
     let settings = settings(config, &kind, checker);
-    Some(Agent { kind, agent_name, model, prompt: prompt?, config: settings })
+    let version = version(agent, &kind, checker);
+    Some(Agent { kind, agent_name, model, version, prompt: prompt?, config: settings })
+}
+
+/// The version of the agent's program; a pin that nobody could hold is a mistake.
+fn version(agent: &Node, kind: &str, checker: &mut Checker<'_, '_>) -> Option<String> {
+    let entry = agent.entry("version")?;
+    let text = entry.node.text()?;
+    if AGENTS.contains(&kind) && known_clis().iter().all(|cli| cli.name != kind) {
+        let message = format!("`{kind}` has no version that could be pinned: {}", quoted(text));
+        checker.found.error(entry.key.span, "agent.version", message).hint("leave `version` out");
+    }
+    Some(text.to_owned())
 }
 
 /// A value that may be written at several places, as long as they agree.

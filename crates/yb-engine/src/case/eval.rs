@@ -201,6 +201,7 @@ impl EvalFile {
                 kind: MANUAL.to_owned(),
                 agent_name: None,
                 model: None,
+                version: None,
                 prompt: Prompt::Text(String::new()),
                 config: AgentConfig::default(),
             },

@@ -17,6 +17,7 @@ pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, GEMINI, OP
 
 pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
 pub(crate) const MODEL: Kind = formatted(200, Format::Model);
+pub(crate) const PINNED: Kind = formatted(100, Format::Version);
 const TOOLS: Kind = Kind::List { of: &formatted(1000, Format::Tool), min: 0 };
 const OPEN_OBJECT: Kind = FREE;
 
@@ -25,6 +26,11 @@ pub(crate) static AGENT: Object = Object {
     fields: &[
         Field::new("type", Kind::Word(AGENTS), "The agent.").required(),
         Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, such as a subagent."),
+        Field::new(
+            "version",
+            PINNED,
+            "The version of the agent's program; `yb install-agents --cli` installs one.",
+        ),
         Field::new("model", MODEL, "The model, by name or alias."),
         Field::new(
             "models",

@@ -13,6 +13,8 @@ pub(crate) enum Format {
     /// A short label.
     Tag,
     Model,
+    /// A version of a program, exactly.
+    Version,
     /// A tool, or a rule for one.
     Tool,
     /// A flag without its dashes.
@@ -34,6 +36,7 @@ impl Format {
             Self::EnvName => "the name of a variable: letters, digits and `_`, the first no digit",
             Self::Tag => "1 to 50 letters, digits, `.`, `_`, `-`, `:` and `/`",
             Self::Model => "a model's name without spaces, such as `claude-sonnet-4-5` or `sonnet`",
+            Self::Version => "a whole version, such as `2.1.325`",
             Self::Tool => "a tool such as `Read`, `Bash(git *)` or `mcp__server__*`",
             Self::Flag => "a flag's name without its dashes",
             Self::RelativePath => "a relative path without `..`",
@@ -51,6 +54,7 @@ impl Format {
             Self::EnvName => r"[A-Za-z_][A-Za-z0-9_]*",
             Self::Tag => r"[\w.:/\-]+",
             Self::Model => r"[A-Za-z0-9][\w.:/@\[\]\-]*",
+            Self::Version => r"[0-9]+\.[0-9]+\.[0-9]+([\-+][0-9A-Za-z.+\-]+)?",
             Self::Tool => r"[A-Za-z_][\w.:*\-]*(\(.+\))?",
             Self::Flag => r"[A-Za-z][A-Za-z0-9\-]*",
             Self::Host => r"[\w.*:\[\]\-]+",
@@ -68,6 +72,7 @@ impl Format {
             Self::WorkspaceName => all("._-") && text.starts_with(|c: char| c.is_ascii_alphanumeric()),
             Self::EnvName => all("_") && !text.starts_with(|c: char| c.is_ascii_digit()),
             Self::Tag => all("._-:/"),
+            Self::Version => crate::tools::is_exact(text),
             // Two questions that the agent's own crate answers.
             Self::Model => Options::default().with_model(text).validate().is_ok(),
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),

@@ -103,6 +103,8 @@ pub struct Agent {
     pub agent_name: Option<String>,
     /// The model, as this agent calls it.
     pub model: Option<String>,
+    /// The version of its program that is to run.
+    pub version: Option<String>,
     /// What to do.
     pub prompt: Prompt,
     /// Everything else.

@@ -217,7 +217,7 @@ async fn check(
     for (one, runner) in taken.iter().zip(runners) {
         let agent = &one.case.agent;
         let key = match runner.account(&one.case) {
-            Ok(account) => format!("{account}\0{:?}", agent.config.section),
+            Ok(account) => format!("{account}\0{:?}\0{:?}", agent.version, agent.config.section),
             Err(error) => {
                 problems.add(one, error);
                 continue;
@@ -239,7 +239,12 @@ async fn check(
             problems.add(one, TrialError::wrong_version(&agent.kind, version.as_deref(), wanted));
         }
         asked.insert(key, version.clone());
-        agents.insert(agent.kind.clone(), version);
+        let told = agents.entry(agent.kind.clone()).or_insert_with(|| version.clone());
+        if let (Some(told), Some(version)) = (told, version)
+            && told.split(", ").all(|known| known != version)
+        {
+            told.push_str(&format!(", {version}"));
+        }
     }
     problems.into_result()?;
     Ok(agents)

@@ -127,11 +127,11 @@ impl Work<'_> {
             if let Some(case) = case {
                 self.room = self.room.saturating_sub(case.agent.prompt.text().map_or(0, str::len));
                 made.push(Combination {
+                    agent_version: case.agent.version.clone(),
                     case_name: case.name.clone(),
                     variant: variant.name.clone(),
                     tags: case.tags.clone(),
                     case: Arc::new(case),
-                    agent_version: variant.version.clone(),
                 });
             }
         }

@@ -1,7 +1,7 @@
 //! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
 
 use crate::case::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
-use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL};
+use crate::case::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL, PINNED};
 use crate::case::format::Format;
 use crate::case::shape::{Field, Kind, Object, formatted, text};
 use crate::gates::{ESTIMANDS, LEVELS, ON_INCONCLUSIVE};
@@ -136,7 +136,7 @@ pub(crate) static VARIANT: Object = Object {
         Field::new("name", text(1, 200), "What the variant is called in reports.").required(),
         Field::new("type", Kind::Word(AGENTS), "The agent, instead of the case's."),
         Field::new("model", MODEL, "The model, instead of the case's."),
-        Field::new("version", text(1, 100), "The agent's version that must be installed."),
+        Field::new("version", PINNED, "The version of the agent's program, instead of the case's."),
         Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, instead of the case's."),
         Field::new("config", Kind::Part(&CONFIG), "Merged key by key over the case's `agent.config`."),
         Field::new(

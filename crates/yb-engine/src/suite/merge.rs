@@ -35,6 +35,10 @@ fn lay_over(own: &mut Vec<Entry>, over: &[Entry]) {
         drop_keys(own, &["model", "models"]);
         drop_below(own, &["config"], &["model"]);
     }
+    // Another agent has other versions.
+    if says("type") {
+        drop_keys(own, &["version"]);
+    }
     if says("agent_name") || configures("agent_name") || configures("agent") {
         drop_keys(own, &["agent_name"]);
         drop_below(own, &["config"], &["agent_name", "agent"]);

@@ -14,7 +14,6 @@ pub(super) struct Variant {
     /// What is laid over the case's agent, as that writes it.
     pub(super) agent: Vec<Entry>,
     pub(super) env: Vec<EnvVar>,
-    pub(super) version: Option<String>,
     /// What it says about isolation, network and limits.
     pub(super) guard: Vec<Entry>,
 }
@@ -23,15 +22,7 @@ impl Variant {
     /// The cases as they are.
     pub(super) fn default() -> Self {
         let name = super::DEFAULT_VARIANT.to_owned();
-        Self {
-            name,
-            at: None,
-            key: String::new(),
-            agent: Vec::new(),
-            env: Vec::new(),
-            version: None,
-            guard: Vec::new(),
-        }
+        Self { name, at: None, key: String::new(), agent: Vec::new(), env: Vec::new(), guard: Vec::new() }
     }
 }
 
@@ -50,7 +41,7 @@ fn one(node: &Node, key: String, found: &mut Findings<'_>) -> Option<Variant> {
     }
     let name = node.get("name")?;
     let agent = node.entries().iter().filter(|entry| {
-        ["type", "model", "agent_name", "config"].contains(&entry.key.name.as_str())
+        ["type", "version", "model", "agent_name", "config"].contains(&entry.key.name.as_str())
             && node.get(&entry.key.name).is_some()
     });
     let over = |entry: &Entry| {
@@ -64,7 +55,6 @@ fn one(node: &Node, key: String, found: &mut Findings<'_>) -> Option<Variant> {
         key,
         agent: agent.map(over).collect(),
         env: environment(node.get("env").or_else(|| node.get("environment"))),
-        version: node.get("version").and_then(Node::text).map(str::to_owned),
         guard: super::guard::of(node),
     })
 }

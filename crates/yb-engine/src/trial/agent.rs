@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::TrialError;
 use crate::adapter::{AgentConfig, CommandSpec, Host};
 use crate::case::{Case, Prompt, with_environment};
+use crate::tools::Tools;
 
 /// The adapter's configuration.
 pub(super) fn config(
@@ -21,6 +22,7 @@ pub(super) fn config(
         Prompt::Text(text) | Prompt::File { text, .. } => config.prompt = Some(text.clone()),
         Prompt::InWorkspace(path) => config.prompt_file = Some(path.clone()),
     }
+    config.version.clone_from(&case.agent.version);
     config.model = case.agent.model.clone().or_else(|| model.map(str::to_owned));
     config.agent_name.clone_from(&case.agent.agent_name);
     config.append_system_prompt.clone_from(&from.append_system_prompt);
@@ -72,6 +74,7 @@ pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
     let own = crate::adapter::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
     let names = ["PATH"].into_iter().chain(own);
     Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
+        .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
 }
 
 /// The variables that the case itself names.

@@ -107,8 +107,11 @@ impl TrialError {
         let found =
             found.map_or_else(|| "it did not say its version".to_owned(), |found| format!("found {found}"));
         Self::Unavailable {
-            message: format!("`{agent}` has another version than the variant asks for: {wanted} ({found})"),
-            hints: vec![format!("install version {wanted}, or change `version` in the suite")],
+            message: format!("`{agent}` has another version than is asked for: {wanted} ({found})"),
+            hints: vec![
+                format!("install it: `yb install-agents --cli {agent}@{wanted}`"),
+                "or change `version` in the case or suite".to_owned(),
+            ],
         }
     }
 

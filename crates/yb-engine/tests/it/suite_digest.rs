@@ -176,7 +176,7 @@ fn the_commit_the_variant_and_the_version_of_the_agent_are_part_of_the_task() {
     let one = only(&files, "case.yaml", CASE);
     assert_ne!(one.task_digest(COMMIT), one.task_digest("another"));
     files.write("case.yaml", CASE);
-    let variants = "[{ name: a }, { name: b, model: claude-sonnet-4-5 }, { name: c, version: '2' }]";
+    let variants = "[{ name: a }, { name: b, model: claude-sonnet-4-5 }, { name: c, version: 2.1.0 }]";
     let text = format!("youbencha: 1\nname: s\ncases: [case.yaml]\nvariants: {variants}\n");
     let loaded = suite::load(&files.write("suite.yaml", &text), &options());
     let all = loaded.suite.unwrap().combinations;

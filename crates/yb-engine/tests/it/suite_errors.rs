@@ -39,7 +39,7 @@ exclude: [{ cse: one }, {}, { case: '[' }]
     suite.yaml:3:22: error: wrong value: `../x.yaml`; expected a relative path without `..` [cases[2]]
     suite.yaml:4:1: error: unknown key: `varaints` [varaints]; did you mean `variants`?
     suite.yaml:6:16: error: unknown key: `modle` [variants[0].modle]; did you mean `model`?
-    suite.yaml:6:35: error: wrong value: `2.1`; expected a text of 1 to 100 characters [variants[0].version]; put it in double quotes
+    suite.yaml:6:35: error: wrong value: `2.1`; expected a whole version, such as `2.1.325` [variants[0].version]; put it in double quotes
     suite.yaml:7:7: error: missing key: `name`; expected a text of 1 to 200 characters [variants[1].name]
     suite.yaml:8:22: error: wrong value: `claude-cod`; expected one of `claude-code`, `copilot-cli`, `command` [variants[2].type]; did you mean `claude-code`?
     suite.yaml:8:41: error: bad name: `A-B`; expected the name of a variable: letters, digits and `_`, the first no digit [variants[2].env]

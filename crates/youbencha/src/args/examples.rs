@@ -99,7 +99,8 @@ Examples:
 pub(super) const INSTALL_AGENTS: &str = "\
 Examples:
   yb install-agents
-  yb install-agents --force        replace what is there";
+  yb install-agents --force        replace what is there
+  yb install-agents --cli codex@0.166.0 --cli claude-code@2.1.325";
 
 pub(super) const MAN: &str = "\
 Examples:

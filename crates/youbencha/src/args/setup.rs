@@ -11,8 +11,15 @@ pub(crate) struct InitArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct InstallAgentsArgs {
+    /// Install this version of an agent's program with npm, for all projects: `codex@0.166.0`; may be repeated
+    ///
+    /// It goes to `youbencha/tools` below `$XDG_DATA_HOME` or `~/.local/share`, or to `$YB_TOOLS_DIR`, beside other versions, and a case or
+    /// variant chooses it with `version:`. The judge's definition is not touched.
+    #[arg(long, value_name = "NAME@VERSION")]
+    pub(crate) cli: Vec<String>,
+
     /// Replace the files that are there already
-    #[arg(long)]
+    #[arg(long, conflicts_with = "cli")]
     pub(crate) force: bool,
 }
 

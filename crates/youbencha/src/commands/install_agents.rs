@@ -1,4 +1,6 @@
-//! `yb install-agents`: the judge's definition, where agents look for theirs.
+//! `yb install-agents`: the judge's definition, where agents look for theirs; with `--cli`, the agents' programs themselves.
+
+mod cli;
 
 use std::path::Path;
 
@@ -27,6 +29,9 @@ const FILES: [(&str, &str); 2] = [
 ];
 
 pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    if !args.cli.is_empty() {
+        return cli::run(&args.cli, printer);
+    }
     let here = Path::new(".");
     let mut codes = Vec::new();
     let mut skipped = false;

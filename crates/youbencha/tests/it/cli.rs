@@ -43,7 +43,7 @@ fn help() {
       index             The index over all runs of this project, a SQLite file
       eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
-      install-agents    Install the judge's definition for Claude Code and GitHub Copilot
+      install-agents    Install the judge's definition for agents, or agents' programs
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
@@ -96,7 +96,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       index             The index over all runs of this project, a SQLite file
       eval              Grade a directory that is there, or grade a recorded run again
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
-      install-agents    Install the judge's definition for Claude Code and GitHub Copilot
+      install-agents    Install the judge's definition for agents, or agents' programs
       list              List the agents and evaluators that a case may name, or the runs of this project
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds

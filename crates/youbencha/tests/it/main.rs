@@ -39,6 +39,7 @@ mod suggest;
 mod suite_run;
 mod suites;
 mod tape_serve;
+mod tools;
 mod validate;
 
 /// The program under test.
