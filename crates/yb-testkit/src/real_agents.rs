@@ -26,7 +26,7 @@ pub struct RealAgent {
 }
 
 /// Every pinned CLI, in the order in which agents are listed.
-pub const REAL_AGENTS: [RealAgent; 3] = [
+pub const REAL_AGENTS: [RealAgent; 5] = [
     RealAgent {
         name: "claude-code",
         variable: "YB_CLAUDE",
@@ -56,6 +56,22 @@ pub const REAL_AGENTS: [RealAgent; 3] = [
         variable: "YB_CODEX",
         package: "@openai/codex",
         program: ".bin/codex",
+        model: "scripted-1",
+        variables: &[("OPENAI_BASE_URL", "{url}/v1"), ("OPENAI_API_KEY", DUMMY_KEY)],
+    },
+    RealAgent {
+        name: "gemini",
+        variable: "YB_GEMINI",
+        package: "@google/gemini-cli",
+        program: ".bin/gemini",
+        model: "gemini-2.5-flash",
+        variables: &[("GOOGLE_GEMINI_BASE_URL", "{url}"), ("GEMINI_API_KEY", DUMMY_KEY)],
+    },
+    RealAgent {
+        name: "opencode",
+        variable: "YB_OPENCODE",
+        package: "opencode-linux-x64",
+        program: "opencode-linux-x64/bin/opencode",
         model: "scripted-1",
         variables: &[("OPENAI_BASE_URL", "{url}/v1"), ("OPENAI_API_KEY", DUMMY_KEY)],
     },
@@ -110,7 +126,8 @@ impl RealAgent {
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let package: serde_json::Value =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let version = package["dependencies"][self.package].as_str();
+        let lists = ["dependencies", "optionalDependencies"];
+        let version = lists.iter().find_map(|list| package[list][self.package].as_str());
         version.unwrap_or_else(|| panic!("{} pins no {}", path.display(), self.package)).to_owned()
     }
 }

@@ -365,6 +365,8 @@ conforms! {
     real_claude: "claude-code",
     real_copilot: "copilot-cli",
     real_codex: "codex",
+    real_gemini: "gemini",
+    real_opencode: "opencode",
 }
 
 /// Adapters that run what a case names, and so have no CLI of their own.
