@@ -5,37 +5,49 @@
 
 mod artifacts;
 mod claude_code;
+mod cli;
 mod codes;
+mod codex;
 mod command;
 mod context;
+mod copilot_cli;
 mod drive;
 mod error;
+mod gemini;
 mod guard;
 mod meter;
 mod normalize;
+mod opencode;
 mod prices;
 mod prompt;
+mod reader;
 mod result;
 mod secrets;
 mod transcript;
 mod verdict;
 mod view;
+mod watchdog;
 
 use async_trait::async_trait;
 
 pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
+pub use codex::Codex;
 pub use command::Command;
 pub use context::{
     AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
     Isolation, PromptVia,
 };
+pub use copilot_cli::CopilotCli;
 pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
+pub use gemini::Gemini;
 pub(crate) use guard::{connect, limit};
 pub use meter::{ApiRetry, Live, Observer};
+pub use opencode::Opencode;
 pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
+pub use watchdog::DEFAULT_PATIENCE;
 
 use crate::log::YouBenchaLog;
 use crate::tools::Tool;
@@ -48,6 +60,11 @@ pub trait Adapter: Send + Sync {
 
     /// The adapter's own version, MAJOR.MINOR.PATCH.
     fn version(&self) -> &'static str;
+
+    /// The host's variables that reach it, beside PATH.
+    fn variables(&self) -> Vec<&'static str> {
+        Vec::new()
+    }
 
     /// Whether a configuration can be, as far as that is known without a workspace: no process is started and nothing
     /// is written. What the workspace decides, such as a prompt file or an agent's definition in it, is for
@@ -72,7 +89,7 @@ pub trait Adapter: Send + Sync {
 }
 
 /// Every adapter, in the order in which they are listed.
-static ADAPTERS: [&dyn Adapter; 2] = [&ClaudeCode, &Command];
+static ADAPTERS: [&dyn Adapter; 6] = [&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Command];
 
 /// The adapter that a case calls by this name.
 #[must_use]

@@ -70,6 +70,19 @@ pub fn agent_names() -> &'static [&'static str] {
     fields_agent::AGENTS
 }
 
+/// The keys of `agent.config` that agents may lack.
+pub fn agent_settings() -> impl Iterator<Item = &'static str> {
+    let shared = ["prompt", "prompt_file", "model", "agent"];
+    let fields = fields_agent::CONFIG.fields.iter().map(|field| field.name);
+    fields.filter(move |name| !shared.contains(name) && !fields_agent::AGENTS.contains(name))
+}
+
+/// Whether an agent knows a key of `agent.config`; what it does not know is a warning, and has no effect.
+#[must_use]
+pub fn agent_knows(agent: &str, setting: &str) -> bool {
+    fields_agent::supports(agent, setting)
+}
+
 /// What a case is read with.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]

@@ -69,6 +69,30 @@ impl Kind {
         self.row().2
     }
 
+    /// The kind as OpenAI calls it.
+    pub(crate) fn openai_type(self) -> &'static str {
+        match self {
+            Self::RateLimit => "rate_limit_error",
+            Self::Billing => "insufficient_quota",
+            Self::Api | Self::Timeout | Self::Overloaded => "server_error",
+            _ => "invalid_request_error",
+        }
+    }
+
+    /// The code that goes with it.
+    pub(crate) fn openai_code(self) -> Option<&'static str> {
+        match self {
+            Self::Authentication => Some("invalid_api_key"),
+            Self::Billing => Some("insufficient_quota"),
+            Self::NotFound => Some("model_not_found"),
+            Self::RequestTooLarge => Some("context_length_exceeded"),
+            Self::RateLimit => Some("rate_limit_exceeded"),
+            Self::Overloaded => Some("server_is_overloaded"),
+            Self::Api | Self::Timeout => Some("server_error"),
+            Self::InvalidRequest | Self::Permission => None,
+        }
+    }
+
     /// The body of an error response, and the data of an `error` event.
     pub(crate) fn envelope(self, message: &str, request_id: &str) -> Value {
         json!({

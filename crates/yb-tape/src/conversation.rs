@@ -1,13 +1,21 @@
 //! Reads a request's conversation the way its user sees it: without reminders and injected system messages.
 
+use std::borrow::Cow;
+
 use hyper::HeaderMap;
 use serde_json::Value;
 
 use crate::format::Id;
 
-const REMINDER: (&str, &str) = ("<system-reminder>", "</system-reminder>");
+/// What agents put before and after a user's words, or between them.
+const REMINDERS: [(&str, &str); 4] = [
+    ("<system-reminder>", "</system-reminder>"),
+    ("<environment_context>", "</environment_context>"),
+    ("<session_context>", "</session_context>"),
+    ("<current_datetime>", "</current_datetime>"),
+];
 
-/// The body of a `POST /v1/messages` and who sent it.
+/// A request in the shape of the Messages API, and who sent it.
 pub(crate) struct Conversation<'b> {
     body: &'b Value,
     messages: &'b [Value],
@@ -96,16 +104,20 @@ impl<'b> Conversation<'b> {
                 return Nature::Side;
             }
             let thinks = ["thinking", "context_management"].iter().any(|key| self.body.get(key).is_some());
-            if self.is_claude_code() && !thinks {
+            if self.is_by("claude-cli/") && !thinks {
+                return Nature::MaybeSide;
+            }
+            // A title, a summary, the choice of a model: their own loops always have tools.
+            if self.is_by("opencode/") || self.is_by("GeminiCLI") {
                 return Nature::MaybeSide;
             }
         }
         Nature::Loop
     }
 
-    fn is_claude_code(&self) -> bool {
+    fn is_by(&self, name: &str) -> bool {
         let agent = self.headers.get("user-agent").and_then(|value| value.to_str().ok());
-        agent.is_some_and(|agent| agent.starts_with("claude-cli/"))
+        agent.is_some_and(|agent| agent.starts_with(name))
     }
 }
 
@@ -119,7 +131,7 @@ fn runs_at_api(tool: &Value) -> bool {
 }
 
 /// The texts of a content, which is one text or a list of blocks.
-fn texts(content: &Value) -> Vec<&str> {
+pub(crate) fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
         Value::Array(blocks) => {
@@ -138,7 +150,16 @@ fn said(message: &Value) -> String {
 
 /// The text with its reminders' words replaced by their hash; nothing when it has none.
 pub(crate) fn conceal_reminders(text: &str) -> Option<String> {
-    let (open, close) = REMINDER;
+    let concealed = REMINDERS.iter().fold(Cow::Borrowed(text), |text, reminder| {
+        if text.contains(reminder.0) { Cow::Owned(conceal(&text, *reminder)) } else { text }
+    });
+    match concealed {
+        Cow::Borrowed(_) => None,
+        Cow::Owned(text) => Some(text),
+    }
+}
+
+fn conceal(text: &str, (open, close): (&str, &str)) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {
@@ -148,11 +169,17 @@ pub(crate) fn conceal_reminders(text: &str) -> Option<String> {
         out.push_str(&format!("[blake3:{}]", Id::of(&after.as_bytes()[..end])));
         rest = &after[end..];
     }
-    (!out.is_empty()).then(|| out + rest)
+    out + rest
 }
 
 pub(crate) fn without_reminders(text: &str) -> String {
-    let (open, close) = REMINDER;
+    let text = REMINDERS.iter().fold(Cow::Borrowed(text), |text, reminder| {
+        if text.contains(reminder.0) { Cow::Owned(without(&text, *reminder)) } else { text }
+    });
+    text.trim().to_owned()
+}
+
+fn without(text: &str, (open, close): (&str, &str)) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {
@@ -161,7 +188,7 @@ pub(crate) fn without_reminders(text: &str) -> String {
         rest = rest.find(close).map_or("", |end| &rest[end + close.len()..]);
     }
     out.push_str(rest);
-    out.trim().to_owned()
+    out
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Stand between an agent and its model API: script, record, replay.
 //!
-//! So far it scripts: a [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the
-//! Messages API on loopback well enough for a real agent to run against it, offline. The script's format is
+//! So far it scripts: a [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the Messages, Responses,
+//! Chat Completions and Gemini APIs on loopback well enough for real agents to run against it, offline. The script's format is
 //! described in the crate's README.
 //!
 //! ```
@@ -23,7 +23,6 @@ mod format;
 mod host;
 mod log;
 mod matching;
-mod message;
 mod pick;
 mod record;
 mod reel;
@@ -38,7 +37,9 @@ mod swap;
 mod tape;
 mod upstream;
 mod usage;
+mod tools;
 mod vars;
+mod wire;
 mod yaml;
 
 pub use crate::error::{Error, Place, ScriptError};

@@ -114,6 +114,13 @@ pub(crate) struct Usage {
     pub(crate) cache_write_1h: u64,
 }
 
+impl Usage {
+    /// What was read, whether or not from a cache.
+    pub(crate) fn all_input(self) -> u64 {
+        self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
+    }
+}
+
 impl Default for Usage {
     fn default() -> Self {
         Self { input: 10, output: 5, cache_read: 0, cache_write: 0, cache_write_1h: 0 }

@@ -24,6 +24,7 @@ mod otlp;
 mod place;
 #[cfg(unix)]
 mod process;
+mod real_agents;
 mod real_claude;
 mod recorded;
 
@@ -38,5 +39,6 @@ pub use otlp::{OtlpReceiver, ReceivedEvent, ReceivedPoint, ReceivedSpan, spans_i
 pub use place::FakeAgent;
 #[cfg(unix)]
 pub use process::{Process, ProcessInfo, alive, descendants, processes_in, processes_with_env};
+pub use real_agents::{DUMMY_KEY, REAL_AGENTS, RealAgent};
 pub use real_claude::RealClaude;
 pub use recorded::RecordedRun;

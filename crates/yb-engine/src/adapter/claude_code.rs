@@ -18,6 +18,7 @@ use super::codes::Family;
 use super::drive::{Stdout, drive};
 use super::guard;
 use super::normalize::{self, Told};
+use super::reader::ClaudeReader;
 use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
 use super::{
@@ -29,7 +30,29 @@ use crate::log::{StdinContent, YouBenchaLog};
 
 const NAME: &str = "claude-code";
 const FOLDER: &str = "claude-code-logs";
-const AGENT: Agent = Agent { label: "Claude Code", family: Family::Claude };
+const AGENT: Agent = Agent {
+    label: "Claude Code",
+    family: Family::Claude,
+    login: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+};
+
+/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
+const VARIABLES: [&str; 14] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CONFIG_DIR",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "YB_CLAUDE",
+];
 
 /// Runs the installed `claude`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -51,6 +74,10 @@ impl Adapter for ClaudeCode {
 
     fn version(&self) -> &'static str {
         "1.0.0"
+    }
+
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
@@ -91,10 +118,11 @@ impl Adapter for ClaudeCode {
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
         let exits = exits(context)?;
-        let driven = drive(command, Stdout::Frames, &artifacts, context, exits, |view| {
-            environment::show(super::view::show_packages(view, &program), context)
-        })
-        .await?;
+        let driven =
+            drive(command, Stdout::Frames(Box::new(ClaudeReader)), &artifacts, context, exits, |view| {
+                environment::show(super::view::show_packages(view, &program), context)
+            })
+            .await?;
         let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());

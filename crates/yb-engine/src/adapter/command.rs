@@ -15,6 +15,7 @@ use super::codes::Family;
 use super::drive::{Stdout, drive};
 use super::guard::{self, Model};
 use super::normalize::{self, Told};
+use super::reader::ClaudeReader;
 use super::secrets::secrets;
 use super::verdict::Agent;
 use super::view::{HOME, TMP};
@@ -29,7 +30,8 @@ const NAME: &str = "command";
 const FOLDER: &str = "command-logs";
 /// Variables that name a model's API.
 const APIS: [&str; 2] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
-const AGENT: Agent = Agent { label: "the command", family: Family::Agent };
+const AGENT: Agent =
+    Agent { label: "the command", family: Family::Agent, login: "give it credentials by `env` in the case" };
 
 /// Runs the program that the case names.
 #[derive(Debug, Clone, Copy, Default)]
@@ -103,7 +105,7 @@ impl Adapter for Command {
         };
         let command = command(&argv, context).stdin(stdin);
         let stdout = match spec.output {
-            DeclaredOutput::ClaudeStreamJson => Stdout::Frames,
+            DeclaredOutput::ClaudeStreamJson => Stdout::Frames(Box::new(ClaudeReader)),
             DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
         };
         let exits = exits(context)?;

@@ -138,6 +138,8 @@ pub struct ExecutionContext {
     pub config: AgentConfig,
     /// How long the agent may run; zero is for ever.
     pub timeout: Duration,
+    /// How long it may do nothing but ask an API again that does not answer; zero is for ever.
+    pub patience: Duration,
     /// Where it runs.
     pub host: Host,
     /// What stands between it and the machine.
@@ -174,6 +176,7 @@ impl ExecutionContext {
             search_roots: Vec::new(),
             config,
             timeout: DEFAULT_TIMEOUT,
+            patience: super::DEFAULT_PATIENCE,
             host,
             isolation: Isolation::default(),
             hidden: Vec::new(),

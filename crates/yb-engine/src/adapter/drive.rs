@@ -1,14 +1,19 @@
 //! Runs one agent's command to its end, and gathers what it says on the way.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use yb_claude::Message;
 use yb_claude::frame::System;
-use yb_supervise::{Command, Exits, Launch, Output, OutputMode, Report, Sandbox, StreamItem};
+use yb_supervise::{
+    Command, Exits, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
+};
 
 use super::artifacts::{self, Artifacts};
-use super::meter::Live;
+use super::meter::{Live, Observer};
+use super::reader::Reader;
+use super::watchdog::Watchdog;
 use super::{AdapterError, ExecutionContext, Transcript, guard, view};
 
 /// How much of an agent's output is kept in memory, of both pipes together; the log file has all of it.
@@ -21,10 +26,9 @@ const REFUSED_TOLD: usize = 5;
 const LINE_LIMIT: usize = 64 << 20;
 
 /// What an agent's stdout is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stdout {
-    /// Messages, a line of JSON each.
-    Frames,
+    /// Messages, a line of JSON each, that this reader understands.
+    Frames(Box<dyn Reader>),
     /// Anything.
     Text,
 }
@@ -39,6 +43,8 @@ pub(super) struct Driven {
     pub(super) stderr: String,
     /// The API refused the credentials, and the agent was stopped because of it.
     pub(super) auth_refused: bool,
+    /// It was stopped after so long, in which it did nothing but ask an API again that does not answer.
+    pub(super) given_up: Option<Duration>,
     pub(super) warnings: Vec<String>,
 }
 
@@ -67,21 +73,46 @@ pub(super) async fn drive(
     if let Some(shim) = &context.host.shim {
         command = command.shim(shim);
     }
-    let output = match stdout {
-        Stdout::Frames => OutputMode::Stream { line_limit: LINE_LIMIT, tee: Some(artifacts.frames.clone()) },
-        Stdout::Text => OutputMode::Capture { limit: MAX_OUTPUT_SIZE },
+    let (output, mut reader) = match stdout {
+        Stdout::Frames(reader) => {
+            (OutputMode::Stream { line_limit: LINE_LIMIT, tee: Some(artifacts.frames.clone()) }, Some(reader))
+        }
+        Stdout::Text => (OutputMode::Capture { limit: MAX_OUTPUT_SIZE }, None),
     };
+    if reader.as_ref().is_some_and(|reader| reader.listens_to_stderr()) {
+        command = command.tap();
+    }
     let mut running = command.output(output).spawn().await?;
+    let mut stderr = running.tap();
     let observer = context.observer.as_deref();
     if let Some(observer) = observer {
         observer.started(running.record());
     }
-    let (mut transcript, mut auth_refused, mut warnings) = (None, false, Vec::new());
-    if let Some(mut lines) = running.lines() {
+    let (mut transcript, mut auth_refused, mut given_up, mut warnings) = (None, false, None, Vec::new());
+    if let Some((mut lines, reader)) = running.lines().zip(reader.as_deref_mut()) {
         let folded = transcript.insert(Transcript::default());
         let mut told = Live::default();
-        while let Some(item) = lines.next().await {
-            let line = match item {
+        let mut watchdog = Watchdog::new(context.patience, reader.retries(), Instant::now());
+        loop {
+            let line = match next(&mut lines, &mut stderr, &mut watchdog, context).await {
+                Next::Nothing => break,
+                Next::Aside(piece) => {
+                    for message in reader.stderr(&piece) {
+                        folded.observe(&message);
+                        watchdog.observe(&message, Instant::now());
+                    }
+                    tell(observer, folded, &mut told);
+                    continue;
+                }
+                Next::TooLate => {
+                    given_up = Some(watchdog.waited(Instant::now()));
+                    watchdog.rest();
+                    running.cancel();
+                    continue;
+                }
+                Next::Item(item) => item,
+            };
+            let line = match line {
                 StreamItem::Line(line) | StreamItem::Unterminated(line) => line,
                 StreamItem::TooLong { limit } => {
                     warnings.push(format!(
@@ -91,16 +122,16 @@ pub(super) async fn drive(
                 }
                 _ => continue,
             };
-            let message = folded.observe_line(&line);
-            if let Some(observer) = observer.filter(|_| *folded.live() != told) {
-                told.clone_from(folded.live());
-                observer.changed(&told);
-            }
-            if let Some((trace, message)) = context.trace.as_ref().zip(message.as_ref()) {
-                trace.message(message);
+            let messages = folded.observe_with(reader, &line);
+            let now = Instant::now();
+            watchdog.heard(now);
+            messages.iter().for_each(|message| watchdog.observe(message, now));
+            tell(observer, folded, &mut told);
+            if let Some(trace) = &context.trace {
+                messages.iter().for_each(|message| trace.message(message));
             }
             // The CLI itself would try the same credentials again for three minutes.
-            if !auth_refused && message.is_some_and(|message| is_refusal(&message)) {
+            if !auth_refused && messages.iter().any(is_refusal) {
                 auth_refused = true;
                 running.cancel();
             }
@@ -126,7 +157,72 @@ pub(super) async fn drive(
         note_truncation(&artifacts.terminal_log, &mut warnings);
     }
     let stderr = stderr_end(&report);
-    Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, warnings })
+    if let Some((reader, transcript)) = reader.as_deref_mut().zip(transcript.as_mut()) {
+        reader.end(&stderr).iter().for_each(|message| transcript.observe(message));
+        warnings.extend(reader.warnings());
+    }
+    Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, given_up, warnings })
+}
+
+/// Tells the observer what is new.
+fn tell(observer: Option<&dyn Observer>, transcript: &Transcript, told: &mut Live) {
+    if let Some(observer) = observer.filter(|_| transcript.live() != told) {
+        told.clone_from(transcript.live());
+        observer.changed(told);
+    }
+}
+
+/// What comes next out of an agent.
+enum Next {
+    Item(StreamItem),
+    /// A piece of stderr.
+    Aside(Bytes),
+    /// Nothing came for as long as anybody would wait.
+    TooLate,
+    /// The output has ended.
+    Nothing,
+}
+
+async fn next(
+    lines: &mut Lines,
+    stderr: &mut Option<Tap>,
+    watchdog: &mut Watchdog,
+    context: &ExecutionContext,
+) -> Next {
+    loop {
+        let deadline = watchdog.deadline();
+        let late = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            item = lines.next() => return item.map_or(Next::Nothing, Next::Item),
+            piece = aside(stderr) => match piece {
+                Some(piece) => return Next::Aside(piece),
+                None => *stderr = None,
+            },
+            // Whoever is held can't get anywhere.
+            () = late => if context.pause.is_paused() {
+                watchdog.held(Instant::now());
+            } else {
+                return Next::TooLate;
+            },
+        }
+    }
+}
+
+/// The next piece of stderr; never, if nobody listens to it.
+async fn aside(tap: &mut Option<Tap>) -> Option<Bytes> {
+    let Some(tap) = tap else { return std::future::pending().await };
+    loop {
+        let item = tap.next().await?;
+        if item.pipe == Pipe::Stderr {
+            return Some(item.bytes);
+        }
+    }
 }
 
 fn is_refusal(message: &Message) -> bool {

@@ -20,6 +20,14 @@ pub enum AdapterError {
         /// The ways out.
         hints: Vec<String>,
     },
+    /// The agent has nothing to show to its model's API.
+    #[error("{message}")]
+    NotAuthenticated {
+        /// What is missing.
+        message: String,
+        /// The ways out.
+        hints: Vec<String>,
+    },
     /// The configuration can't be.
     #[error("invalid agent configuration: {message}")]
     InvalidConfig {
@@ -70,7 +78,9 @@ impl AdapterError {
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
-            Self::NotInstalled { hints, .. } | Self::InvalidConfig { hints, .. } => hints.clone(),
+            Self::NotInstalled { hints, .. }
+            | Self::NotAuthenticated { hints, .. }
+            | Self::InvalidConfig { hints, .. } => hints.clone(),
             Self::ArtifactsMissing { path } | Self::WorkspaceMissing { path } => {
                 vec![format!("create it: `mkdir -p {}`", path.display())]
             }
@@ -86,6 +96,7 @@ impl AdapterError {
     pub fn code(&self) -> ErrorCode {
         match self {
             Self::NotInstalled { .. } => ErrorCode::CliNotFound,
+            Self::NotAuthenticated { .. } => ErrorCode::AuthFailed,
             Self::InvalidConfig { .. } => ErrorCode::InvalidConfig,
             Self::ArtifactsMissing { .. } | Self::ArtifactsNotWritable { .. } => ErrorCode::ArtifactsUnusable,
             Self::WorkspaceMissing { .. } | Self::PrivateNotWritable { .. } | Self::Spawn(_) => {
@@ -98,7 +109,7 @@ impl AdapterError {
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
-            Self::NotInstalled { .. } => Outcome::Unauthenticated,
+            Self::NotInstalled { .. } | Self::NotAuthenticated { .. } => Outcome::Unauthenticated,
             _ => Outcome::Infra,
         }
     }

@@ -54,6 +54,7 @@ pub(super) fn log(
         Told::Patterns(text) => text.version.as_deref(),
         _ => summary.and_then(RunSummary::cli_version),
     };
+    let version = version.or(result.agent_version.as_deref());
     let mut errors: Vec<ErrorRecord> = result.errors.iter().map(clean).collect();
     if let Told::Patterns(text) = told {
         errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, result)));

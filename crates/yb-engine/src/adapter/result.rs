@@ -41,6 +41,8 @@ pub struct ExecutionResult {
     pub warnings: Vec<String>,
     /// What it came to, if that decides the trial; none when the evaluators decide.
     pub outcome: Option<Outcome>,
+    /// The agent's version, if it was asked for it rather than saying it itself.
+    pub agent_version: Option<String>,
     /// What the agent might do without being asked.
     pub permission_mode: Option<String>,
     /// How its processes were held together; none if nothing was started.
@@ -85,6 +87,7 @@ impl ExecutionResult {
             errors,
             warnings,
             outcome,
+            agent_version: None,
             permission_mode: None,
             containment: report.containment.map(|containment| containment.means.to_string()),
             frames: transcript.is_some().then_some(artifacts.frames),
@@ -119,6 +122,7 @@ impl ExecutionResult {
             errors: vec![record],
             warnings: Vec::new(),
             outcome: Some(error.outcome()),
+            agent_version: None,
             permission_mode: None,
             containment: None,
             transcript: None,

@@ -5,6 +5,7 @@ use yb_claude::frame::{AssistantMessage, UserMessage};
 use yb_claude::{Block, Content, Message, RawJson, RunSummary, strip_ansi};
 
 use super::meter::{Live, Meter};
+use super::reader::{ClaudeReader, Reader};
 use crate::log::{FunctionCall, LogMessage, MessageToolCall, Role};
 
 /// How much of one message is kept; all of it is in `frames.jsonl`.
@@ -63,26 +64,32 @@ impl Transcript {
         self.spoke
     }
 
-    /// Takes the next line into account, and gives its message if it is one.
+    /// Takes the next line of Claude Code into account, and gives its message if it is one.
     pub fn observe_line(&mut self, line: &[u8]) -> Option<Message> {
-        match Message::parse(line) {
-            Ok(message) => {
-                self.spoke = true;
-                self.summary.observe(&message);
-                self.meter.observe(&message);
-                self.observe(&message);
-                Some(message)
-            }
-            Err(error) => {
-                if line.trim_ascii_start().starts_with(b"{") && self.problems.len() < PROBLEMS {
-                    self.problems.push(error.to_string());
-                }
-                None
-            }
-        }
+        self.observe_with(&mut ClaudeReader, line).pop()
     }
 
-    fn observe(&mut self, message: &Message) {
+    /// Takes the next line into account, as its reader understands it.
+    pub(super) fn observe_with(&mut self, reader: &mut dyn Reader, line: &[u8]) -> Vec<Message> {
+        let messages = reader.line(line).unwrap_or_else(|problem| {
+            if self.problems.len() < PROBLEMS {
+                self.problems.push(problem);
+            }
+            Vec::new()
+        });
+        messages.iter().for_each(|message| self.observe(message));
+        messages
+    }
+
+    /// Takes the next message into account.
+    pub(super) fn observe(&mut self, message: &Message) {
+        self.spoke = true;
+        self.summary.observe(message);
+        self.meter.observe(message);
+        self.take(message);
+    }
+
+    fn take(&mut self, message: &Message) {
         match message {
             Message::Assistant(assistant) => self.take_assistant(assistant),
             Message::User(user) if !user.is_replay => self.take_user(user),

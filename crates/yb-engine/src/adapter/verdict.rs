@@ -34,6 +34,8 @@ pub(super) struct Agent {
     /// What people call it.
     pub(super) label: &'static str,
     pub(super) family: Family,
+    /// How it gets its credentials.
+    pub(super) login: &'static str,
 }
 
 impl Verdict {
@@ -84,7 +86,19 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             let failure = summary.and_then(RunSummary::pending_failure);
             let message =
                 failure.map_or_else(|| "the API refused the credentials".to_owned(), |it| it.message);
-            vec![unauthenticated(&message)]
+            vec![unauthenticated(&message, agent)]
+        }
+        _ if driven.given_up.is_some() => {
+            let seconds = driven.given_up.map_or(0, |waited| waited.as_secs());
+            let ended = format!("{label} was ended after {seconds} s in which it got nothing from its API");
+            let failure = summary.and_then(RunSummary::pending_failure);
+            let pending = failure.map(|failure| of_api(&failure, agent));
+            let (code, outcome) = match &pending {
+                Some(known) if known.outcome != Outcome::AgentError => (known.code, known.outcome),
+                _ => (ErrorCode::ApiError, Outcome::Infra),
+            };
+            let message = pending.map_or(ended.clone(), |known| format!("{}; {ended}", known.message));
+            vec![reason(code, message, outcome)]
         }
         End::TimedOut { after } => {
             let message = format!(
@@ -93,13 +107,13 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             );
             let timeout = reason(ErrorCode::Timeout, message, Outcome::Timeout);
             // Whoever waits for an API that is down did not use up its own time.
-            let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure));
+            let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure, agent));
             api.filter(|api| api.outcome != Outcome::AgentError).into_iter().chain([timeout]).collect()
         }
         End::Cancelled => {
             vec![reason(ErrorCode::Cancelled, format!("{label} was stopped on request"), Outcome::Cancelled)]
         }
-        End::Exited { code } => of_exit(*code, summary, driven, label).into_iter().collect(),
+        End::Exited { code } => of_exit(*code, summary, driven, agent).into_iter().collect(),
         End::Signalled { signal } => {
             let message = format!("{label} was ended by signal {signal} ({})", signal_name(*signal));
             vec![reason(ErrorCode::Signal, message, Outcome::AgentError)]
@@ -128,9 +142,9 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
 }
 
 /// What the agent said counts before its exit code: a limit that was reached is exit code 1, with a whole result.
-fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, label: &str) -> Option<Reason> {
+fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: Agent) -> Option<Reason> {
     if let Some(failure) = summary.and_then(RunSummary::api_failure) {
-        return Some(of_api(&failure));
+        return Some(of_api(&failure, agent));
     }
     let result = summary.and_then(RunSummary::last_result);
     if let Some(reason) = result.and_then(of_result) {
@@ -138,7 +152,7 @@ fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, label: &str
     }
     (code != 0).then(|| {
         let said = driven.stderr.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
-        let message = format!("{label} exited with code {code}{said}");
+        let message = format!("{} exited with code {code}{said}", agent.label);
         Reason { code: ErrorCode::ExitCode, message, outcome: Outcome::AgentError }
     })
 }
@@ -160,10 +174,10 @@ fn of_result(result: &ResultMessage) -> Option<Reason> {
     Some(Reason { code, message: format!("{name}: {message}"), outcome })
 }
 
-fn of_api(failure: &ApiFailure) -> Reason {
+fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
     let message = &failure.message;
     let (code, outcome) = match failure.kind {
-        ApiFailureKind::Unauthenticated => return unauthenticated(message),
+        ApiFailureKind::Unauthenticated => return unauthenticated(message, agent),
         // Nobody but the account's owner can do something about it, as with a missing login.
         ApiFailureKind::Billing => (ErrorCode::ApiError, Outcome::Unauthenticated),
         ApiFailureKind::RateLimited | ApiFailureKind::Overloaded => {
@@ -175,10 +189,8 @@ fn of_api(failure: &ApiFailure) -> Reason {
     Reason { code, message: message.clone(), outcome }
 }
 
-fn unauthenticated(message: &str) -> Reason {
-    let message = format!(
-        "authentication failed: {message}; log in with `claude auth login`, or set `ANTHROPIC_API_KEY`"
-    );
+fn unauthenticated(message: &str, agent: Agent) -> Reason {
+    let message = format!("authentication failed: {message}; {}", agent.login);
     Reason { code: ErrorCode::AuthFailed, message, outcome: Outcome::Unauthenticated }
 }
 

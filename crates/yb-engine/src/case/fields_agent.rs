@@ -7,9 +7,13 @@ use super::shape::{FREE, Field, Kind, Object, TEXT, TEXTS, formatted, text};
 pub(crate) const MAX_PROMPT: usize = 1_000_000;
 pub(crate) const CLAUDE_CODE: &str = "claude-code";
 pub(crate) const COPILOT_CLI: &str = "copilot-cli";
+pub(crate) const CODEX: &str = "codex";
+pub(crate) const GEMINI: &str = "gemini";
+pub(crate) const OPENCODE: &str = "opencode";
+pub(crate) const ACP: &str = "acp";
 pub(crate) const COMMAND: &str = "command";
 /// The agents that there are.
-pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, COMMAND];
+pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, GEMINI, OPENCODE, ACP, COMMAND];
 
 pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
 pub(crate) const MODEL: Kind = formatted(200, Format::Model);
@@ -66,6 +70,10 @@ pub(crate) static CONFIG: Object = Object {
         EXTRA_ARGS,
         Field::new(CLAUDE_CODE, Kind::Object(&CLAUDE_SECTION), "For claude-code alone; others ignore it."),
         Field::new(COPILOT_CLI, OPEN_OBJECT, "For copilot-cli alone; others ignore it."),
+        Field::new(CODEX, OPEN_OBJECT, "For codex alone; others ignore it."),
+        Field::new(GEMINI, Kind::Object(&CLI_SECTION), "For gemini alone; others ignore it."),
+        Field::new(OPENCODE, Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
+        Field::new(ACP, Kind::Object(&ACP_SECTION), "For the `acp` agent alone; others ignore it."),
         Field::new(
             COMMAND,
             Kind::Object(&COMMAND_SECTION),
@@ -74,29 +82,48 @@ pub(crate) static CONFIG: Object = Object {
     ],
 };
 
-pub(crate) static CLAUDE_SECTION: Object = Object {
-    name: "claudeCode",
+pub(crate) static CLAUDE_SECTION: Object = Object { name: "claudeCode", fields: OF_A_CLI };
+
+static CLI_SECTION: Object = Object { name: "cli", fields: OF_A_CLI };
+
+/// What a section may say of an agent that is a CLI with settings of its own.
+const OF_A_CLI: &[Field] = &[
+    Field::new(
+        "trust_repo_settings",
+        Kind::Bool,
+        "Lets the hooks, MCP servers and settings that the repository brings take effect.",
+    )
+    .default("false"),
+    APPEND_SYSTEM_PROMPT,
+    SYSTEM_PROMPT,
+    PERMISSION_MODE,
+    TOOLS_FIELD,
+    ALLOWED_TOOLS,
+    DISALLOWED_TOOLS,
+    MAX_TOKENS,
+    TEMPERATURE,
+    MAX_TURNS,
+    MCP_SERVERS,
+    EFFORT,
+    SETTINGS,
+    ADD_DIRS,
+    EXTRA_ARGS,
+];
+
+static ACP_SECTION: Object = Object {
+    name: "acp",
     fields: &[
         Field::new(
-            "trust_repo_settings",
-            Kind::Bool,
-            "Lets the hooks, MCP servers and settings that the repository brings take effect.",
+            "argv",
+            Kind::List { of: &text(0, usize::MAX), min: 1 },
+            "The program that speaks the Agent Client Protocol on its stdin and stdout, and its arguments.",
         )
-        .default("false"),
-        APPEND_SYSTEM_PROMPT,
-        SYSTEM_PROMPT,
-        PERMISSION_MODE,
-        TOOLS_FIELD,
-        ALLOWED_TOOLS,
-        DISALLOWED_TOOLS,
-        MAX_TOKENS,
-        TEMPERATURE,
-        MAX_TURNS,
-        MCP_SERVERS,
-        EFFORT,
-        SETTINGS,
-        ADD_DIRS,
-        EXTRA_ARGS,
+        .required(),
+        Field::new(
+            "auth_method",
+            text(1, 100),
+            "The protocol's name of the way to authenticate, if it wants one.",
+        ),
     ],
 };
 
@@ -157,12 +184,74 @@ const EXTRA_ARGS: Field = Field::new(
     "Further arguments: a list of `--flag` or `--flag=value`, or a mapping of flags to values.",
 );
 
-/// The keys of [`CONFIG`] that an agent knows.
+/// The keys of [`CONFIG`] that an agent knows beside those that all know; Claude Code knows them all.
+const KNOWN: &[(&str, &[&str])] = &[
+    (
+        COPILOT_CLI,
+        &[
+            "agent_name",
+            "agent",
+            "permission_mode",
+            "tools",
+            "allowed_tools",
+            "disallowed_tools",
+            "mcp_servers",
+            "effort",
+            "add_dirs",
+            "extra_args",
+        ],
+    ),
+    (
+        CODEX,
+        &[
+            "append_system_prompt",
+            "system_prompt",
+            "permission_mode",
+            "mcp_servers",
+            "effort",
+            "add_dirs",
+            "extra_args",
+        ],
+    ),
+    (
+        GEMINI,
+        &[
+            "append_system_prompt",
+            "system_prompt",
+            "permission_mode",
+            "tools",
+            "allowed_tools",
+            "disallowed_tools",
+            "max_turns",
+            "mcp_servers",
+            "settings",
+            "add_dirs",
+            "extra_args",
+        ],
+    ),
+    (
+        OPENCODE,
+        &[
+            "agent_name",
+            "agent",
+            "append_system_prompt",
+            "system_prompt",
+            "permission_mode",
+            "tools",
+            "disallowed_tools",
+            "max_turns",
+            "mcp_servers",
+            "effort",
+            "settings",
+            "extra_args",
+        ],
+    ),
+    (ACP, &["permission_mode", "mcp_servers"]),
+];
+
+/// Whether an agent knows a key of [`CONFIG`].
 pub(crate) fn supports(agent: &str, key: &str) -> bool {
     let common = ["prompt", "prompt_file", "model"].contains(&key) || AGENTS.contains(&key);
-    match agent {
-        CLAUDE_CODE => true,
-        COPILOT_CLI => common || ["agent_name", "agent"].contains(&key),
-        _ => common,
-    }
+    let known = KNOWN.iter().find(|(name, _)| *name == agent).map_or(&[][..], |(_, known)| known);
+    agent == CLAUDE_CODE || common || known.contains(&key)
 }

@@ -97,7 +97,7 @@ impl fmt::Display for Start {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Agent {
-    /// Which agent: `claude-code`, `copilot-cli` or `command`.
+    /// Which agent: `claude-code`, `copilot-cli`, `codex` or `command`, to name some.
     pub kind: String,
     /// The agent's own definition to run as.
     pub agent_name: Option<String>,

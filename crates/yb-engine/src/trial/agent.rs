@@ -10,24 +10,6 @@ use crate::adapter::{AgentConfig, CommandSpec, Host};
 use crate::case::{Case, Prompt, with_environment};
 use crate::tools::Tools;
 
-/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
-const CLAUDE_CODE: [&str; 14] = [
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CONFIG_DIR",
-    "HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "NO_PROXY",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "YB_CLAUDE",
-];
-
 /// The adapter's configuration.
 pub(super) fn config(
     case: &Case,
@@ -89,9 +71,9 @@ pub(super) fn host(
 #[must_use]
 pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
     // Agents are looked for where they will look for their tools.
-    let own: &[&str] = if kind == "claude-code" { &CLAUDE_CODE } else { &[] };
-    let names = ["PATH"].iter().chain(own);
-    Host::new(names.filter_map(|name| Some((*name, env.get(*name)?))))
+    let own = crate::adapter::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
+    let names = ["PATH"].into_iter().chain(own);
+    Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
         .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
 }
 

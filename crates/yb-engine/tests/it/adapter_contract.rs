@@ -36,7 +36,7 @@ async fn availability(stage: &Stage) -> yb_engine::adapter::Availability {
 
 #[test]
 fn fr_001_the_registry_knows_its_adapters_by_name() {
-    assert_eq!(adapter_names().collect::<Vec<_>>(), ["claude-code", "command"]);
+    assert_eq!(adapter_names().collect::<Vec<_>>(), yb_engine::case::agent_names());
     for name in adapter_names() {
         let adapter = adapter(name).unwrap();
         assert_eq!(adapter.name(), name);

@@ -10,7 +10,7 @@ use yb_engine::adapter::{
 };
 use yb_engine::log::YouBenchaLog;
 use yb_tape::{Script, Server, ServerOptions, Vars};
-use yb_testkit::{FakeAgent, RealClaude};
+use yb_testkit::{FakeAgent, RealAgent, RealClaude};
 
 pub(crate) const PROMPT: &str = "List files";
 pub(crate) const KEY: &str = "sk-ant-test-0123456789";
@@ -87,6 +87,34 @@ impl Stage {
         env.push(("YB_CLAUDE".to_owned(), claude.program().into()));
         env.push(("HOME".to_owned(), dir.path().join("users-home").into()));
         (Self::of(dir, "claude-code", Host::new(env)), server)
+    }
+
+    /// The real CLI of this agent with a model that plays this script.
+    pub(crate) fn agent(name: &'static str, script: &str) -> (Self, Server) {
+        Self::agent_with(name, script, &Vars::new())
+    }
+
+    /// The same with variables for the script.
+    pub(crate) fn agent_with(name: &'static str, script: &str, vars: &Vars) -> (Self, Server) {
+        let dir = tempfile::tempdir().unwrap();
+        let script = Script::parse(script, vars).unwrap();
+        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        (Self::at(dir, name, &server.base_url()), server)
+    }
+
+    /// The real CLI of this agent with a model at this address.
+    pub(crate) fn agent_at(name: &'static str, base_url: &str) -> Self {
+        Self::at(tempfile::tempdir().unwrap(), name, base_url)
+    }
+
+    fn at(dir: TempDir, name: &'static str, base_url: &str) -> Self {
+        let mut env = RealAgent::named(name).env(base_url);
+        env.push(("HOME", dir.path().join("users-home").into()));
+        let mut stage = Self::of(dir, name, Host::new(env));
+        stage.context.config.model = Some(RealAgent::named(name).model.to_owned());
+        // Loaded machines are slow; what takes longer hangs.
+        stage.context.timeout = std::time::Duration::from_secs(100);
+        stage
     }
 
     /// Any program.

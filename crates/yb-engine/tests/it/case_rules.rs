@@ -215,10 +215,10 @@ fn c33_what_one_agent_lacks() {
             "agent: {{ type: copilot-cli, model: claude-x, models: {{ copilot-cli: gpt-5 }}, config: {{ prompt: Do what is asked., {keys} }} }}"
         )
     };
-    let case = warns(&copilot("effort: high"), "`copilot-cli` has no such setting: `effort`");
-    assert_eq!(case.agent.config.effort, None);
+    let case = warns(&copilot("max_turns: 5"), "`copilot-cli` has no such setting: `max_turns`");
+    assert_eq!(case.agent.config.max_turns, None);
     assert_eq!(case.agent.model.as_deref(), Some("gpt-5"));
-    accepts(&[&copilot("claude-code: { effort: high }")]);
+    accepts(&[&copilot("claude-code: { effort: high }"), &copilot("effort: high")]);
     rejects(
         "agent.models.copilot",
         &["agent: { type: claude-code, models: { copilot: x }, config: { prompt: Do what is asked. } }"],

@@ -13,6 +13,8 @@ mod case_hostile;
 mod case_rules;
 mod case_surface;
 mod compare;
+#[cfg(unix)]
+mod conformance;
 mod log_contract;
 mod log_schema;
 mod meter;

@@ -41,10 +41,10 @@ exclude: [{ cse: one }, {}, { case: '[' }]
     suite.yaml:6:16: error: unknown key: `modle` [variants[0].modle]; did you mean `model`?
     suite.yaml:6:35: error: wrong value: `2.1`; expected a whole version, such as `2.1.325` [variants[0].version]; put it in double quotes
     suite.yaml:7:7: error: missing key: `name`; expected a text of 1 to 200 characters [variants[1].name]
-    suite.yaml:8:22: error: wrong value: `claude-cod`; expected one of `claude-code`, `copilot-cli`, `command` [variants[2].type]; did you mean `claude-code`?
+    suite.yaml:8:22: error: wrong value: `claude-cod`; expected one of `claude-code`, `copilot-cli`, `codex`, `gemini`, `opencode`, `acp`, `command` [variants[2].type]; did you mean `claude-code`?
     suite.yaml:8:41: error: bad name: `A-B`; expected the name of a variable: letters, digits and `_`, the first no digit [variants[2].env]
     suite.yaml:9:10: error: wrong value: `0`; expected a whole number from 1 to 10000 [repeats]
-    suite.yaml:10:16: error: unknown agent: `claude`; expected one of `claude-code`, `copilot-cli`, `command` [concurrency.claude]; did you mean `claude-code`?
+    suite.yaml:10:16: error: unknown agent: `claude`; expected one of `claude-code`, `copilot-cli`, `codex`, `gemini`, `opencode`, `acp`, `command` [concurrency.claude]; did you mean `claude-code`?
     suite.yaml:10:36: error: wrong value: `0`; expected a whole number from 1 to 1000 [concurrency.command]
     suite.yaml:11:10: error: wrong value: `-1`; expected a whole number from 0 to 100 [retries]
     suite.yaml:12:15: error: wrong value: `0`; expected a number above 0 [max_cost_usd]
@@ -156,7 +156,7 @@ variants:
     suite.yaml:5:134: error: no prompt; expected `prompt` or `prompt_file` under `agent.config`; with variant `untyped` (suite.yaml:10:11) [cases[1].agent.config.prompt]
     suite.yaml:9:55: error: missing key: `argv`; expected a list of at least 1, each a text; with variant `typed` and case `one` [variants[0].config.command.argv]
     one.yaml:7:50: warning: `command` has no such setting: `max_turns`; with variant `typed` (suite.yaml:7:11) [agent.config.max_turns]; it is ignored; put what only one agent knows under `agent.config.<type>`
-    one.yaml:7:10: error: missing key: `type`; expected one of `claude-code`, `copilot-cli`, `command`; with variant `untyped` (suite.yaml:10:11) [agent.type]
+    one.yaml:7:10: error: missing key: `type`; expected one of `claude-code`, `copilot-cli`, `codex`, `gemini`, `opencode`, `acp`, `command`; with variant `untyped` (suite.yaml:10:11) [agent.type]
     ");
 }
 

@@ -229,17 +229,17 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
-        (judge, "not supported yet: the agent `copilot-cli`", true),
+        (judge, "the judge can't be asked: Copilot is not installed", false),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),
-        (other_agent, "not supported yet: the agent `copilot-cli`", true),
+        (other_agent, "Copilot is not installed", false),
     ] {
         let mut world = World::new();
         let error = world.run(&text).await.unwrap_err();
         assert!(error.to_string().contains(message), "{error}");
         assert_eq!(error.is_configuration(), configuration, "{error}");
-        assert!(!error.hints().is_empty() || message.starts_with("not supported"), "{error}");
+        assert!(!error.hints().is_empty(), "{error}");
         world.assert_untouched();
     }
 }

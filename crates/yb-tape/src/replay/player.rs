@@ -9,7 +9,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::fault::{ReplayFault, ReplayFaultKind};
@@ -131,7 +131,7 @@ impl Player {
             Match::None(divergence) => divergence,
         };
         if wire == Wire::CountTokens {
-            return Ok(self.improvise(&side::count_tokens(&body)));
+            return Ok(self.improvise(&json!({ "input_tokens": side::count_tokens(&body) })));
         }
         let is_live = lock(&self.state).until_fork == Some(0);
         match &self.live {

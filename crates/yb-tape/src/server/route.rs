@@ -18,11 +18,12 @@ use crate::api_error::Kind;
 use crate::conversation::Conversation;
 use crate::host::Handler;
 use crate::log::Log;
-use crate::message::{self, Head};
 use crate::pick::{Pick, pick};
 use crate::reel::{Break, Cut, Reel};
 use crate::script::{FaultKind, Point, Reply, Script};
 use crate::seen::{self, Answer, Seen};
+use crate::tools;
+use crate::wire::{Endpoint, Head, Wire};
 
 /// Twice what the API itself accepts.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
@@ -38,6 +39,8 @@ pub(super) struct Player {
 
 /// A request that was read, and what is going to be remembered of it.
 struct Asked {
+    /// The protocol, whose errors it gets as well; that of Messages when it is not known.
+    wire: Wire,
     headers: HeaderMap,
     size: usize,
     request_id: String,
@@ -74,18 +77,21 @@ impl Player {
             }
         };
         let asked = Asked::new(parts, number, &body);
+        let endpoint = Endpoint::of(&asked.seen.path, &asked.seen.query);
         match (asked.seen.method.as_str(), asked.seen.path.as_str()) {
-            ("POST", "/v1/messages") => self.messages(asked).await,
-            ("POST", "/v1/messages/count_tokens") => Ok(self.count_tokens(asked)),
+            ("POST", path) => match endpoint {
+                Some(Endpoint::Answer(_)) => self.reply(asked).await,
+                Some(Endpoint::Count(_)) => Ok(self.count_tokens(asked)),
+                None => {
+                    let message = format!("no such endpoint: `POST {path}`");
+                    Ok(self.refuse(asked, Kind::NotFound, message))
+                }
+            },
             ("GET" | "HEAD", path) => {
                 let body = side::courtesy(path);
                 let answer = json(StatusCode::OK, &body, &asked.request_id);
                 self.note(asked, Answer::Courtesy, Some(200));
                 Ok(answer)
-            }
-            ("POST", path) => {
-                let message = format!("no such endpoint: `POST {path}`");
-                Ok(self.refuse(asked, Kind::NotFound, message))
             }
             (method, path) => {
                 let message = format!("no such endpoint: `{method} {path}`");
@@ -94,25 +100,26 @@ impl Player {
         }
     }
 
-    async fn messages(&self, mut asked: Asked) -> Result<Response<Reel>, Cut> {
-        let picked = Conversation::of(&asked.seen.body, &asked.headers)
-            .map(|conversation| pick(&self.script, &conversation));
+    async fn reply(&self, mut asked: Asked) -> Result<Response<Reel>, Cut> {
+        let request = asked.wire.read(&asked.seen.body).into_owned();
+        let picked =
+            Conversation::of(&request, &asked.headers).map(|conversation| pick(&self.script, &conversation));
         let (lane, turn, reply) = match picked {
             None => {
-                let message = "the body is not a JSON object with a list of `messages`".to_owned();
+                let message = asked.wire.wants().to_owned();
                 return Ok(self.refuse(asked, Kind::InvalidRequest, message));
             }
             Some(Pick::Nobody { lane, turn, message }) => {
                 asked.seen.lane = lane.map(|lane| self.script.lanes[lane].name.clone());
                 asked.seen.turn = Some(turn + 1);
-                let answer = error(Kind::InvalidRequest, &message, &asked.request_id);
+                let answer = error(Kind::InvalidRequest, &message, &asked);
                 self.note(asked, Answer::Unscripted(message), Some(400));
                 return Ok(answer);
             }
             Some(Pick::Side) => {
-                let reply = Arc::new(side::reply(&asked.seen.body));
+                let reply = Arc::new(side::reply(&request));
                 let head = self.head(&asked, "side", 1);
-                let answer = success(reply, head, &asked, None);
+                let answer = success(reply, &head, &asked, None);
                 self.note(asked, Answer::Side, Some(200));
                 return Ok(answer);
             }
@@ -121,6 +128,7 @@ impl Player {
         asked.seen.attempt = self.attempts[lane][turn].fetch_add(1, Ordering::Relaxed) + 1;
         asked.seen.turn = Some(turn + 1);
         asked.seen.lane = Some(self.script.lanes[lane].name.clone());
+        let reply = tools::spell(&reply, &request, asked.wire);
         self.play(reply, asked).await
     }
 
@@ -134,15 +142,15 @@ impl Player {
                 Some((*status, Kind::of_status(*status), message, *retry_after))
             }
             Some(FaultKind::Error { kind, message, after }) if !stream || *after == Point::Request => {
-                Some((kind.status(), *kind, message, None))
+                Some((asked.wire.status(*kind), *kind, message, None))
             }
             _ => None,
         };
         let delay = reply.pace.delay;
         if let Some((status, kind, message, retry_after)) = plain_error {
             let message = message.clone().unwrap_or_else(|| default_message(kind, &asked));
-            let mut answer = error(kind, &message, &asked.request_id);
-            *answer.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let body = asked.wire.error(kind, status, &message, &asked.request_id);
+            let mut answer = json(status_code(status), &body, &asked.request_id);
             add_retry_after(answer.headers_mut(), retry_after);
             self.note(asked, Answer::Fault, Some(status));
             sleep(delay).await;
@@ -150,7 +158,7 @@ impl Player {
         }
         let head =
             self.head(&asked, asked.seen.lane.as_deref().unwrap_or_default(), asked.seen.turn.unwrap_or(1));
-        let answer = success(Arc::clone(&reply), head, &asked, fault);
+        let answer = success(Arc::clone(&reply), &head, &asked, fault);
         let silent = matches!(
             fault,
             Some(
@@ -173,18 +181,21 @@ impl Player {
     }
 
     fn count_tokens(&self, asked: Asked) -> Response<Reel> {
-        if Conversation::of(&asked.seen.body, &asked.headers).is_none() {
-            let message = "the body is not a JSON object with a list of `messages`".to_owned();
+        let request = asked.wire.read(&asked.seen.body).into_owned();
+        if Conversation::of(&request, &asked.headers).is_none() {
+            let message = asked.wire.wants().to_owned();
             return self.refuse(asked, Kind::InvalidRequest, message);
         }
-        let answer = json(StatusCode::OK, &side::count_tokens(&asked.seen.body), &asked.request_id);
+        let count = asked.wire.token_count(side::count_tokens(&request));
+        let answer = json(StatusCode::OK, &count, &asked.request_id);
         self.note(asked, Answer::TokenCount, Some(200));
         answer
     }
 
     fn refuse(&self, asked: Asked, kind: Kind, message: String) -> Response<Reel> {
-        let answer = error(kind, &message, &asked.request_id);
-        self.note(asked, Answer::Refused(message), Some(kind.status()));
+        let status = asked.wire.status(kind);
+        let answer = error(kind, &message, &asked);
+        self.note(asked, Answer::Refused(message), Some(status));
         answer
     }
 
@@ -193,9 +204,19 @@ impl Player {
     }
 
     fn head(&self, asked: &Asked, lane: &str, turn: usize) -> Head {
-        let requested = asked.seen.body.get("model").and_then(Value::as_str);
+        let (wire, body) = (asked.wire, &asked.seen.body);
+        let requested = wire.model(body, &asked.seen.path);
         let model = requested.or(self.script.model.as_deref()).unwrap_or(DEFAULT_MODEL);
-        Head { model: model.to_owned(), lane: lane.to_owned(), turn, attempt: asked.seen.attempt }
+        let declared = body.get("tools").and_then(Value::as_array).into_iter().flatten();
+        let custom = declared.filter(|tool| wire == Wire::Responses && tool["type"] == "custom");
+        Head {
+            model: model.to_owned(),
+            lane: lane.to_owned(),
+            turn,
+            attempt: asked.seen.attempt,
+            text_tools: custom.filter_map(|tool| Some(tool.get("name")?.as_str()?.to_owned())).collect(),
+            usage_wanted: wire.usage_wanted(body),
+        }
     }
 }
 
@@ -220,27 +241,36 @@ impl Asked {
             status: None,
             answer: Answer::Courtesy,
         };
-        Self { headers: parts.headers, size: body.len(), request_id: format!("req_tape_{number}"), seen }
+        let wire = match Endpoint::of(&seen.path, &seen.query) {
+            Some(Endpoint::Answer(wire) | Endpoint::Count(wire)) => wire,
+            None => Wire::Messages,
+        };
+        Self {
+            wire,
+            headers: parts.headers,
+            size: body.len(),
+            request_id: format!("req_tape_{number}"),
+            seen,
+        }
     }
 
     fn wants_stream(&self) -> bool {
-        self.seen.body.get("stream").and_then(Value::as_bool).unwrap_or(false)
+        self.wire.streams(&self.seen.body)
     }
 }
 
 /// A reply as a stream or as one message, breaking where the fault says.
-fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKind>) -> Response<Reel> {
+fn success(reply: Arc<Reply>, head: &Head, asked: &Asked, fault: Option<&FaultKind>) -> Response<Reel> {
     let mut answer = if asked.wants_stream() {
         let between = reply.pace.between;
-        let frames = message::events(reply, head).map(|event| Bytes::from(message::encode(&event)));
-        let mut answer = Response::new(Reel::stream(Box::new(frames), between));
+        let mut answer = Response::new(Reel::stream(asked.wire.frames(reply, head.clone()), between));
         let headers = answer.headers_mut();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(asked.wire.stream_type()));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         add_request_id(headers, &asked.request_id);
         answer
     } else {
-        json(StatusCode::OK, &message::whole(&reply, &head), &asked.request_id)
+        json(StatusCode::OK, &asked.wire.whole(&reply, head), &asked.request_id)
     };
     let broken = match fault {
         Some(FaultKind::Cut { after }) => Some((*after, Break::Cut)),
@@ -249,8 +279,8 @@ fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKin
         }
         Some(FaultKind::Error { kind, message, after }) => {
             let message = message.clone().unwrap_or_else(|| default_message(*kind, asked));
-            let event = message::encode(&kind.envelope(&message, &asked.request_id));
-            Some((*after, Break::End(Bytes::from(event))))
+            let last = asked.wire.error_frame(*kind, &message, &asked.request_id, head);
+            Some((*after, Break::End(last)))
         }
         _ => None,
     };
@@ -261,16 +291,20 @@ fn success(reply: Arc<Reply>, head: Head, asked: &Asked, fault: Option<&FaultKin
 }
 
 fn default_message(kind: Kind, asked: &Asked) -> String {
-    match asked.seen.body.get("model").and_then(Value::as_str) {
+    match asked.wire.model(&asked.seen.body, &asked.seen.path) {
         // What the API says when it does not know the model.
         Some(model) if kind == Kind::NotFound => format!("model: {model}"),
         _ => kind.default_message().to_owned(),
     }
 }
 
-fn error(kind: Kind, message: &str, request_id: &str) -> Response<Reel> {
-    let status = StatusCode::from_u16(kind.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    json(status, &kind.envelope(message, request_id), request_id)
+fn error(kind: Kind, message: &str, asked: &Asked) -> Response<Reel> {
+    let status = asked.wire.status(kind);
+    json(status_code(status), &asked.wire.error(kind, status, message, &asked.request_id), &asked.request_id)
+}
+
+fn status_code(status: u16) -> StatusCode {
+    StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
 fn json(status: StatusCode, body: &Value, request_id: &str) -> Response<Reel> {

@@ -33,7 +33,8 @@ fn sample(schema: &Value, depth: usize) -> Value {
         return first.clone();
     }
     let kind = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
-    match kind {
+    // Google writes them in capitals.
+    match kind.map(str::to_ascii_lowercase).as_deref() {
         Some("object") => {
             let wanted = schema.get("required").and_then(Value::as_array).into_iter().flatten();
             let fields = wanted.filter_map(Value::as_str).map(|name| {
@@ -51,11 +52,11 @@ fn sample(schema: &Value, depth: usize) -> Value {
 }
 
 /// An estimate that is never 0.
-pub(crate) fn count_tokens(body: &Value) -> Value {
+pub(crate) fn count_tokens(body: &Value) -> usize {
     let parts = ["system", "messages", "tools"];
     let bytes: usize =
         parts.iter().filter_map(|part| body.get(part)).map(|part| part.to_string().len()).sum();
-    json!({ "input_tokens": (bytes / BYTES_PER_TOKEN).max(1) })
+    (bytes / BYTES_PER_TOKEN).max(1)
 }
 
 /// The body for a `GET` of anything.

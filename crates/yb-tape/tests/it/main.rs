@@ -15,3 +15,4 @@ mod requests;
 mod script_errors;
 mod side;
 mod unscripted;
+mod wires;

@@ -18,6 +18,8 @@ use crate::printer::{Printer, plural};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Ok,
+    /// Not there, and not needed.
+    Absent,
     Warning,
     /// Cases can't be run; the exit code that says whose fault that is.
     Problem(ExitCode),
@@ -92,7 +94,7 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     Ok(code)
 }
 
-/// One agent is enough; without any, each that is not there is a problem.
+/// One agent is enough, and nobody has them all; without any, each that is not there is a problem.
 fn of_agents(seen: &[Seen]) -> Vec<Finding> {
     let usable = seen.iter().any(|agent| agent.state == State::Ready);
     let looked_for = seen
@@ -103,6 +105,7 @@ fn of_agents(seen: &[Seen]) -> Vec<Finding> {
             check: agent.name,
             level: match agent.state {
                 State::Ready => Level::Ok,
+                State::Missing if usable => Level::Absent,
                 _ if usable => Level::Warning,
                 _ => Level::Problem(ExitCode::Agent),
             },
@@ -123,6 +126,7 @@ fn configuration(found: &[Diagnostic]) -> Finding {
 fn word(level: Level) -> &'static str {
     match level {
         Level::Ok => "ok",
+        Level::Absent => "absent",
         Level::Warning => "warning",
         Level::Problem(_) => "problem",
     }
@@ -133,6 +137,7 @@ fn show(finding: &Finding, printer: &mut Printer) {
     let word = format!("{:8}", word(finding.level));
     let word = match finding.level {
         Level::Ok => word.green().to_string(),
+        Level::Absent => word,
         Level::Warning => word.yellow().to_string(),
         Level::Problem(_) => word.red().bold().to_string(),
     };

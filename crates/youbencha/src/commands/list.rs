@@ -3,6 +3,7 @@
 mod runs;
 
 use serde_json::{Map, Value, json};
+use yb_engine::case;
 use yb_engine::evaluate::known_evaluators;
 
 use crate::agents::{self, Seen, State};
@@ -36,6 +37,9 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             printer.line(format_args!("  {:14} {}", agent.name, in_words(agent)));
         }
     }
+    if args.what == Some(ListKind::Agents) {
+        settings(printer);
+    }
     if agents.is_some() && evaluators.is_some() {
         printer.line("");
     }
@@ -47,6 +51,21 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         }
     }
     Ok(ExitCode::Passed)
+}
+
+/// What a case can tell each agent; what one lacks is a warning.
+fn settings(printer: &mut Printer) {
+    let names: Vec<&str> = case::agent_names().to_vec();
+    let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
+    printer.line(format_args!("\nSettings               {}", head.join("  ")));
+    for setting in case::agent_settings() {
+        let cells = names.iter().map(|name| {
+            let known = if case::agent_knows(name, setting) { "yes" } else { "-" };
+            format!("{known:width$}", width = name.len())
+        });
+        let cells = cells.collect::<Vec<_>>().join("  ");
+        printer.line(format_args!("  {setting:20} {}", cells.trim_end()));
+    }
 }
 
 fn look() -> Result<Vec<Seen>, CliError> {
@@ -70,5 +89,8 @@ fn agent_json(agent: &Seen) -> Value {
         "version": agent.version,
         "message": agent.message,
         "hints": agent.hints,
+        "settings": case::agent_settings()
+            .filter(|setting| case::agent_knows(agent.name, setting))
+            .collect::<Vec<_>>(),
     })
 }

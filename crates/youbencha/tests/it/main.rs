@@ -19,6 +19,7 @@ mod escapes;
 mod eval;
 mod evaluators;
 mod events;
+mod five_agents;
 mod gates;
 mod index;
 mod init;

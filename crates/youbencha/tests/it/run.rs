@@ -292,15 +292,15 @@ fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
 }
 
 #[test]
-fn what_is_not_supported_yet_is_said_before_anything_is_started() {
+fn a_judge_that_is_not_there_is_said_before_anything_is_started() {
     let context = world();
     let text = case("true", "").replace(
         "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
         "name: agentic-judge, config: { type: copilot-cli, assertions: [It greets.] }",
     );
-    let outcome = run(&context, &text);
-    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("not supported yet: the agent `copilot-cli`"), "{}", outcome.stderr);
+    let outcome = yb(&context, &text).env("YB_COPILOT", "/no/such/copilot").run();
+    assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("Copilot is not where `YB_COPILOT` says"), "{}", outcome.stderr);
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
 

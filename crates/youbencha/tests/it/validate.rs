@@ -115,7 +115,7 @@ name: again
     5 |   type: claude-cod
       |         ^^^^^^^^^^
       = key: `agent.type`
-      = expected: one of `claude-code`, `copilot-cli`, `command`
+      = expected: one of `claude-code`, `copilot-cli`, `codex`, `gemini`, `opencode`, `acp`, `command`
     hint: did you mean `claude-code`?
 
     error: wrong value: `../task.md`
@@ -362,7 +362,7 @@ fn what_only_a_variant_makes_wrong_says_so() {
     5 | agent: { config: { prompt: Make greet.sh greet by name. } }
       |          ^^^^^^
       = key: `agent.type`
-      = expected: one of `claude-code`, `copilot-cli`, `command`
+      = expected: one of `claude-code`, `copilot-cli`, `codex`, `gemini`, `opencode`, `acp`, `command`
       = with: variant `opus` (nightly.yaml:15:11)
 
     invalid: 1 file, 1 error

@@ -1,50 +1,26 @@
-//! A reply on the wire: as one JSON message, or as the events of a stream.
+//! Anthropic's Messages: a reply as one JSON message, or as the events of a stream.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::{Head, Pieces};
 use crate::script::{Block, Reply, Usage};
 
 /// Stands where the API's signature of a thinking block would be.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-/// What a message says about itself, besides its content.
-#[derive(Debug, Clone)]
-pub(crate) struct Head {
-    pub(crate) model: String,
-    pub(crate) lane: String,
-    /// From 1.
-    pub(crate) turn: usize,
-    /// From 1; a repeated answer is a new message with new ids, as at the API.
-    pub(crate) attempt: u64,
-}
-
-impl Head {
-    fn suffix(&self) -> String {
-        if self.attempt > 1 { format!("_try{}", self.attempt) } else { String::new() }
-    }
-
-    fn message_id(&self) -> String {
-        format!("msg_{}_{}{}", self.lane, self.turn, self.suffix())
-    }
-
-    fn tool_id(&self, index: usize) -> String {
-        format!("toolu_{}_{}_{}{}", self.lane, self.turn, index + 1, self.suffix())
-    }
-
-    fn message(&self, content: &Value, stop: Option<&str>, usage: &Value) -> Value {
-        json!({
-            "id": self.message_id(),
-            "type": "message",
-            "role": "assistant",
-            "model": self.model,
-            "content": content,
-            "stop_reason": stop,
-            "stop_sequence": null,
-            "usage": usage,
-        })
-    }
+fn message(head: &Head, content: &Value, stop: Option<&str>, usage: &Value) -> Value {
+    json!({
+        "id": head.id("msg_", None),
+        "type": "message",
+        "role": "assistant",
+        "model": head.model,
+        "content": content,
+        "stop_reason": stop,
+        "stop_sequence": null,
+        "usage": usage,
+    })
 }
 
 fn usage(usage: Usage, output: u64) -> Value {
@@ -61,23 +37,23 @@ fn usage(usage: Usage, output: u64) -> Value {
 }
 
 /// The whole answer at once.
-pub(crate) fn whole(reply: &Reply, head: &Head) -> Value {
+pub(super) fn whole(reply: &Reply, head: &Head) -> Value {
     let content = reply.blocks.iter().enumerate().map(|(index, block)| match block {
         Block::Text(text) => json!({ "type": "text", "text": text }),
         Block::Thinking(text) => json!({ "type": "thinking", "thinking": text, "signature": SIGNATURE }),
         Block::Tool { name, input } => {
-            json!({ "type": "tool_use", "id": head.tool_id(index), "name": name, "input": input })
+            json!({ "type": "tool_use", "id": head.id("toolu_", Some(index)), "name": name, "input": input })
         }
     });
-    head.message(&content.collect(), Some(reply.stop), &usage(reply.usage, reply.usage.output))
+    message(head, &content.collect(), Some(reply.stop), &usage(reply.usage, reply.usage.output))
 }
 
-/// The answer as events, made one by one: a long text in small deltas would not fit into memory at once.
-pub(crate) fn events(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Value> + Send + 'static {
+/// The answer as events.
+pub(super) fn events(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Value> + Send + 'static {
     let start = json!({
         "type": "message_start",
         // So early the API has counted one token at most.
-        "message": head.message(&json!([]), None, &usage(reply.usage, reply.usage.output.min(1))),
+        "message": message(&head, &json!([]), None, &usage(reply.usage, reply.usage.output.min(1))),
     });
     let end = [
         json!({
@@ -103,7 +79,7 @@ fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Va
             Some(json!({ "type": "signature_delta", "signature": SIGNATURE })),
         ),
         Block::Tool { name, input } => (
-            json!({ "type": "tool_use", "id": head.tool_id(index), "name": name, "input": {} }),
+            json!({ "type": "tool_use", "id": head.id("toolu_", Some(index)), "name": name, "input": {} }),
             ("input_json_delta", "partial_json"),
             Value::Object(input.clone()).to_string(),
             None,
@@ -113,37 +89,10 @@ fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Va
     // The API sends its first ping right after the first block has begun.
     let ping = (index == 0).then(|| json!({ "type": "ping" }));
     let (kind, field) = delta;
-    let deltas = Pieces { text, at: 0, size: reply.pace.chunk }
+    let deltas = Pieces::new(text, reply.pace.chunk)
         .map(move |piece| json!({ "type": kind, field: piece }))
         .chain(last)
         .map(move |delta| json!({ "type": "content_block_delta", "index": index, "delta": delta }));
     let stop = json!({ "type": "content_block_stop", "index": index });
     Box::new(std::iter::once(start).chain(ping).chain(deltas).chain(std::iter::once(stop)))
-}
-
-/// A text in pieces of so many characters.
-struct Pieces {
-    text: String,
-    at: usize,
-    size: usize,
-}
-
-impl Iterator for Pieces {
-    type Item = String;
-
-    fn next(&mut self) -> Option<String> {
-        let rest = &self.text[self.at..];
-        if rest.is_empty() {
-            return None;
-        }
-        let end = rest.char_indices().nth(self.size).map_or(rest.len(), |(end, _)| end);
-        self.at += end;
-        Some(rest[..end].to_owned())
-    }
-}
-
-/// One event as the stream carries it.
-pub(crate) fn encode(event: &Value) -> String {
-    let name = event.get("type").and_then(Value::as_str).unwrap_or("message");
-    format!("event: {name}\ndata: {event}\n\n")
 }

@@ -1,0 +1,234 @@
+//! The Copilot CLI as an agent: one prompt on stdin, JSON events on stdout, its own logs beside ours.
+//!
+//! Measured with 1.0.102. What npm calls `copilot` is a wrapper that dies of SIGTERM alone and leaves the rest, so the native
+//! program runs. On SIGTERM that exits with 0 and no result; every error is exit code 1. A first run unpacks 235 MB into a
+//! cache, which all trials share; it is unpacked before the sandbox closes, and can't be written from within. Values of
+//! variables that look secret are blanked in its events, even within words: a key of one letter makes them unreadable.
+
+mod reader;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use yb_supervise::Sandbox;
+
+use super::cli::{About, Call, Cli, Invocation, npm_platform, permission_mode};
+use super::guard::Model;
+use super::reader::Reader;
+use super::{AdapterError, Environment, ExecutionContext, Host};
+
+/// Runs the installed `copilot`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct CopilotCli;
+
+static ABOUT: About = About {
+    name: "copilot-cli",
+    label: "Copilot",
+    folder: "copilot-logs",
+    provider: "github",
+    program: "copilot",
+    variable: "YB_COPILOT",
+    package: "@github/copilot",
+    login: "set `COPILOT_GITHUB_TOKEN`, or `COPILOT_PROVIDER_BASE_URL` and `COPILOT_PROVIDER_API_KEY`",
+    variables: &[
+        "COPILOT_GITHUB_TOKEN",
+        "GH_TOKEN",
+        "GITHUB_TOKEN",
+        "COPILOT_MODEL",
+        "COPILOT_OFFLINE",
+        "COPILOT_PROVIDER_API_KEY",
+        "COPILOT_PROVIDER_BASE_URL",
+        "COPILOT_PROVIDER_BEARER_TOKEN",
+        "COPILOT_PROVIDER_HEADERS",
+        "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
+        "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
+        "COPILOT_PROVIDER_MODEL_ID",
+        "COPILOT_PROVIDER_TYPE",
+        "COPILOT_PROVIDER_WIRE_API",
+        "COPILOT_PROVIDER_WIRE_MODEL",
+        "XDG_CACHE_HOME",
+    ],
+};
+
+/// Variables with a token of GitHub's, the one that it looks at first.
+const TOKENS: [&str; 3] = ["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
+/// Names the address of a model of the user's own.
+const PROVIDER: &str = "COPILOT_PROVIDER_BASE_URL";
+/// GitHub's own models.
+const HOSTS: [&str; 5] = [
+    "api.github.com",
+    "api.githubcopilot.com",
+    "api.individual.githubcopilot.com",
+    "api.business.githubcopilot.com",
+    "api.enterprise.githubcopilot.com",
+];
+/// What it takes for the limit of a model that it does not know, in tokens.
+const PROMPT_LIMIT: usize = 128_000;
+/// A token has at least so many characters, as far as its own estimate goes.
+const TOKEN: usize = 3;
+
+impl Cli for CopilotCli {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn native(&self, packages: &Path) -> Option<PathBuf> {
+        let package = packages.join("@github").join(format!("copilot-{}", npm_platform()?));
+        Some(package.join(format!("copilot{}", std::env::consts::EXE_SUFFIX)))
+    }
+
+    fn is_authenticated(&self, host: &Host) -> bool {
+        TOKENS.iter().chain([&PROVIDER]).any(|name| host.variable(name).is_some())
+    }
+
+    fn model(&self, host: &Host) -> Vec<Model> {
+        match host.variable(PROVIDER) {
+            Some(url) => vec![Model::At(url.to_string_lossy().into_owned())],
+            None => HOSTS.into_iter().map(Model::On).collect(),
+        }
+    }
+
+    fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError> {
+        let (context, config) = (call.context, &call.context.config);
+        let mode = permission_mode(config);
+        let mut it = Invocation { permission_mode: mode.to_owned(), ..Invocation::default() };
+        it.flag("output-format", "json").flag("usage-output-file", usage_file(context));
+        it.flag("log-level", "all").flag("log-dir", logs(context)).flag("add-dir", &context.workspace);
+        it.arg("--disable-builtin-mcps");
+        if let Some(model) = &config.model {
+            it.flag("model", model);
+        }
+        if let Some(name) = &config.agent_name {
+            it.flag("agent", name);
+            if let Some(definition) = definition(name, context) {
+                it.files
+                    .push((context.private_dir.join(format!("config/agents/{name}.agent.md")), definition));
+            }
+        }
+        if let Some(effort) = &config.effort {
+            it.flag("reasoning-effort", effort);
+        }
+        match mode {
+            "bypassPermissions" => it.arg("--allow-all-tools").arg("--allow-all-paths"),
+            "auto" => it.arg("--allow-all-tools"),
+            "acceptEdits" => it.flag("allow-tool", "write"),
+            _ => &mut it,
+        };
+        let lists = [
+            ("allow-tool", &config.allowed_tools),
+            ("deny-tool", &config.disallowed_tools),
+            ("available-tools", &config.tools),
+        ];
+        for (flag, list) in lists {
+            for tool in list.iter().flatten() {
+                it.flag(flag, tool);
+            }
+        }
+        for path in &config.add_dirs {
+            it.flag("add-dir", path);
+        }
+        if !config.mcp_servers.is_empty() {
+            let path = context.private_dir.join("mcp.json");
+            let servers = config.mcp_servers.iter().map(|(name, server)| (name.clone(), with_tools(server)));
+            it.flag("additional-mcp-config", format!("@{}", path.display()));
+            let servers: serde_json::Map<_, _> = servers.collect();
+            it.files.push((path, json!({ "mcpServers": servers }).to_string()));
+        }
+        for argument in &config.extra_args {
+            it.arg(argument);
+        }
+        it.env.insert("COPILOT_HOME", context.private_dir.join("config").into());
+        it.env.insert("COPILOT_AUTO_UPDATE", "false".into());
+        it.env.insert("XDG_CACHE_HOME", private_cache(context).into());
+        let own = context.host.variable(PROVIDER).is_some();
+        // It would else ask GitHub for what is not needed.
+        if own && context.host.variable("COPILOT_OFFLINE").is_none() {
+            it.env.insert("COPILOT_OFFLINE", "true".into());
+        }
+        let limit = "COPILOT_PROVIDER_MAX_PROMPT_TOKENS";
+        if own && call.prompt.len() / TOKEN > PROMPT_LIMIT / 2 && context.host.variable(limit).is_none() {
+            // A model that it does not know may take more than it thinks; the API decides.
+            it.env.insert(limit, (PROMPT_LIMIT + call.prompt.len()).to_string().into());
+        }
+        Ok(it)
+    }
+
+    fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
+        Box::new(reader::CopilotReader::new(usage_file(call.context)))
+    }
+
+    fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
+        let Some(shared) = shared_cache(&context.host).map(|cache| cache.join("copilot")) else {
+            return view;
+        };
+        super::view::show(view, &shared)
+    }
+
+    /// The cache is private but for what Copilot unpacks of itself.
+    fn prepare(&self, context: &ExecutionContext) -> std::io::Result<()> {
+        std::fs::create_dir_all(private_cache(context))?;
+        std::fs::create_dir_all(logs(context))?;
+        #[cfg(unix)]
+        if let Some(shared) = shared_cache(&context.host) {
+            let link = private_cache(context).join("copilot");
+            if link.symlink_metadata().is_err() {
+                std::os::unix::fs::symlink(shared.join("copilot"), link)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asking for the version unpacks what is missing.
+    fn version_environment(&self, host: &Host) -> Environment {
+        let cache = shared_cache(host).map(|cache| ("XDG_CACHE_HOME".into(), cache.into()));
+        cache.into_iter().chain([("COPILOT_AUTO_UPDATE".into(), "false".into())]).collect()
+    }
+
+    /// Its logs are written where it may write, and kept beside ours.
+    fn keep(&self, call: &Call<'_>) -> std::io::Result<()> {
+        for entry in std::fs::read_dir(logs(call.context))?.filter_map(Result::ok) {
+            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+                std::fs::copy(entry.path(), call.folder.join(entry.file_name()))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn usage_file(context: &ExecutionContext) -> PathBuf {
+    context.private_dir.join("usage.json")
+}
+
+/// Where it writes its own logs.
+fn logs(context: &ExecutionContext) -> PathBuf {
+    context.private_dir.join("logs")
+}
+
+fn private_cache(context: &ExecutionContext) -> PathBuf {
+    context.private_dir.join("home").join(".cache")
+}
+
+/// Where the user's own Copilot unpacks itself.
+fn shared_cache(host: &Host) -> Option<PathBuf> {
+    let named = host.variable("XDG_CACHE_HOME").map(PathBuf::from);
+    named.or_else(|| Some(Path::new(host.variable("HOME")?).join(".cache")))
+}
+
+/// The definition of an agent that stands beside the case; one in the workspace it finds itself.
+fn definition(name: &str, context: &ExecutionContext) -> Option<String> {
+    let roots = context.search_roots.iter();
+    let path = roots
+        .map(|root| root.join(".github/agents").join(format!("{name}.agent.md")))
+        .find(|path| path.is_file());
+    std::fs::read_to_string(path?).ok()
+}
+
+/// It asks which of a server's tools it may use; all of them, unless the case says.
+fn with_tools(server: &serde_json::Map<String, Value>) -> Value {
+    let mut server = server.clone();
+    server.entry("tools").or_insert_with(|| json!(["*"]));
+    Value::Object(server)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,258 @@
+//! opencode as an agent: one prompt on stdin, JSON events on stdout, its log on stderr.
+//!
+//! Measured with 1.18.33. It retries 429, 5xx and refused connections five times within a minute, and says so in its log alone; then,
+//! and at once for other statuses, comes an `error` event with exit code 1. There is no event at the end of a run: its exit is the
+//! end, and the usage is the sum over its steps, subagents not among them. SIGTERM ends it by signal, and what its shell tool started
+//! lives on. A call outside of the workspace that nobody allowed ends the run with exit code 0; an agent that does not exist is a
+//! warning and its default agent. A prompt on stdin is taken as it is.
+
+mod reader;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use yb_supervise::Sandbox;
+
+use super::cli::{About, Call, Cli, Invocation, lay_over, permission_mode};
+use super::guard::Model;
+use super::reader::Reader;
+use super::{AdapterError, ExecutionContext, Host};
+
+/// Runs the installed `opencode`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Opencode;
+
+static ABOUT: About = About {
+    name: "opencode",
+    label: "opencode",
+    folder: "opencode-logs",
+    provider: "unknown",
+    program: "opencode",
+    variable: "YB_OPENCODE",
+    package: "opencode-ai",
+    login: "set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or another provider's key, or run `opencode auth login`",
+    variables: &[
+        "ANTHROPIC_API_KEY",
+        "GEMINI_API_KEY",
+        "GOOGLE_GENERATIVE_AI_API_KEY",
+        "GROQ_API_KEY",
+        "MISTRAL_API_KEY",
+        OPENAI_KEY,
+        OPENAI_URL,
+        "OPENCODE_API_KEY",
+        "OPENROUTER_API_KEY",
+        "XAI_API_KEY",
+        "XDG_DATA_HOME",
+    ],
+};
+
+const OPENAI_KEY: &str = "OPENAI_API_KEY";
+const OPENAI_URL: &str = "OPENAI_BASE_URL";
+/// Keys of providers, and where their models are.
+const PROVIDERS: [(&str, &str); 9] = [
+    ("ANTHROPIC_API_KEY", "api.anthropic.com"),
+    (OPENAI_KEY, "api.openai.com"),
+    ("GEMINI_API_KEY", "generativelanguage.googleapis.com"),
+    ("GOOGLE_GENERATIVE_AI_API_KEY", "generativelanguage.googleapis.com"),
+    ("OPENROUTER_API_KEY", "openrouter.ai"),
+    ("GROQ_API_KEY", "api.groq.com"),
+    ("MISTRAL_API_KEY", "api.mistral.ai"),
+    ("XAI_API_KEY", "api.x.ai"),
+    ("OPENCODE_API_KEY", "opencode.ai"),
+];
+/// The provider that stands for an address which speaks Chat Completions.
+const COMPATIBLE: &str = "openai-compatible";
+/// The package by which opencode speaks to it; it comes with the program.
+const PACKAGE: &str = "@ai-sdk/openai-compatible";
+
+impl Cli for Opencode {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn is_authenticated(&self, host: &Host) -> bool {
+        PROVIDERS.iter().any(|(key, _)| host.variable(key).is_some()) || login(host).is_some()
+    }
+
+    fn model(&self, host: &Host) -> Vec<Model> {
+        if let Some(url) = host.variable(OPENAI_URL) {
+            return vec![Model::At(url.to_string_lossy().into_owned())];
+        }
+        let keys = PROVIDERS.iter().filter(|(key, _)| host.variable(key).is_some());
+        keys.map(|(_, name)| Model::On(name)).collect()
+    }
+
+    fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError> {
+        let (context, config) = (call.context, &call.context.config);
+        let mode = permission_mode(config);
+        let mut it = Invocation { permission_mode: mode.to_owned(), ..Invocation::default() };
+        it.arg("run").flag("format", "json").arg("--print-logs").flag("log-level", "WARN");
+        if let Some(model) = model(context)? {
+            it.flag("model", model);
+        }
+        if let Some(name) = &config.agent_name {
+            it.flag("agent", name);
+        } else if config.system_prompt.is_some() {
+            it.flag("agent", AGENT);
+        }
+        if let Some(effort) = &config.effort {
+            it.flag("variant", effort);
+        }
+        if mode == "bypassPermissions" {
+            it.arg("--auto");
+        }
+        for argument in &config.extra_args {
+            it.arg(argument);
+        }
+        if let Some(text) = &config.append_system_prompt {
+            it.files.push((call.private("instructions.md"), text.clone()));
+        }
+        it.env.insert("OPENCODE_CONFIG_CONTENT", settings(call)?.to_string().into());
+        for name in ["AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "SHARE", "TERMINAL_TITLE"] {
+            it.env.insert(disabling(name), "1".into());
+        }
+        if !config.trust_repo_settings {
+            it.env.insert("OPENCODE_DISABLE_PROJECT_CONFIG", "1".into());
+        }
+        // Its state, which HOME alone decides, unless a login is in the user's.
+        if let Some(own) = login(&context.host) {
+            it.env.insert("XDG_DATA_HOME", own.into());
+        }
+        Ok(it)
+    }
+
+    fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
+        let model = model(call.context).ok().flatten();
+        Box::new(reader::OpencodeReader::new(model))
+    }
+
+    /// A login is the user's own, because its tokens rotate; it is beside the sessions.
+    fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
+        login(&context.host).map_or(view.clone(), |data| view.writable(data.join("opencode")))
+    }
+}
+
+/// The agent that stands for a system prompt of the case's own.
+const AGENT: &str = "youbencha";
+
+fn disabling(name: &'static str) -> &'static str {
+    match name {
+        "AUTOUPDATE" => "OPENCODE_DISABLE_AUTOUPDATE",
+        "MODELS_FETCH" => "OPENCODE_DISABLE_MODELS_FETCH",
+        "LSP_DOWNLOAD" => "OPENCODE_DISABLE_LSP_DOWNLOAD",
+        "SHARE" => "OPENCODE_DISABLE_SHARE",
+        _ => "OPENCODE_DISABLE_TERMINAL_TITLE",
+    }
+}
+
+/// The model as `provider/name`. With an address of its own, a name alone is one of that address.
+fn model(context: &ExecutionContext) -> Result<Option<String>, AdapterError> {
+    let compatible = context.host.variable(OPENAI_URL).is_some();
+    match &context.config.model {
+        Some(model) if compatible && !model.starts_with(&format!("{COMPATIBLE}/")) => {
+            Ok(Some(format!("{COMPATIBLE}/{model}")))
+        }
+        Some(model) if model.contains('/') || compatible => Ok(Some(model.clone())),
+        Some(model) => Err(AdapterError::config(
+            format!("`model` names no provider: `{model}`"),
+            "write it as `provider/model`, such as `anthropic/claude-sonnet-5`",
+        )),
+        None if compatible => Err(AdapterError::config(
+            format!("with `{OPENAI_URL}`, opencode needs the name of a model"),
+            "set `agent.model`",
+        )),
+        None => Ok(None),
+    }
+}
+
+/// Its configuration: the address, permissions, and what the case says.
+fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
+    let (context, config) = (call.context, &call.context.config);
+    let mut settings = json!({ "autoupdate": false, "share": "disabled", "permission": permission(context) });
+    let named = model(context)?;
+    if let (Some(url), Some(model)) = (context.host.variable(OPENAI_URL), &named) {
+        let name = model.strip_prefix(&format!("{COMPATIBLE}/")).unwrap_or(model);
+        let models: Map<String, Value> = [(name.to_owned(), json!({}))].into_iter().collect();
+        settings["provider"] = json!({ COMPATIBLE: {
+            "npm": PACKAGE, "models": models,
+            // The key stays in its variable: the configuration is shown in the log.
+            "options": { "baseURL": url.to_string_lossy(), "apiKey": format!("{{env:{OPENAI_KEY}}}") },
+        } });
+    }
+    if let Some(model) = named {
+        settings["model"] = model.as_str().into();
+        // Titles, for which it would else take the cheapest that it knows.
+        settings["small_model"] = model.into();
+    }
+    let mut agent = Map::new();
+    if let Some(text) = &config.system_prompt {
+        agent.insert("prompt".to_owned(), text.as_str().into());
+        agent.insert("mode".to_owned(), "primary".into());
+    }
+    if let Some(turns) = config.max_turns {
+        agent.insert("steps".to_owned(), turns.into());
+    }
+    if !agent.is_empty() {
+        let name = config.agent_name.as_deref();
+        let name = name.unwrap_or(if config.system_prompt.is_some() { AGENT } else { "build" });
+        settings["agent"] = json!({ name: agent });
+    }
+    if config.append_system_prompt.is_some() {
+        settings["instructions"] = json!([call.private("instructions.md")]);
+    }
+    if !config.mcp_servers.is_empty() {
+        let servers = config.mcp_servers.iter().map(|(name, server)| (name.clone(), server_of(server)));
+        settings["mcp"] = Value::Object(servers.collect());
+    }
+    if let Some(own) = &config.settings {
+        lay_over(&mut settings, &Value::Object(own.clone()));
+    }
+    Ok(settings)
+}
+
+/// What it may do without being asked. Nobody can be asked, so what it would ask for is denied.
+fn permission(context: &ExecutionContext) -> Value {
+    let config = &context.config;
+    let mut rules = match permission_mode(config) {
+        "bypassPermissions" => json!({ "*": "allow" }),
+        "acceptEdits" => json!({ "edit": "allow", "bash": "deny" }),
+        "auto" => json!({ "edit": "allow", "bash": "allow" }),
+        _ => json!({ "edit": "deny", "bash": "deny" }),
+    };
+    if let Some(tools) = &config.tools {
+        let allowed: Map<String, Value> = tools.iter().map(|tool| (tool.clone(), "allow".into())).collect();
+        let mut only = json!({ "*": "deny" });
+        lay_over(&mut only, &Value::Object(allowed));
+        rules = only;
+    }
+    for tool in config.disallowed_tools.iter().flatten() {
+        rules[tool.as_str()] = "deny".into();
+    }
+    rules
+}
+
+/// A server as Claude Code and others write it, in opencode's words.
+fn server_of(server: &Map<String, Value>) -> Value {
+    if server.get("type").and_then(Value::as_str).is_some_and(|kind| ["local", "remote"].contains(&kind)) {
+        return Value::Object(server.clone());
+    }
+    if let Some(url) = server.get("url") {
+        return json!({ "type": "remote", "url": url, "headers": server.get("headers"), "enabled": true });
+    }
+    let arguments = server.get("args").and_then(Value::as_array).into_iter().flatten();
+    let command: Vec<&Value> = server.get("command").into_iter().chain(arguments).collect();
+    json!({ "type": "local", "command": command, "environment": server.get("env"), "enabled": true })
+}
+
+/// The directory with a login of the user's in it; none if a variable has a key.
+fn login(host: &Host) -> Option<PathBuf> {
+    if PROVIDERS.iter().any(|(key, _)| host.variable(key).is_some()) {
+        return None;
+    }
+    let named = host.variable("XDG_DATA_HOME").map(PathBuf::from);
+    let data = named.or_else(|| Some(Path::new(host.variable("HOME")?).join(".local/share")))?;
+    data.join("opencode/auth.json").is_file().then_some(data)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,206 @@
+//! From the events of `opencode run --format json`, and its log on stderr, to messages.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value};
+use yb_claude::Message;
+
+use super::super::reader::{
+    self, About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, event, finished, retries,
+    returned, said,
+};
+
+/// Follows one execution.
+#[derive(Debug, Default)]
+pub(super) struct OpencodeReader {
+    /// As it was asked for, as `provider/name`; the events name none.
+    model: Option<String>,
+    began: bool,
+    calls: BTreeSet<String>,
+    last: String,
+    turns: u64,
+    attempts: u64,
+    used: Option<Used>,
+    /// The last step ended as an answer does.
+    done: bool,
+    failure: Option<Failure>,
+    error: Option<String>,
+    /// The part of stderr after its last newline.
+    rest: Vec<u8>,
+    warnings: Vec<String>,
+}
+
+impl OpencodeReader {
+    pub(super) fn new(model: Option<String>) -> Self {
+        Self { model, ..Self::default() }
+    }
+
+    fn tool(&mut self, part: &Map<String, Value>, about: &About<'_>) -> Vec<Message> {
+        let text = |key: &str| part.get(key).and_then(Value::as_str).unwrap_or_default();
+        let (id, name) = (text("callID"), text("tool"));
+        let state = part.get("state").and_then(Value::as_object);
+        let field = |key: &str| state.and_then(|state| state.get(key));
+        let words = |key: &str| field(key).and_then(Value::as_str);
+        let mut messages = Vec::new();
+        if self.calls.insert(id.to_owned()) {
+            messages.extend(called(id, name, field("input").unwrap_or(&Value::Null), about));
+        }
+        match words("status") {
+            Some("completed") => {
+                // A command's own failure is told in what it returns.
+                let exit = field("metadata").and_then(|more| more.get("exit")?.as_i64());
+                let failed = exit.is_some_and(|code| code != 0);
+                messages.extend(returned(id, words("output").unwrap_or_default(), failed, about));
+            }
+            Some("error") => {
+                messages.extend(returned(id, words("error").unwrap_or_default(), true, about));
+            }
+            _ => {}
+        }
+        messages
+    }
+
+    fn step(&mut self, part: &Map<String, Value>) {
+        let tokens = part.get("tokens").and_then(Value::as_object);
+        let count = |key: &str| tokens.and_then(|tokens| tokens.get(key)?.as_u64()).unwrap_or_default();
+        let cache = |key: &str| {
+            let cache = tokens.and_then(|tokens| tokens.get("cache"));
+            cache.and_then(|cache| cache.get(key)?.as_u64()).unwrap_or_default()
+        };
+        let used = self.used.get_or_insert_default();
+        used.input += count("input");
+        used.output += count("output").saturating_add(count("reasoning"));
+        used.cache_read += cache("read");
+        used.cache_write += cache("write");
+        // A model without a price costs 0 here, which nobody said.
+        let cost = part.get("cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
+        used.usd = cost.map(|cost| used.usd.unwrap_or_default() + cost).or(used.usd);
+        self.turns += 1;
+        self.done = part.get("reason").and_then(Value::as_str) != Some("tool-calls");
+    }
+
+    fn take_error(&mut self, error: &Map<String, Value>) {
+        let data = error.get("data");
+        let message = data.and_then(|data| data.get("message")?.as_str());
+        let name = error.get("name").and_then(Value::as_str).unwrap_or("error");
+        let message = message.unwrap_or(name);
+        let status =
+            data.and_then(|data| data.get("statusCode")?.as_u64()).and_then(|code| u16::try_from(code).ok());
+        match (name, status) {
+            (_, Some(status)) => self.failure = Some(Failure::status(status, message)),
+            ("ProviderAuthError", _) => self.failure = Some(Failure::kind(Kind::Unauthenticated, message)),
+            ("APIError", _) => self.failure = Some(failure(message)),
+            _ => self.error = Some(format!("{name}: {message}")),
+        }
+    }
+
+    fn stderr_line(&mut self, line: &str) -> Option<Message> {
+        if let Some((_, said)) =
+            line.split_once("agent \"").filter(|_| line.contains("not found. Falling back"))
+        {
+            self.warnings.push(format!("agent \"{said}"));
+        }
+        let told = line.contains("message=\"stream error\"") && !line.contains("small=true");
+        let why = line.split_once("error.error=\"").map(|(_, why)| why).filter(|_| told)?;
+        self.attempts += 1;
+        retries(&failure(why.trim_end_matches('"')), self.attempts)
+    }
+}
+
+impl Reader for OpencodeReader {
+    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+        let Some(event) = event(line)? else { return Ok(Vec::new()) };
+        let mut messages = Vec::new();
+        if !self.began {
+            self.began = true;
+            let session = event.get("sessionID").and_then(Value::as_str);
+            messages.extend(reader::began(session, None));
+        }
+        let timestamp = event.get("timestamp").and_then(Value::as_i64);
+        let timestamp = timestamp.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+        let timestamp = timestamp.map(|time| format!("{time:.3}"));
+        let empty = Map::new();
+        let part = event.get("part").and_then(Value::as_object).unwrap_or(&empty);
+        let model = self.model.clone();
+        let about = About {
+            model: model.as_deref(),
+            timestamp: timestamp.as_deref(),
+            answer: part.get("messageID").and_then(Value::as_str),
+            ..About::default()
+        };
+        match event.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "text" => {
+                let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
+                text.clone_into(&mut self.last);
+                messages.extend(said(text, &about));
+            }
+            "tool_use" => messages.extend(self.tool(part, &about)),
+            "step_start" => messages.extend(alive()),
+            "step_finish" => self.step(part),
+            "error" => {
+                if let Some(error) = event.get("error").and_then(Value::as_object) {
+                    self.take_error(error);
+                }
+            }
+            _ => {}
+        }
+        Ok(messages)
+    }
+
+    fn stderr(&mut self, piece: &[u8]) -> Vec<Message> {
+        self.rest.extend_from_slice(piece);
+        let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
+        let lines: Vec<u8> = self.rest.drain(..=end).collect();
+        String::from_utf8_lossy(&lines).lines().filter_map(|line| self.stderr_line(line)).collect()
+    }
+
+    /// Its exit is its last word: whoever was ended in the middle of it has not finished.
+    fn end(&mut self, _stderr: &str) -> Vec<Message> {
+        if !self.done && self.failure.is_none() && self.error.is_none() {
+            return Vec::new();
+        }
+        let by_model = self.model.clone().zip(self.used).into_iter().collect();
+        let finish = Finish {
+            text: self.last.clone(),
+            failure: self.failure.take(),
+            error: self.error.take(),
+            turns: Some(self.turns),
+            used: self.used,
+            by_model,
+            ..Finish::default()
+        };
+        finished(&finish).into_iter().collect()
+    }
+
+    fn warnings(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.warnings)
+    }
+
+    fn retries(&self) -> Retries {
+        Retries::Aloud
+    }
+
+    fn listens_to_stderr(&self) -> bool {
+        true
+    }
+}
+
+/// What its words say about the API, where no status does.
+fn failure(message: &str) -> Failure {
+    const WORDS: [(&str, Kind); 8] = [
+        ("cannot connect to api", Kind::Network),
+        ("timed out", Kind::Network),
+        ("rate limit", Kind::RateLimited),
+        ("too many requests", Kind::RateLimited),
+        ("overloaded", Kind::RateLimited),
+        ("quota", Kind::RateLimited),
+        ("api key", Kind::Unauthenticated),
+        ("server error", Kind::Server),
+    ];
+    let message = message.trim_start_matches("AI_APICallError: ");
+    let lower = message.to_lowercase();
+    match WORDS.into_iter().find(|(words, _)| lower.contains(words)) {
+        Some((_, kind)) => Failure::kind(kind, message),
+        None => Failure { message: message.to_owned(), ..Failure::default() },
+    }
+}

@@ -1,0 +1,427 @@
+//! Every adapter does what the contract says, with its real CLI and a scripted model: one row is one thing that an adapter has
+//! to do, one column an adapter. The table in `docs/adapters.md` is checked against the data here.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use yb_engine::adapter::{AvailabilityStatus, Isolation, adapter_names};
+use yb_engine::log::{ExecutionStatus, Role, UsageSource};
+use yb_engine::outcome::Outcome;
+use yb_tape::Vars;
+use yb_testkit::{RealAgent, assert_no_process_in};
+
+use crate::adapter_support::{Done, Stage};
+
+/// How a cell is filled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cell {
+    /// The real CLI does it.
+    Real,
+    /// This CLI can't; the row shows that the reason holds.
+    Cant(&'static str),
+}
+
+/// What an adapter has to do.
+struct Row {
+    id: &'static str,
+    /// As the page says it.
+    words: &'static str,
+}
+
+const fn row(id: &'static str, words: &'static str) -> Row {
+    Row { id, words }
+}
+
+const ROWS: &[Row] = &[
+    row("success", "answers, exit code 0"),
+    row(
+        "edit_and_shell",
+        "edits a file and runs a command; both calls are in the log with what came of them",
+    ),
+    row("non_zero_exit", "a request that the API refuses: failed, and why"),
+    row("timeout", "time is over while a tool runs: nothing is left alive"),
+    row("unavailable", "not installed: not started, and how to install it"),
+    row("unauthenticated", "no credentials, and credentials that the API refuses"),
+    row("rate_limited", "429 for ever: `rate_limited`, and soon"),
+    row("refused", "nobody listens: `infra`, and soon"),
+    row("mid_run", "the API fails in the middle: `infra`, and what was done is in the log"),
+    row("long_prompt", "a prompt of 1 MB arrives"),
+    row(
+        "special_characters",
+        "a prompt with a leading dash, quotes, `$(…)`, `@`, newlines and emoji arrives as it is",
+    ),
+    row("truncation", "more than 10 MB of output is cut, said so, and kept on disk"),
+    row("usage", "tokens are right, and no cost is invented"),
+    row("isolation_none", "runs with `isolation: none`"),
+    row("isolation_external", "runs with `isolation: external`"),
+    row("isolation_landlock", "runs with `isolation: landlock`"),
+    row("isolation_bubblewrap", "runs with `isolation: bubblewrap`"),
+];
+
+const ROOT: &str = "as root, it refuses to bypass permissions outside a sandbox";
+
+/// Cells that are not plainly the real CLI doing it.
+const CELLS: &[(&str, &str, Cell)] = &[("claude-code", "isolation_none", Cell::Cant(ROOT))];
+
+fn cell(agent: &str, row: &str) -> Cell {
+    let special = CELLS.iter().find(|(of, at, _)| (*of, *at) == (agent, row));
+    special.map_or(Cell::Real, |(_, _, cell)| *cell)
+}
+
+const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello there. } ] } }";
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The first request of the conversation, whatever its protocol.
+fn asked(server: &yb_tape::Server) -> String {
+    let seen = server.requests();
+    seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
+}
+
+fn ended(done: &Done) -> (ExecutionStatus, Option<Outcome>) {
+    (done.result.status, done.result.outcome)
+}
+
+fn last_words(done: &Done) -> &str {
+    let said = done.log.messages.iter().rev().find(|message| message.role == Role::Assistant);
+    said.map_or("", |message| message.content.as_str())
+}
+
+#[track_caller]
+fn is_success(done: &Done) {
+    assert_eq!(
+        ended(done),
+        (ExecutionStatus::Success, None),
+        "{:#?}\n{}",
+        done.log.errors,
+        done.result.output
+    );
+    assert_eq!(done.result.exit_code, 0);
+    assert!(done.log.errors.is_empty(), "{:#?}", done.log.errors);
+}
+
+async fn success(agent: &'static str) {
+    let (stage, server) = Stage::agent(agent, HELLO);
+    let done = stage.run().await;
+    is_success(&done);
+    assert_eq!(last_words(&done), "Hello there.");
+    assert_eq!(done.log.agent.name, agent);
+    assert_eq!(done.log.agent.version, RealAgent::named(agent).pinned_version());
+    assert!(server.unscripted().is_empty(), "{:?}", server.unscripted());
+    assert!(
+        std::fs::read_dir(stage.path("users-home")).unwrap().next().is_none(),
+        "the user's home was touched"
+    );
+    assert!(done.log.output.terminal_log.is_some() && done.log.output.frames.is_some());
+}
+
+async fn edit_and_shell(agent: &'static str) {
+    let script = r#"
+tape: 1
+lanes:
+  main:
+    - say: I write the file.
+      tools: [ { write: { path: hello.txt, content: "hi\n" } } ]
+    - tools: [ { edit: { path: hello.txt, old: hi, new: hello } } ]
+    - tools: [ { run: { command: "cat hello.txt; wc -c < hello.txt > size.txt" } } ]
+    - say: It is done.
+"#;
+    let (stage, server) = Stage::agent(agent, script);
+    let done = stage.run().await;
+    is_success(&done);
+    assert_eq!(std::fs::read_to_string(stage.path("workspace/hello.txt")).unwrap(), "hello\n");
+    assert_eq!(std::fs::read_to_string(stage.path("workspace/size.txt")).unwrap().trim(), "6");
+    assert_eq!(last_words(&done), "It is done.");
+    let calls = &done.log.tool_calls;
+    assert_eq!(calls.len(), 3, "{calls:#?}");
+    for call in calls {
+        assert!(call.result.is_some() && call.is_error == Some(false), "{call:#?}");
+        assert!(serde_json::from_str::<Value>(&call.arguments).is_ok(), "{call:#?}");
+    }
+    assert!(calls[2].result.as_ref().unwrap().contains("hello"), "{calls:#?}");
+    let told = done.log.messages.iter().filter(|message| message.role == Role::Tool).count();
+    assert_eq!(told, 3);
+    assert!(server.unscripted().is_empty());
+    assert_no_process_in(&stage.path("workspace"));
+}
+
+async fn non_zero_exit(agent: &'static str) {
+    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 400, message: no such thing } } ] } }";
+    let (stage, _server) = Stage::agent(agent, script);
+    let done = stage.run().await;
+    assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::AgentError)), "{:#?}", done.log.errors);
+    assert!(done.result.exit_code > 0, "{}", done.result.exit_code);
+    assert!(done.log.errors[0].message.contains("no such thing"), "{:#?}", done.log.errors);
+}
+
+async fn timeout(agent: &'static str) {
+    let script = "{ tape: 1, lanes: { main: [ { say: First words., tools: [ { run: { command: 'echo a > a; sleep 300; echo b' } } ] } ] } }";
+    let (stage, _server) = Stage::agent(agent, script);
+    let stage = stage.with(|context| context.timeout = Duration::from_secs(10));
+    let done = stage.run().await;
+    assert!(stage.path("workspace/a").exists(), "the tool did not run: {}", done.result.output);
+    assert_eq!(ended(&done), (ExecutionStatus::Timeout, Some(Outcome::Timeout)), "{:#?}", done.log.errors);
+    assert_eq!(done.result.exit_code, -1);
+    assert!(done.log.messages.iter().any(|message| message.content.contains("First words.")));
+    // Who has the time to say so tells that the tool was killed.
+    let call = &done.log.tool_calls[0];
+    assert!(call.result.is_none() || call.is_error == Some(true), "{call:#?}");
+    assert_no_process_in(&stage.path("workspace"));
+    assert_no_process_in(&stage.path("private"));
+}
+
+async fn unavailable(agent: &'static str) {
+    let variable = RealAgent::named(agent).variable;
+    let stage = Stage::agent_at(agent, "http://127.0.0.1:9");
+    let stage = stage.env(variable, "/nowhere/at-all").env("PATH", "/nowhere");
+    let found = stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
+    assert_eq!(found.status, AvailabilityStatus::Missing, "{found:?}");
+    assert!(!found.hints.is_empty(), "{found:?}");
+    let error = stage.refused().await;
+    assert_eq!(error.outcome(), Outcome::Unauthenticated);
+    assert!(
+        error.hints().iter().any(|hint| hint.contains("npm install") || hint.contains(variable)),
+        "{error}"
+    );
+}
+
+async fn unauthenticated(agent: &'static str) {
+    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 401, message: bad key } } ] } }";
+    let (stage, _server) = Stage::agent(agent, script);
+    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    assert_eq!(done.result.outcome, Some(Outcome::Unauthenticated), "{:#?}", done.log.errors);
+    assert!(done.codes()[0].ends_with("_AUTH_FAILED"), "{:?}", done.codes());
+    assert!(done.log.errors[0].message.contains("authentication failed"), "{:#?}", done.log.errors);
+
+    let stage = Stage::agent_at(agent, "http://127.0.0.1:9").with(|context| {
+        context
+            .host
+            .env
+            .retain(|name, _| name == "PATH" || name == "HOME" || name.to_string_lossy().starts_with("YB_"));
+    });
+    let found = stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
+    assert_eq!(found.status, AvailabilityStatus::NotAuthenticated, "{found:?}");
+    assert!(!found.hints.is_empty() && found.message.contains("authenticat"), "{found:?}");
+}
+
+async fn rate_limited(agent: &'static str) {
+    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: slow down } } ] } }";
+    let (stage, _server) = Stage::agent(agent, script);
+    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::RateLimited)), "{:#?}", done.log.errors);
+    assert!(done.codes()[0].ends_with("_RATE_LIMIT"), "{:?}", done.codes());
+}
+
+async fn refused(agent: &'static str) {
+    // A port that was free a moment ago; nobody listens there.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let stage = Stage::agent_at(agent, &format!("http://127.0.0.1:{port}"));
+    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::Infra)), "{:#?}", done.log.errors);
+}
+
+async fn mid_run(agent: &'static str) {
+    let script = r#"
+tape: 1
+lanes:
+  main:
+    - say: I begin.
+      tools: [ { write: { path: half.txt, content: half } } ]
+    - fault: { status: 500, message: broken }
+"#;
+    let (stage, _server) = Stage::agent(agent, script);
+    let stage = stage.with(|context| context.patience = PATIENCE);
+    let done = stage.run().await;
+    assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::Infra)), "{:#?}", done.log.errors);
+    assert!(stage.path("workspace/half.txt").exists());
+    assert_eq!(done.log.tool_calls.len(), 1, "{:#?}", done.log.tool_calls);
+    assert!(done.log.messages.iter().any(|message| message.content.contains("I begin.")));
+}
+
+async fn long_prompt(agent: &'static str) {
+    let prompt = format!("{} the end of it", "word and ".repeat(111_000));
+    assert!(prompt.len() > 999_000 && prompt.len() < 1_000_000);
+    let (stage, server) = Stage::agent(agent, HELLO);
+    let done = stage.configured(|config| config.prompt = Some(prompt)).run().await;
+    is_success(&done);
+    let asked = asked(&server);
+    assert!(asked.len() > 1_000_000 && asked.contains("the end of it"), "{}", asked.len());
+}
+
+async fn special_characters(agent: &'static str) {
+    let prompt = "-dash first; it's \"quoted\", $(touch pwned) `touch pwned`, @file, 100% \\ \n\nline three, tab\there, 🦀 é";
+    let (stage, server) = Stage::agent(agent, HELLO);
+    let stage = stage.configured(|config| config.prompt = Some(prompt.to_owned()));
+    let done = stage.run().await;
+    is_success(&done);
+    let escaped = json!(prompt).to_string();
+    let words = escaped.trim_matches('"');
+    let asked = asked(&server);
+    assert!(asked.contains(words), "{words}\nis not in\n{asked}");
+    assert_eq!(done.log.messages[0].content, prompt);
+    assert!(!stage.path("workspace/pwned").exists());
+}
+
+async fn truncation(agent: &'static str) {
+    let text = "0123456789abcde ".repeat(720_000);
+    let script = "{ tape: 1, lanes: { main: [ { say: '{{text}}', pace: { chunk: 400000 } } ] } }";
+    let (stage, _server) = Stage::agent_with(agent, script, &Vars::new().with("text", text));
+    let done = stage.run().await;
+    assert!(done.result.truncated, "{} bytes, {:#?}", done.result.output.len(), done.log.errors);
+    assert!(done.result.output.ends_with("[OUTPUT TRUNCATED: exceeded the 10MB limit of 10485760 bytes]"));
+    assert!(done.codes().iter().any(|code| code.ends_with("_OUTPUT_TRUNCATED")), "{:?}", done.codes());
+    assert_eq!(done.result.status, ExecutionStatus::Success);
+    let log = done.result.terminal_log.as_ref().unwrap();
+    assert!(std::fs::metadata(log).unwrap().len() > 11_000_000);
+}
+
+async fn usage(agent: &'static str) {
+    let script = r#"
+tape: 1
+lanes:
+  main:
+    - tools: [ { run: { command: "true" } } ]
+      usage: { input: 100, output: 20, cache_read: 30 }
+    - say: Done.
+      usage: { input: 120, output: 40 }
+"#;
+    let (stage, server) = Stage::agent(agent, script);
+    let done = stage.run().await;
+    is_success(&done);
+    let usage = &done.log.usage;
+    assert_eq!(usage.source, UsageSource::SelfReported);
+    assert_eq!(
+        (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens),
+        (220, 60, 30),
+        "{usage:#?}"
+    );
+    assert_eq!(usage.total_tokens, 280);
+    assert!(server.unscripted().is_empty());
+    // Only who has a price for its models tells a cost.
+    assert_eq!(usage.cost_usd.is_some(), agent == "claude-code", "{usage:#?}");
+}
+
+async fn runs_in(agent: &'static str, isolation: Isolation) {
+    let script = r#"
+tape: 1
+lanes:
+  main:
+    - tools: [ { run: { command: "echo inside > inside.txt" } } ]
+    - say: Done.
+"#;
+    let (stage, _server) = Stage::agent(agent, script);
+    let stage = stage.with(|context| context.isolation = isolation);
+    if let Cell::Cant(reason) = cell(agent, &format!("isolation_{isolation}")) {
+        assert_eq!(reason, ROOT);
+        if rustix::process::geteuid().is_root() {
+            let error = stage.refused().await;
+            assert!(error.to_string().contains("as root"), "{error}");
+            return;
+        }
+    }
+    let done = stage.run().await;
+    is_success(&done);
+    assert_eq!(std::fs::read_to_string(stage.path("workspace/inside.txt")).unwrap(), "inside\n");
+    assert_eq!(done.log.execution.isolation, isolation);
+}
+
+async fn isolation_none(agent: &'static str) {
+    runs_in(agent, Isolation::None).await;
+}
+
+async fn isolation_external(agent: &'static str) {
+    runs_in(agent, Isolation::External).await;
+}
+
+async fn isolation_landlock(agent: &'static str) {
+    runs_in(agent, Isolation::Landlock).await;
+}
+
+async fn isolation_bubblewrap(agent: &'static str) {
+    runs_in(agent, Isolation::Bubblewrap).await;
+}
+
+/// A module for each adapter, with a test for each row.
+macro_rules! conforms {
+    ($($module:ident: $agent:literal),+ $(,)?) => {
+        /// The adapters that are tried, each with the rows that it is tried with.
+        const TESTED: &[(&str, &[&str])] = &[$(($agent, $module::TESTED)),+];
+        $(mod $module {
+            conforms!(@rows $agent: success edit_and_shell non_zero_exit timeout unavailable unauthenticated rate_limited
+                refused mid_run long_prompt special_characters truncation usage isolation_none isolation_external
+                isolation_landlock isolation_bubblewrap);
+        })+
+    };
+    (@rows $agent:literal: $($row:ident)+) => {
+        pub(super) const TESTED: &[&str] = &[$(stringify!($row)),+];
+        $(#[tokio::test]
+        async fn $row() {
+            super::$row($agent).await;
+        })+
+    };
+}
+
+conforms! {
+    real_claude: "claude-code",
+    real_copilot: "copilot-cli",
+    real_codex: "codex",
+    real_gemini: "gemini",
+    real_opencode: "opencode",
+}
+
+/// Adapters that run what a case names, and so have no CLI of their own.
+const NO_CLI: [&str; 1] = ["command"];
+
+#[test]
+fn the_table_has_no_blanks() {
+    let rows: Vec<_> = ROWS.iter().map(|row| row.id).collect();
+    let agents: Vec<_> = TESTED.iter().map(|(agent, _)| *agent).collect();
+    for (agent, tested) in TESTED {
+        assert_eq!(rows, *tested, "{agent}");
+    }
+    let adapters: Vec<_> = adapter_names().filter(|name| !NO_CLI.contains(name)).collect();
+    assert_eq!(adapters, agents, "every adapter is a column");
+    for (agent, row, _) in CELLS {
+        assert!(agents.contains(agent) && rows.contains(row), "{agent} {row}");
+    }
+}
+
+/// The table as the page has it.
+fn table() -> String {
+    let mut lines = vec![
+        format!("| | {} |", TESTED.iter().map(|(agent, _)| *agent).collect::<Vec<_>>().join(" | ")),
+        format!("| --- |{}", " --- |".repeat(TESTED.len())),
+    ];
+    let mut notes: Vec<&str> = Vec::new();
+    for row in ROWS {
+        let cells = TESTED.iter().map(|(agent, _)| match cell(agent, row.id) {
+            Cell::Real => "yes".to_owned(),
+            Cell::Cant(reason) => {
+                if !notes.contains(&reason) {
+                    notes.push(reason);
+                }
+                let number = notes.iter().position(|known| *known == reason).unwrap_or_default() + 1;
+                format!("no ({number})")
+            }
+        });
+        lines.push(format!("| {} | {} |", row.words, cells.collect::<Vec<_>>().join(" | ")));
+    }
+    let notes = notes.iter().enumerate().map(|(at, note)| format!("({}) {note}.", at + 1));
+    format!("{}\n\n{}\n", lines.join("\n"), notes.collect::<Vec<_>>().join("\n"))
+}
+
+/// The marks between which the page has it.
+const MARKS: (&str, &str) = ("<!-- what was tried -->\n", "<!-- the end of it -->\n");
+
+#[test]
+fn the_page_has_this_table() {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/adapters.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(MARKS.0).unwrap();
+    let (shown, after) = rest.split_once(MARKS.1).unwrap();
+    if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
+        std::fs::write(&path, format!("{before}{}{}{}{after}", MARKS.0, table(), MARKS.1)).unwrap();
+        return;
+    }
+    assert!(shown == table(), "the table drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`");
+}

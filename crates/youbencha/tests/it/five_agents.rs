@@ -1,0 +1,104 @@
+//! One case file, five real agents: `examples/five-agents`, and the same case with one line changed.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use yb_engine::log::YouBenchaLog;
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{Invocation, REAL_AGENTS, TestContext};
+
+use crate::YB;
+
+/// The example, copied to where it may be changed, and its model.
+fn example() -> (TestContext, Server) {
+    let context = TestContext::new();
+    let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/five-agents");
+    let read = |name: &str| std::fs::read_to_string(from.join(name)).unwrap();
+    for name in ["case.yaml", "suite.yaml", "app/greet.sh", "app/test.sh"] {
+        context.write(name, read(name));
+    }
+    let script = Script::parse(&read("model.yaml"), &Vars::new()).unwrap();
+    (context, Server::start(script, &ServerOptions::default()).unwrap())
+}
+
+/// `yb` with what leads each agent to this model.
+fn yb(context: &TestContext, server: &Server, args: &[&str]) -> Invocation {
+    let mut command = context.command(YB).args(args).env("PATH", std::env::var_os("PATH").unwrap());
+    for agent in REAL_AGENTS {
+        for (name, value) in agent.env(&server.base_url()) {
+            command = command.env(name, value);
+        }
+    }
+    command
+}
+
+/// The artifacts of the trials of the last run, by name.
+fn artifacts(context: &TestContext, trial: &str) -> PathBuf {
+    let runs = context.dir().join(".youbencha-workspace/runs");
+    let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|run| run.unwrap().path()).collect();
+    runs.sort();
+    runs.last().unwrap().join("trials").join(trial).join("attempt-1/artifacts")
+}
+
+/// What a log has to tell whoever made it.
+fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
+    assert_eq!(log.agent.name, agent);
+    let pinned = REAL_AGENTS.into_iter().find(|known| known.name == agent).unwrap();
+    assert_eq!(log.agent.version, pinned.pinned_version(), "{agent}");
+    assert!(log.errors.is_empty(), "{agent}: {:#?}", log.errors);
+    let last = log.messages.last().unwrap();
+    assert_eq!(last.content, "`greet.sh` greets by name, and the test passes.", "{agent}");
+    assert_eq!(log.tool_calls.len(), 3, "{agent}: {:#?}", log.tool_calls);
+    for call in &log.tool_calls {
+        assert_eq!(call.is_error, Some(false), "{agent}: {call:#?}");
+    }
+    assert!(log.tool_calls[0].result.as_ref().unwrap().contains("Hello!"), "{agent}");
+    assert!(log.tool_calls[2].result.as_ref().unwrap().contains("PASS"), "{agent}");
+    assert_eq!((log.usage.input_tokens, log.usage.output_tokens), (700, 80), "{agent}: {:#?}", log.usage);
+    assert_eq!(log.model.name, pinned.model, "{agent}");
+    // The same fields, filled in by everyone.
+    for field in ["/version", "/execution/argv/0", "/execution/permission_mode", "/execution/session_id", "/output/frames"] {
+        assert!(json.pointer(field).is_some_and(|value| !value.is_null()), "{agent}: {field}");
+    }
+}
+
+fn read(path: &Path) -> (YouBenchaLog, Value) {
+    let path = path.join("youbencha-log.json");
+    let json = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    (YouBenchaLog::read(&path).unwrap(), json)
+}
+
+#[test]
+fn real_claude_and_four_others_run_the_example_and_a_page_compares_them() {
+    let (context, server) = example();
+    let outcome = yb(&context, &server, &["run", "-c", "suite.yaml", "--quiet"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(server.unscripted().is_empty(), "{:?}", server.unscripted());
+    for agent in REAL_AGENTS {
+        let (log, json) = read(&artifacts(&context, &format!("greet-by-name--{}--1", agent.name)));
+        check(&log, &json, agent.name);
+    }
+    let outcome = yb(&context, &server, &["report", "--format", "html", "--output", "page.html"]).run();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let page = context.read("page.html");
+    for agent in REAL_AGENTS {
+        assert!(page.contains(agent.name), "{}", agent.name);
+    }
+}
+
+/// SC-009, SC-010 and CR-4.2.
+#[test]
+fn real_claude_sc_009_and_sc_010_one_line_decides_who_works() {
+    let (context, server) = example();
+    let case = context.read("case.yaml");
+    for agent in REAL_AGENTS {
+        let changed = case.replace("  type: claude-code ", &format!("  type: {} ", agent.name));
+        let lines = case.lines().zip(changed.lines()).filter(|(before, after)| before != after).count();
+        assert_eq!(lines, usize::from(agent.name != "claude-code"));
+        context.write("case.yaml", changed);
+        let outcome = yb(&context, &server, &["run", "-c", "case.yaml"]).run();
+        assert_eq!(outcome.code, Some(0), "{}: {}{}", agent.name, outcome.stdout, outcome.stderr);
+        let (log, json) = read(&artifacts(&context, "greet-by-name--default--1"));
+        check(&log, &json, agent.name);
+    }
+}
