@@ -296,7 +296,8 @@ fn a_receiver_that_is_down_hangs_or_refuses_changes_nothing() {
         [("down", nobody), ("hanging", hanging.endpoint()), ("refusing", refusing.endpoint())]
     {
         let context = plain();
-        let (outcome, took) = traced(&context, &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]);
+        let patience = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000".to_owned());
+        let (outcome, took) = traced(&context, &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), patience]);
         assert_eq!(results(&context, &outcome), expected, "{who}: {}{}", outcome.stdout, outcome.stderr);
         assert!(
             outcome.stderr.contains("warning: not all of the trace arrived: "),
