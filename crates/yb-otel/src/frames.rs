@@ -262,13 +262,14 @@ fn user(tree: &mut Tree, message: &UserMessage, at: SystemTime) {
     tree.told(&thread, told, role, at);
 }
 
+/// The CLI's words for a tool that was cut off, or whose call the host rejected.
+const REJECTED: &str = "\"User rejected tool use";
+
 /// Why a tool gave an error: its own, or somebody's who did not let it finish.
 fn failed(output: &str, message: &UserMessage) -> Failure {
-    let interrupted = message.tool_use_result.as_ref().is_some_and(|result| {
-        result.as_str().contains("rejected") || result.as_str().contains("interrupted")
-    });
-    let kind = if interrupted { "interrupted" } else { "tool_error" };
-    Failure::new(kind, output)
+    let kept = message.tool_use_result.as_ref();
+    let rejected = kept.is_some_and(|result| result.as_str().starts_with(REJECTED));
+    Failure::new(if rejected { "interrupted" } else { "tool_error" }, output)
 }
 
 /// Whose a message is. A subagent that nobody told of begins with its first message.

@@ -252,7 +252,6 @@ pub fn abort_session(context: &TelemetryContext) {
 
 impl TelemetryContext {
     /// What it was made from.
-    #[must_use]
     pub fn config(&self) -> &OtelHooksConfig {
         &self.config
     }
