@@ -340,3 +340,30 @@ fn nothing_is_traced_unless_asked_for_and_what_nobody_understands_is_an_error_be
     ");
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
+
+/// A judge is an agent below its evaluator, and an agent whose time is over has failed.
+#[test]
+fn judges_and_timeouts_are_in_the_trace() {
+    let context = plain();
+    let case = context.read("case.yaml");
+    let judge = "  - name: agentic-judge-style
+    config:
+      type: command
+      command: { argv: [sh, -c, 'printf nothing'] }
+      assertions: { named: It greets by name. }
+";
+    let slow = case.replace("argv: [touch, a, b]", "argv: [sleep, '100']");
+    context.write("case.yaml", format!("{slow}\n{judge}timeouts: {{ agent: 300ms }}\n"));
+    let (outcome, _) = traced(&context, &[("YB_OTEL_FILE", "trace.jsonl".to_owned())]);
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans_in_file(&context.dir().join("trace.jsonl"));
+    assert_snapshot!(span_tree(&spans), @"
+    run greeting
+      trial greeting--default--1 ERROR timeout
+        invoke_agent command ERROR timeout
+        evaluate git-diff
+        evaluate command
+        evaluate agentic-judge-style ERROR grader_error
+          invoke_agent command
+    ");
+}
