@@ -19,7 +19,7 @@ use crate::stats::{median, ms, row};
 
 const TURNS: usize = 50;
 const CALLS: usize = 20;
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 const SPANS: usize = 100_000;
 
 pub(crate) fn run() -> Result<(), Failure> {

@@ -100,6 +100,21 @@ pub(crate) fn message(role: &str, parts: &[Value]) -> Value {
     json!({"role": role, "parts": parts})
 }
 
+/// What a model answered. The conventions want a reason for its end, in words of their own; Phoenix drops an answer without.
+pub(crate) fn answer(parts: &[Value], reason: Option<&str>) -> Value {
+    let reason = match reason {
+        Some("end_turn" | "stop_sequence") => "stop",
+        Some("max_tokens" | "model_context_window_exceeded") => "length",
+        Some("tool_use") => "tool_call",
+        Some("refusal") => "content_filter",
+        Some(other) => other,
+        // Nobody says it of a subagent's answers; that tools are called is an end all the same.
+        None if parts.iter().any(|part| part["type"] == "tool_call") => "tool_call",
+        None => "unknown",
+    };
+    json!({"role": "assistant", "parts": parts, "finish_reason": reason})
+}
+
 /// A part that is text.
 pub(crate) fn text_part(text: &str) -> Value {
     json!({"type": "text", "content": text})
@@ -120,5 +135,14 @@ mod tests {
         assert_eq!(content.value(json!({"a": ["s3cret", 1]})), json!({"a": ["[REDACTED:KEY]", 1]}));
         assert_eq!(Content::default().wanted("x"), None);
         assert!(Redact::values([("EMPTY", "")]).is_empty());
+    }
+
+    #[test]
+    fn an_answer_ends_for_a_reason() {
+        let reason = |parts: &[Value], reason| answer(parts, reason)["finish_reason"].clone();
+        assert_eq!(reason(&[], Some("end_turn")), "stop");
+        assert_eq!(reason(&[], Some("pause_turn")), "pause_turn");
+        assert_eq!(reason(&[json!({"type": "tool_call"})], None), "tool_call");
+        assert_eq!(reason(&[text_part("x")], None), "unknown");
     }
 }

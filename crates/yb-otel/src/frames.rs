@@ -246,7 +246,7 @@ fn user(tree: &mut Tree, message: &UserMessage, at: SystemTime) {
                 let failure = result.is_error.then(|| failed(&output, message));
                 if wanted {
                     told.push(
-                        json!({"type": "tool_call_response", "id": result.tool_use_id, "result": output}),
+                        json!({"type": "tool_call_response", "id": result.tool_use_id, "response": output}),
                     );
                 }
                 tree.tool_ends(&result.tool_use_id, &output, failure.as_ref(), at);

@@ -12,7 +12,7 @@ use opentelemetry::{Array, Context, KeyValue, StringValue, Value as OtelValue};
 use serde_json::Value;
 use yb_claude::Tokens;
 
-use crate::content::{Content, message, text_part};
+use crate::content::{Content, answer, message, text_part};
 use crate::metrics::{Metrics, Operation};
 use crate::names::{Convention, common};
 pub(crate) use open::{Chat, Failure, Open};
@@ -378,7 +378,7 @@ impl Tree {
                 chat.parts.iter().cloned().map(|part| self.settings.content.value(part)).collect();
             attributes.push(KeyValue::new(
                 names.output,
-                Value::Array(vec![message("assistant", &parts)]).to_string(),
+                Value::Array(vec![answer(&parts, chat.stop_reason.as_deref())]).to_string(),
             ));
         }
         let name = specific(names, kind, model.as_deref().unwrap_or_default());
@@ -450,7 +450,7 @@ impl Tree {
     pub(crate) fn root_output(&mut self, text: &str) {
         let text = self.settings.content.text(text);
         let text = if self.names.messages {
-            Value::Array(vec![message("assistant", &[text_part(&text)])]).to_string()
+            Value::Array(vec![answer(&[text_part(&text)], Some("stop"))]).to_string()
         } else {
             text
         };

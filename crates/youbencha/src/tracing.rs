@@ -24,8 +24,9 @@ pub(crate) use run::RunTrace;
 /// The agent whose messages tell of every call of a model.
 pub(crate) const CLAUDE_CODE: &str = "claude-code";
 
-/// How long the last of a trace may take on its way. Whoever receives it may hang; we don't.
-const DEADLINE: Duration = Duration::from_secs(5);
+/// How long the last of a trace may take on its way, unless the variable says. Whoever receives it may hang; we don't.
+const DEADLINE: Duration = Duration::from_secs(10);
+const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
 /// The same for somebody who wants us to end.
 const IN_A_HURRY: Duration = Duration::from_millis(300);
 
@@ -35,12 +36,13 @@ pub(crate) struct Tracing {
     pipeline: Arc<Pipeline>,
     /// What the trace is a part of, if whoever started us has one.
     parent: Context,
+    deadline: Duration,
 }
 
 impl Tracing {
     /// Of a command that nobody wants to follow.
     pub(crate) fn off() -> Self {
-        Self { pipeline: Arc::new(Pipeline::off()), parent: Context::new() }
+        Self { pipeline: Arc::new(Pipeline::off()), parent: Context::new(), deadline: DEADLINE }
     }
 
     /// As the command line, the standard variables and the settings say.
@@ -52,7 +54,12 @@ impl Tracing {
         let config = wanted::config(args, settings, env);
         let pipeline = Pipeline::start(&config).map_err(|error| refused(&error))?;
         let parent = env.get(names::TRACEPARENT).and_then(|line| yb_otel::context_of(line));
-        Ok(Self { pipeline: Arc::new(pipeline), parent: parent.unwrap_or_default() })
+        let timeout = env.get(TIMEOUT).and_then(|text| text.parse().ok()).map(Duration::from_millis);
+        Ok(Self {
+            pipeline: Arc::new(pipeline),
+            parent: parent.unwrap_or_default(),
+            deadline: timeout.unwrap_or(DEADLINE),
+        })
     }
 
     /// Whether anybody wants a trace.
@@ -77,7 +84,8 @@ impl Tracing {
         if !self.is_on() {
             return;
         }
-        let deadline = if code == Some(ExitCode::Interrupted) { IN_A_HURRY } else { DEADLINE };
+        let hurry = code == Some(ExitCode::Interrupted);
+        let deadline = if hurry { IN_A_HURRY.min(self.deadline) } else { self.deadline };
         let lost = tokio::select! {
             lost = self.pipeline.shutdown(deadline) => lost,
             () = signals.stop() => self.pipeline.shutdown(IN_A_HURRY).await,

@@ -21,8 +21,29 @@ const SHORTEST: usize = 8;
 const USUAL: &str = "http://127.0.0.1:4318";
 
 pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String, String>) -> PipelineConfig {
+    let mut config = PipelineConfig::new(variables(args, settings, env))
+        .with_redact(secrets(env))
+        .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
+    if let Some(file) = args.otel_file.clone().or_else(|| settings.otel_file()) {
+        config = config.with_file(file);
+    }
+    if args.otel_content || settings.otel_content() {
+        config = config.with_content(true);
+    }
+    match settings.otel_vocabulary().and_then(Vocabulary::named) {
+        Some(vocabulary) => config.with_vocabulary(vocabulary),
+        None => config,
+    }
+}
+
+/// OpenTelemetry's own variables, with what the command line and the settings say of them.
+fn variables<'a>(
+    args: &'a OtelArgs,
+    settings: &'a Settings,
+    env: &'a BTreeMap<String, String>,
+) -> BTreeMap<&'static str, &'a str> {
     let given = PipelineConfig::VARIABLES.iter().filter_map(|name| Some((*name, env.get(*name)?.as_str())));
-    let mut variables: BTreeMap<&str, &str> = given.filter(|(_, value)| !value.is_empty()).collect();
+    let mut variables: BTreeMap<&'static str, &str> = given.filter(|(_, value)| !value.is_empty()).collect();
     if args.otel.is_some() || args.otel_file.is_some() {
         variables.remove("OTEL_SDK_DISABLED");
     }
@@ -38,23 +59,51 @@ pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String
         None if !addressed => variables.extend(settings.otel_endpoint().map(|url| (ENDPOINT, url))),
         _ => {}
     }
-    let mut config = PipelineConfig::new(variables)
-        .with_redact(secrets(env))
-        .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
-    if let Some(file) = args.otel_file.clone().or_else(|| settings.otel_file()) {
-        config = config.with_file(file);
-    }
-    if args.otel_content || settings.otel_content() {
-        config = config.with_content(true);
-    }
-    match settings.otel_vocabulary().and_then(Vocabulary::named) {
-        Some(vocabulary) => config.with_vocabulary(vocabulary),
-        None => config,
-    }
+    variables
 }
 
 /// What this process was given in confidence must not leave it, whoever says it.
 fn secrets(env: &BTreeMap<String, String>) -> Redact {
     let found = secrets_of(&Host::new(env)).into_iter().filter(|(_, value)| value.len() >= SHORTEST);
     Redact::values(found.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where traces would go.
+    fn endpoint(
+        otel: Option<Option<&str>>,
+        configured: Option<&str>,
+        env: &[(&str, &str)],
+    ) -> Option<String> {
+        let args = OtelArgs { otel: otel.map(|url| url.map(str::to_owned)), ..OtelArgs::default() };
+        let settings = match configured {
+            Some(url) => Settings::default().with_argument("otel.endpoint", url),
+            None => Settings::default(),
+        };
+        let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let variables = variables(&args, &settings, &env);
+        let named = variables.get(ENDPOINTS[0]).or_else(|| variables.get(ENDPOINT));
+        named.filter(|_| !variables.contains_key("OTEL_SDK_DISABLED")).map(|url| (*url).to_owned())
+    }
+
+    #[test]
+    fn the_command_line_wins_over_variables_and_these_over_settings() {
+        let env = [(ENDPOINT, "variable")];
+        assert_eq!(endpoint(None, None, &[]), None);
+        assert_eq!(endpoint(None, None, &[(ENDPOINT, "")]), None);
+        assert_eq!(endpoint(None, Some("settings"), &[]).as_deref(), Some("settings"));
+        assert_eq!(endpoint(None, Some("settings"), &env).as_deref(), Some("variable"));
+        assert_eq!(endpoint(Some(None), None, &[]).as_deref(), Some(USUAL));
+        assert_eq!(endpoint(Some(None), Some("settings"), &[]).as_deref(), Some("settings"));
+        assert_eq!(endpoint(Some(None), Some("settings"), &env).as_deref(), Some("variable"));
+        let own = [(ENDPOINT, "variable"), (ENDPOINTS[0], "traces")];
+        assert_eq!(endpoint(None, None, &own).as_deref(), Some("traces"));
+        assert_eq!(endpoint(Some(Some("typed")), Some("settings"), &own).as_deref(), Some("typed"));
+        let disabled = [(ENDPOINT, "variable"), ("OTEL_SDK_DISABLED", "true")];
+        assert_eq!(endpoint(None, None, &disabled), None);
+        assert_eq!(endpoint(Some(None), None, &disabled).as_deref(), Some("variable"));
+    }
 }

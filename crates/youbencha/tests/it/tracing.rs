@@ -296,7 +296,8 @@ fn a_receiver_that_is_down_hangs_or_refuses_changes_nothing() {
         [("down", nobody), ("hanging", hanging.endpoint()), ("refusing", refusing.endpoint())]
     {
         let context = plain();
-        let (outcome, took) = traced(&context, &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)]);
+        let patience = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000".to_owned());
+        let (outcome, took) = traced(&context, &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), patience]);
         assert_eq!(results(&context, &outcome), expected, "{who}: {}{}", outcome.stdout, outcome.stderr);
         assert!(
             outcome.stderr.contains("warning: not all of the trace arrived: "),
@@ -338,4 +339,31 @@ fn nothing_is_traced_unless_asked_for_and_what_nobody_understands_is_an_error_be
     hint: `http/protobuf`, `http/json` or `grpc`
     ");
     assert!(!context.dir().join(".youbencha-workspace").exists());
+}
+
+/// A judge is an agent below its evaluator, and an agent whose time is over has failed.
+#[test]
+fn judges_and_timeouts_are_in_the_trace() {
+    let context = plain();
+    let case = context.read("case.yaml");
+    let judge = "  - name: agentic-judge-style
+    config:
+      type: command
+      command: { argv: [sh, -c, 'printf nothing'] }
+      assertions: { named: It greets by name. }
+";
+    let slow = case.replace("argv: [touch, a, b]", "argv: [sleep, '100']");
+    context.write("case.yaml", format!("{slow}\n{judge}timeouts: {{ agent: 300ms }}\n"));
+    let (outcome, _) = traced(&context, &[("YB_OTEL_FILE", "trace.jsonl".to_owned())]);
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans_in_file(&context.dir().join("trace.jsonl"));
+    assert_snapshot!(span_tree(&spans), @"
+    run greeting
+      trial greeting--default--1 ERROR timeout
+        invoke_agent command ERROR timeout
+        evaluate git-diff
+        evaluate command
+        evaluate agentic-judge-style ERROR grader_error
+          invoke_agent command
+    ");
 }
