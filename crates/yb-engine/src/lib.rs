@@ -19,6 +19,7 @@ pub mod run;
 pub mod stats;
 pub mod suggest;
 pub mod suite;
+pub mod tape;
 pub mod tools;
 pub mod trial;
 mod yaml;

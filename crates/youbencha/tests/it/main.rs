@@ -26,6 +26,7 @@ mod judge;
 mod live;
 mod look;
 mod real_claude;
+mod replay;
 mod report;
 #[cfg(target_os = "linux")]
 mod report_browser;
@@ -38,6 +39,7 @@ mod small_suite;
 mod suggest;
 mod suite_run;
 mod suites;
+mod tape;
 mod tape_serve;
 mod tools;
 mod validate;
