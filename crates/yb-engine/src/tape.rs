@@ -35,6 +35,9 @@ pub struct TapeOptions {
     /// How fast a replay answers, instead of what the case says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<TapeSpeed>,
+    /// What goes wrong on purpose in a replay, and at which step: `3:429`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<String>,
     /// From where on a replay goes on with a live model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<ForkAt>,

@@ -84,7 +84,7 @@ impl TrialResults {
     /// What it says in statistics: replays of one tape say one thing together.
     pub(crate) fn observation(&self) -> Observation {
         let seen = Seen::of(self.outcome);
-        let tape = self.result().and_then(|attempt| attempt.tape.as_ref());
+        let tape = self.result().and_then(|attempt| attempt.tape.as_deref());
         match tape.filter(|tape| tape.how.is_replay()).and_then(|tape| tape.digest.as_ref()) {
             Some(digest) => Observation::replay(seen, digest),
             None => Observation::live(seen),

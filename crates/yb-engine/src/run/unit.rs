@@ -198,7 +198,7 @@ impl AttemptRecord {
                 judge_usd: None,
             };
         }
-        self.tape.clone_from(&finished.tape);
+        self.tape = finished.tape.clone().map(Box::new);
         if finished.tape.as_ref().is_some_and(|tape| tape.how.is_free()) || finished.spent.is_some() {
             self.spend = Spend { agent_usd: finished.spent, ..Spend::default() };
         }

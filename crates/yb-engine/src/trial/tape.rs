@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_tape::{
-    Divergence, Fork, Live, Mode, Observed, Recorder, RecorderOptions, ReplayOptions, Replayer, Script,
-    Secrets, Server, ServerOptions, Speed, Tape, Upstream, Vars,
+    Divergence, Fork, Live, Mode, Observed, Recorder, RecorderOptions, ReplayFault, ReplayOptions, Replayer,
+    Script, Secrets, Server, ServerOptions, Speed, Tape, Upstream, Vars,
 };
 
 use super::place::Place;
@@ -78,7 +78,10 @@ impl Runner {
         if let Some(path) = self.replays(case) {
             let tape = open(&tape::replayed(path, trial))?;
             if let Some(fork) = &self.tape.fork {
-                check_fork(&tape, fork.step)?;
+                check_step(&tape, "main", fork.step, "--fork")?;
+            }
+            for fault in faults(&self.tape.faults)? {
+                check_step(&tape, &fault.lane, fault.turn, "--fault")?;
             }
         } else if self.tape.fork.is_some() {
             return Err(TrialError::tape("`--fork` without a tape to fork from", "name it: `--replay DIR`"));
@@ -171,6 +174,9 @@ impl Reel {
             .speed(if speed == TapeSpeed::Real { Speed::Real } else { Speed::Fast });
         for (name, path) in places(place) {
             options = options.place(name, path);
+        }
+        for fault in faults(&runner.tape.faults)? {
+            options = options.fault(fault);
         }
         if let Some(fork) = &runner.tape.fork {
             let live = match (script_of(case), api) {
@@ -384,17 +390,23 @@ fn open(file: &Path) -> Result<Tape, TrialError> {
     })
 }
 
-fn check_fork(tape: &Tape, step: usize) -> Result<(), TrialError> {
-    let turns =
-        tape.lanes().iter().find(|lane| lane.name == "main").map_or(0, |lane| {
-            lane.exchanges.iter().map(|at| tape.exchanges()[*at].turn()).max().unwrap_or(0)
-        });
+/// Whether a conversation of the tape has so many steps.
+fn check_step(tape: &Tape, lane: &str, step: usize, option: &str) -> Result<(), TrialError> {
+    let known = tape.lanes().iter().find(|known| known.name == lane);
+    let exchanges = known.into_iter().flat_map(|lane| &lane.exchanges);
+    let turns = exchanges.map(|at| tape.exchanges()[*at].turn()).max().unwrap_or(0);
     if step <= turns {
         return Ok(());
     }
+    let file = tape.path().display();
     let message =
-        format!("the tape has {turns} steps, and `--fork` says {step}: `{}`", tape.path().display());
+        format!("lane `{lane}` of the tape has {turns} steps, and `{option}` says {step}: `{file}`");
     Err(TrialError::tape(message, "`yb tape show` lists the steps of a tape"))
+}
+
+fn faults(texts: &[String]) -> Result<Vec<ReplayFault>, TrialError> {
+    let read = |text: &String| text.parse().map_err(|error: String| TrialError::tape(error, String::new()));
+    texts.iter().map(read).collect()
 }
 
 impl From<yb_tape::Error> for TrialError {

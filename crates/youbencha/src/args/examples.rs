@@ -155,6 +155,7 @@ Examples:
   yb run -c suite.yaml --dry-run --max-cost 5   what it would do, and what that cost before
   yb run -c suite.yaml --record tapes           keep what every model says
   yb run -c suite.yaml --replay tapes           the same again, offline and for nothing
+  yb run -c suite.yaml --replay tapes --fault 2:529
   yb run -c suite.yaml --replay tapes --fork 3 --model claude-opus-5-5
   yb run --resume                               go on with the newest unfinished run
   yb run --rerun failed latest                  what failed, in a run of its own

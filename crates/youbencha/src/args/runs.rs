@@ -89,6 +89,10 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     pub(crate) speed: Option<TapeSpeed>,
 
+    /// Let something go wrong once at a step of a replay: `3:429`, `3:429=2s`, `2:529`, `subagent-1/1:cut`, `1:slow=2s`; may be repeated
+    #[arg(long = "fault", value_name = "STEP:KIND", value_parser = fault)]
+    pub(crate) faults: Vec<String>,
+
     /// Replay up to this step, then go on with a live model
     #[arg(long, value_name = "STEP", requires = "replay")]
     pub(crate) fork: Option<usize>,
@@ -141,6 +145,10 @@ fn speed(text: &str) -> Result<TapeSpeed, String> {
         "real" => Ok(TapeSpeed::Real),
         _ => Err("expected `fast` or `real`".to_owned()),
     }
+}
+
+fn fault(text: &str) -> Result<String, String> {
+    text.parse::<yb_tape::ReplayFault>().map(|fault| fault.to_string())
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {

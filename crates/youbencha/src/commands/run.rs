@@ -165,6 +165,7 @@ fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
         options.mode = Some(TapeMode::Lenient);
     }
     options.speed = args.speed.or(options.speed);
+    options.faults.extend(args.faults.iter().cloned());
     if let Some(step) = args.fork {
         options.fork = Some(ForkAt::new(step, args.model.clone()));
     }

@@ -22,7 +22,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
     printer.line(format_args!("{}: {}", trial.case, last.outcome));
     let artifacts = run.artifacts(&trial.folder, last.attempt);
     match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
-        Ok(log) => agent(&log, last.tape.as_ref(), printer),
+        Ok(log) => agent(&log, last.tape.as_deref(), printer),
         Err(_) => {
             if let Some(error) = &last.error {
                 printer.line(format_args!("  error: {error}"));
@@ -152,7 +152,7 @@ impl Look<'_> {
         printer.line(format_args!("  started: {}", moment(&record.started_at)));
         match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
             Ok(log) => {
-                agent(&log, record.tape.as_ref(), printer);
+                agent(&log, record.tape.as_deref(), printer);
                 facts(&log, record, printer);
             }
             Err(_) => {

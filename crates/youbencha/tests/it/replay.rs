@@ -193,7 +193,7 @@ fn a_fork_goes_on_live_from_where_the_tape_was() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: lane `main` of the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: `yb tape show` lists the steps of a tape
     ");
 }
@@ -243,6 +243,24 @@ fn a_case_may_name_its_tape() {
     let both = yb(&context, &["run", "-c", "suite.yaml", "--record", "more"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
     assert!(both.stderr.contains("would be the same tape again"), "{}", both.stderr);
+}
+
+#[test]
+fn what_goes_wrong_on_purpose_reaches_the_agent() {
+    let context = world();
+    record(&context);
+    // The built-in agent never asks again.
+    let outcome =
+        yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:500", "--quiet"]);
+    assert_ne!(outcome.code, Some(0), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("the agent reports a failure"), "{}", outcome.stdout);
+    let nowhere = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "sub/1:cut"]);
+    assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("lane `sub` of the tape has 0 steps"), "{}", nowhere.stderr);
+    assert_eq!(
+        yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:x"]).code,
+        Some(2)
+    );
 }
 
 /// The real CLI, in another workspace than it was recorded in: what it asks is on the tape.

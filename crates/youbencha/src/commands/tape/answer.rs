@@ -49,7 +49,7 @@ fn streamed(body: &str) -> Vec<String> {
     let whole = blocks.into_values().map(|(mut start, all)| {
         match start["type"].as_str() {
             Some("tool_use") if !all.is_empty() => {
-                start["input"] = serde_json::from_str(&all).unwrap_or(all.into())
+                start["input"] = serde_json::from_str(&all).unwrap_or(all.into());
             }
             Some("text") if !all.is_empty() => start["text"] = all.into(),
             Some("thinking") if !all.is_empty() => start["thinking"] = all.into(),
