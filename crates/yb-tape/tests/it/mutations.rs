@@ -1,5 +1,7 @@
 //! Requests that changed since the recording, as data: each gets its recorded answer by the rules, or is named.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use yb_tape::DivergenceKind as Kind;
 use yb_tape::{Recorder, ReplayOptions, Replayer, Tape};
@@ -107,7 +109,7 @@ const ROWS: [Row; 36] = [
         "results in two messages",
         |b| {
             let last = results(b).pop().unwrap();
-            add(b, json!({ "role": "user", "content": [last] }))
+            add(b, json!({ "role": "user", "content": [last] }));
         },
         None,
     ),
@@ -116,7 +118,10 @@ const ROWS: [Row; 36] = [
         "answers in two messages",
         |b| {
             let last = spoken(b).pop().unwrap();
-            b["messages"].as_array_mut().unwrap().insert(2, json!({ "role": "assistant", "content": [last] }))
+            b["messages"]
+                .as_array_mut()
+                .unwrap()
+                .insert(2, json!({ "role": "assistant", "content": [last] }));
         },
         None,
     ),
@@ -133,7 +138,7 @@ const ROWS: [Row; 36] = [
         "another system prompt and other tools",
         |b| {
             b["system"] = json!("new");
-            b["tools"] = json!([{ "name": "New" }])
+            b["tools"] = json!([{ "name": "New" }]);
         },
         None,
     ),
@@ -150,7 +155,7 @@ const ROWS: [Row; 36] = [
         |b| {
             let id = results(b)[0]["tool_use_id"].take();
             results(b)[0]["tool_use_id"] = results(b)[1]["tool_use_id"].take();
-            results(b)[1]["tool_use_id"] = id
+            results(b)[1]["tool_use_id"] = id;
         },
         Some(Kind::ToolResult),
     ),
@@ -210,7 +215,8 @@ fn a_conversation_more_a_turn_more_and_a_turn_left_out_are_noticed() {
     add(&mut third, json!({ "role": "assistant", "content": "Well." }));
     add(&mut third, json!({ "role": "user", "content": "And?" }));
     let check = |name: &str, bodies: &[Value], named: Option<Kind>, left: u64| {
-        let replayer = Replayer::start(&tape, ReplayOptions::default()).unwrap();
+        let replayer =
+            Replayer::start(&tape, ReplayOptions::default().patience(Duration::from_millis(20))).unwrap();
         for body in bodies {
             post(&replayer, body);
         }

@@ -29,7 +29,7 @@ fn a_long_run_is_replayed_many_times_with_the_same_end() {
         assert_eq!(replayed.transcript, recorded.transcript, "round {round}");
         assert_eq!(outcome.left, 0, "round {round}");
         assert_eq!(outcome.served, u64::try_from(tape.exchanges().len()).unwrap());
-        assert_eq!(outcome.forwarded, 0);
+        assert_eq!((outcome.forwarded, outcome.improvised, outcome.out_of_order), (0, 0, 0));
     };
     // Two at a time, as many as there are cores on a small machine.
     std::thread::scope(|scope| {
@@ -112,6 +112,34 @@ fn lenient_goes_on_where_strict_stops() {
     let outcome = lenient.outcome.unwrap();
     assert_eq!((outcome.divergence, outcome.tolerated), (None, 1));
     assert_eq!(lenient.exit, Some(0));
+}
+
+#[test]
+fn subagents_in_the_background_come_back_as_notifications() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - tools: [{ Agent: { description: Count, prompt: 'Count the words.', subagent_type: general-purpose, run_in_background: true } }]
+    - say: I wait for it.
+    - say: It has counted.
+  counter:
+    match: Count the words
+    replies:
+      - tools: [{ Bash: { command: 'wc -w < greeting.txt', description: Count } }]
+      - { say: One word., pace: { delay: 1500ms } }
+";
+    let recorded = Agent::new().in_background().record(script);
+    let tape = recorded.tape.as_ref().unwrap();
+    assert_eq!(tape.lanes()[0].exchanges.len(), 3, "the notification opens a turn");
+    assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
+    for _ in 0..3 {
+        let replayed = Agent::new().in_background().replay(tape, ReplayOptions::default());
+        let outcome = replayed.outcome.as_ref().unwrap();
+        assert!(outcome.divergence.is_none(), "{}", outcome.divergence.as_ref().unwrap());
+        assert_eq!((replayed.exit, outcome.left), (Some(0), 0), "{}", replayed.output);
+        assert_eq!(replayed.transcript, recorded.transcript);
+    }
 }
 
 /// Long enough for a slow machine; a test that needs it has failed.

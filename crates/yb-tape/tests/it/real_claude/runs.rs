@@ -71,6 +71,7 @@ pub(super) struct Agent {
     directory: TempDir,
     pub(super) prompt: String,
     pub(super) args: Vec<String>,
+    in_background: bool,
 }
 
 /// What a run left.
@@ -90,8 +91,13 @@ pub(super) struct Run {
 impl Agent {
     pub(super) fn new() -> Self {
         let directory = TempDir::with_prefix("yb-tape-ws-").unwrap();
-        let agent =
-            Self { claude: RealClaude::new(), directory, prompt: PROMPT.to_owned(), args: Vec::new() };
+        let agent = Self {
+            claude: RealClaude::new(),
+            directory,
+            prompt: PROMPT.to_owned(),
+            args: Vec::new(),
+            in_background: false,
+        };
         agent.write("greeting.txt", "Hello.\n");
         agent
     }
@@ -99,6 +105,12 @@ impl Agent {
     /// Wants an answer of a given shape, as the long script gives one.
     pub(super) fn structured(mut self) -> Self {
         self.args.push(r#"--json-schema={"type":"object","properties":{"friendly":{"type":"boolean"},"words":{"type":"integer"}},"required":["friendly"]}"#.to_owned());
+        self
+    }
+
+    /// Lets subagents run while the main thread goes on.
+    pub(super) fn in_background(mut self) -> Self {
+        self.in_background = true;
         self
     }
 
@@ -162,7 +174,11 @@ impl Agent {
             .args(&self.args)
             .current_dir(self.workspace())
             .env_clear()
-            .envs(self.claude.env(base_url))
+            .envs(
+                self.claude.env(base_url).into_iter().filter(|(name, _)| {
+                    !self.in_background || name != "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
+                }),
+            )
             .stdin(std::fs::File::open(&stdin).unwrap())
             .stdout(output.reopen().unwrap())
             .stderr(Stdio::null())
@@ -173,11 +189,12 @@ impl Agent {
             if let Some(status) = child.try_wait().unwrap() {
                 break status.code();
             }
-            if began.elapsed() > PATIENCE {
+            let is_late = began.elapsed() > PATIENCE;
+            if is_late {
                 let _ = child.kill();
                 let _ = child.wait();
-                panic!("the agent hangs");
             }
+            assert!(!is_late, "the agent hangs");
             std::thread::sleep(std::time::Duration::from_millis(20));
         };
         std::fs::remove_file(&stdin).unwrap();
