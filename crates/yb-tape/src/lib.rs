@@ -1,8 +1,9 @@
 //! Stand between an agent and its model API: script, record, replay.
 //!
-//! So far it scripts: a [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the
-//! Messages API on loopback well enough for a real agent to run against it, offline. The script's format is
-//! described in the crate's README.
+//! - A [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the model's API on loopback well
+//!   enough for a real agent to run against it, offline. The script's format is described in the crate's README.
+//! - A [`Recorder`] stands before the real API and writes a [`Tape`].
+//! - A [`Replayer`] answers from a tape, or says where a run left it: [`Divergence`].
 //!
 //! ```
 //! use yb_tape::{Script, Server, ServerOptions, Vars};
