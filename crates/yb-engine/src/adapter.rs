@@ -111,6 +111,22 @@ pub(crate) fn pinned(name: &str, config: &AgentConfig, host: &Host) -> Option<To
 pub(crate) use secrets::without as without_secrets;
 pub(crate) use view::{Places, base as base_view};
 
+/// What tokens that passed through a tape cost by our list of prices.
+pub(crate) fn observed_cost(observed: &yb_tape::Observed) -> Option<f64> {
+    (!observed.models.is_empty()).then(|| {
+        let cost = |(model, seen): (&String, &yb_tape::TokenUsage)| {
+            prices::of(model).cost(&prices::Used {
+                input: seen.input,
+                output: seen.output,
+                cache_write: seen.cache_write.saturating_sub(seen.cache_write_1h),
+                cache_write_1h: seen.cache_write_1h,
+                cache_read: seen.cache_read,
+            })
+        };
+        observed.models.iter().map(cost).sum()
+    })
+}
+
 /// The secrets among the variables that an agent is given, by name.
 #[must_use]
 pub fn secrets_of(host: &Host) -> Vec<(String, Vec<u8>)> {

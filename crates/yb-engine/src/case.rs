@@ -34,6 +34,7 @@ pub(crate) mod prompt;
 pub(crate) mod schema;
 pub(crate) mod shape;
 mod start;
+mod tape;
 pub(crate) mod time;
 mod types;
 pub(crate) mod variables;
@@ -61,6 +62,7 @@ pub use guard::{Limits, Network, NetworkMode};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::{eval_schema, schema};
 pub use start::PrivateHosts;
+pub use tape::{Tape, TapeMode, TapeSource, TapeSpeed};
 pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};
 

@@ -20,6 +20,7 @@ pub mod stats;
 pub mod suggest;
 pub mod suite;
 pub mod trace;
+pub mod tape;
 pub mod tools;
 pub mod trial;
 mod yaml;

@@ -7,6 +7,7 @@ mod grade;
 mod hooks;
 mod isolation;
 mod place;
+mod tape;
 mod webhook;
 
 use std::collections::BTreeMap;
@@ -39,6 +40,7 @@ use crate::repo::{
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use crate::run::RunDir;
+use crate::tape::{TapeOptions, TapeUse};
 use crate::trace::{self, AgentBegins, End, Trace};
 use place::Place;
 
@@ -64,6 +66,8 @@ pub struct Runner {
     pub isolation: Option<case::Isolation>,
     /// The network, where it is another than the case's.
     pub network: Option<case::NetworkMode>,
+    /// What is done with tapes, beside what the case says.
+    pub tape: TapeOptions,
     /// Looks on while the agent works.
     pub observer: Option<Arc<dyn Observer>>,
     /// The trial's node in a trace, where there is one.
@@ -110,6 +114,7 @@ impl Runner {
             pause: PauseSwitch::default(),
             isolation: None,
             network: None,
+            tape: TapeOptions::default(),
             observer: None,
             trace: None,
         }
@@ -209,6 +214,10 @@ pub struct Finished {
     pub artifacts: BTreeMap<String, String>,
     /// What went otherwise than asked.
     pub warnings: Vec<String>,
+    /// The tape that it was recorded on or replayed from.
+    pub tape: Option<TapeUse>,
+    /// What it cost, where a tape knows better than the agent.
+    pub spent: Option<f64>,
 }
 
 impl Runner {
@@ -224,7 +233,7 @@ impl Runner {
         self.check_variables(case)?;
         Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
-        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let host = self.host(case)?;
         let roots = std::slice::from_ref(&case.dir);
         let level = self.level(case)?;
         adapter.validate(&Intent::new(&config, &host, level.used, roots).with_network(&level.network))?;
@@ -239,7 +248,7 @@ impl Runner {
         let adapter =
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
-        let host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let host = self.host(case)?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status == AvailabilityStatus::Ready {
             self.judges_available(case).await?;
@@ -329,7 +338,7 @@ impl Runner {
             adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
-        let mut host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let mut host = self.host(case)?;
         let (start_point, store) = (attempt.start, attempt.store);
         let level = self.level(case)?;
         let hidden = self.hidden(case, attempt);
@@ -373,9 +382,22 @@ impl Runner {
             secrets: &self.secrets(case)?,
         };
         let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
+        let reel = self.reel(case, attempt, &place, &mut host)?;
         let mut context = self.context(case, &place, config, host, view);
         context.trace.clone_from(&trace);
-        let mut executed = match adapter.execute(&context).await {
+        let ended = tokio::select! {
+            ended = adapter.execute(&context) => ended,
+            // What its tape has nothing more for, and what does not end by that, is ended.
+            never = async {
+                match &reel {
+                    Some(reel) => reel.is_lost().await,
+                    None => std::future::pending().await,
+                }
+                context.cancellation.cancel();
+                std::future::pending().await
+            } => never,
+        };
+        let mut executed = match ended {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
             Err(error) => ExecutionResult::not_started(adapter, &error),
@@ -383,7 +405,14 @@ impl Runner {
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);
         }
-        let log = adapter.normalize_log(&executed, &context);
+        let played = match reel {
+            Some(reel) => Some(reel.finish(&mut executed).await),
+            None => None,
+        };
+        let mut log = adapter.normalize_log(&executed, &context);
+        if let Some(played) = &played {
+            played.observe(&mut log.usage);
+        }
         if let Some(trace) = &trace {
             trace.end(End::Agent { log: &log, outcome: executed.outcome });
         }
@@ -441,7 +470,15 @@ impl Runner {
         }
         place.finish(self.settings.keep_workspace())?;
         let artifacts = place.seal()?;
-        Ok(Finished { outcome, log, results, trees: (start.tree.clone(), end.tree), artifacts, warnings })
+        let (tape, spent) = match played {
+            Some(played) => {
+                let (tape, spent) = played.told(log.usage.estimated_cost_usd);
+                (Some(tape), spent)
+            }
+            None => (None, None),
+        };
+        let trees = (start.tree.clone(), end.tree);
+        Ok(Finished { outcome, log, results, trees, artifacts, warnings, tape, spent })
     }
 
     fn git(&self, cache: &Path) -> Result<Git, TrialError> {
@@ -471,7 +508,7 @@ impl Runner {
         context.hidden = view.hidden;
         context.network = view.network;
         context.limits = view.limits;
-        context.cancellation = self.stop.token.clone();
+        context.cancellation = self.stop.token.child_token();
         context.pause = self.pause.clone();
         context.observer.clone_from(&self.observer);
         context

@@ -1,8 +1,10 @@
 //! Stand between an agent and its model API: script, record, replay.
 //!
-//! So far it scripts: a [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the Messages, Responses,
-//! Chat Completions and Gemini APIs on loopback well enough for real agents to run against it, offline. The script's format is
-//! described in the crate's README.
+//! - A [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the Messages, Responses, Chat Completions
+//!   and Gemini APIs on loopback well enough for real agents to run against it, offline. The script's format is described in
+//!   the crate's README.
+//! - A [`Recorder`] stands before the real API and writes a [`Tape`].
+//! - A [`Replayer`] answers from a tape, or says where a run left it: [`Divergence`].
 //!
 //! ```
 //! use yb_tape::{Script, Server, ServerOptions, Vars};

@@ -2,6 +2,7 @@
 
 mod fault;
 mod options;
+mod order;
 mod player;
 mod spool;
 
@@ -33,6 +34,8 @@ pub struct ReplayOutcome {
     pub tolerated: u64,
     /// Answers that a fault took the place of, or broke.
     pub faults: u64,
+    /// 1 when requests came in another order than recorded, and the wait for the recorded one was given up.
+    pub out_of_order: u64,
     /// Requests that went to the live model after a fork.
     pub forwarded: u64,
     /// Exchanges of the tape that nobody asked for, as far as they come before a fork.

@@ -10,6 +10,7 @@ mod report;
 mod runs;
 mod setup;
 mod suggest;
+mod tape;
 
 use std::path::PathBuf;
 
@@ -29,6 +30,7 @@ pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
 pub(crate) use suggest::SuggestArgs;
+pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
 /// Run, replay, grade and trace coding agents.
 // Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
@@ -74,7 +76,11 @@ pub(crate) enum Command {
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::CONFIG)]
     Config(ConfigCommand),
 
-    /// Watch the real Claude Code fix a tiny repository, offline and for nothing
+    /// See Claude Code be recorded, replayed and graded, offline and for nothing
+    ///
+    /// Makes a folder with a repository, a suite of two variants and a scripted model, runs the suite, replays it, and writes a report. Claude
+    /// Code is installed with npm into a private directory the first time, about 350 MB; without npm, or with `--no-download`, a scripted agent
+    /// that is built in takes its place.
     #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
 
@@ -140,6 +146,11 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
+    /// An agent that asks the Messages API at `ANTHROPIC_BASE_URL` on this machine and does what it answers
+    // The program of a case's `command` agent in the demo, in tests and in benches.
+    #[command(hide = true)]
+    ScriptedAgent,
+
     /// Show a run or a trial: what it came to, what was said, what was changed
     ///
     /// Runs and trials go by the beginning of their names; `latest` is the newest run.
@@ -153,7 +164,7 @@ pub(crate) enum Command {
     #[command(after_long_help = examples::SUGGEST)]
     SuggestTestcase(SuggestArgs),
 
-    /// Stand in for an agent's model API
+    /// Stand in for an agent's model API: script, record, replay, look
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]
     Tape(TapeCommand),
 
@@ -249,35 +260,62 @@ pub(crate) struct ValidateArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
+    /// Where Claude Code is: a program, or a folder with `node_modules` [default: installed by `yb`]
     #[arg(long, value_name = "DIR")]
     pub(crate) agents_dir: Option<PathBuf>,
 
-    /// Keep the repository
+    /// Install nothing: without Claude Code, the built-in agent takes its place
     #[arg(long)]
-    pub(crate) keep: bool,
+    pub(crate) no_download: bool,
+
+    /// The folder that is made [default: a new one for temporary files]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TapeCommand {
-    /// Serve a scripted model on loopback until Ctrl-C
+    /// Compare what two tapes say, turn by turn; exits with 1 where they differ
+    #[command(after_long_help = examples::TAPE_DIFF)]
+    Diff(TapeDiffArgs),
+
+    /// Run a command with a recorder between it and its model
+    ///
+    /// The command has this terminal, and finds its model's API by the variable that it reads anyway. Keys and tokens are passed on, and are
+    /// never on the tape. Exits with 0 when the command does, otherwise with 1.
+    #[command(after_long_help = examples::TAPE_RECORD)]
+    Record(RecordArgs),
+
+    /// Copy a tape without secrets that nobody knew of when it was recorded
+    #[command(after_long_help = examples::TAPE_REDACT)]
+    Redact(TapeRedactArgs),
+
+    /// Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
     ///
     /// Prints the address and the environment that points Claude Code to it, then one line for each request.
     /// Being stopped by a signal is its only end, so its exit code is 130.
     #[command(after_long_help = examples::TAPE_SERVE)]
     Serve(ServeArgs),
+
+    /// Show what is on a tape: its conversations, turn by turn
+    #[command(after_long_help = examples::TAPE_SHOW)]
+    Show(TapeShowArgs),
+
+    /// Check that tapes are whole; exits with 1 where one is not
+    #[command(after_long_help = examples::TAPE_VERIFY)]
+    Verify(TapeVerifyArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// The script, a YAML file
+    /// The script, a YAML file, or a tape
     pub(crate) script: PathBuf,
 
     /// Port on 127.0.0.1; 0 takes any free one
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// Set a variable that the script uses as `{{NAME}}`; may be repeated
+    /// Set a variable that the script uses as `{{NAME}}`, or a directory of a tape, such as `workspace`; may be repeated
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) vars: Vec<(String, String)>,
 }

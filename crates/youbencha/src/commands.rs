@@ -17,12 +17,13 @@ mod list;
 mod report;
 mod run;
 mod schema;
+mod scripted_agent;
 mod show;
 mod suggest;
-mod tape_serve;
+mod tape;
 mod validate;
 
-use crate::args::{Args, Command, TapeCommand};
+use crate::args::{Args, Command};
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -48,9 +49,10 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Report(args) => report::run(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),
+        Command::ScriptedAgent => scripted_agent::run(printer),
         Command::Show(args) => show::run(args, printer),
         Command::SuggestTestcase(args) => suggest::run(args, printer),
-        Command::Tape(TapeCommand::Serve(args)) => tape_serve::run(args, printer),
+        Command::Tape(command) => tape::run(command, printer),
         Command::Validate(args) => validate::run(args, printer),
     }
 }

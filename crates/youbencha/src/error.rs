@@ -119,10 +119,13 @@ impl From<yb_tape::Error> for CliError {
             yb_tape::Error::Script(mistake) => {
                 Self::new(ErrorKind::Usage, "failed to load the script").caused_by(mistake)
             }
-            yb_tape::Error::Read { source, .. } | yb_tape::Error::Bind { source, .. } => {
-                Self::new(ErrorKind::Usage, message).caused_by(source)
-            }
+            yb_tape::Error::Read { source, .. }
+            | yb_tape::Error::ReadTape { source, .. }
+            | yb_tape::Error::WriteTape { source, .. }
+            | yb_tape::Error::Bind { source, .. } => Self::new(ErrorKind::Usage, message).caused_by(source),
             yb_tape::Error::Start(source) => Self::new(ErrorKind::Infrastructure, message).caused_by(source),
+            yb_tape::Error::Tls(_) => Self::new(ErrorKind::Infrastructure, message),
+            _ => Self::new(ErrorKind::Usage, message),
         };
         hint.into_iter().fold(edge, Self::hint)
     }

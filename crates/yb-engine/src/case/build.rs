@@ -7,7 +7,7 @@ use super::check::{Checker, Mode};
 use super::fields::CASE;
 use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
-use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, time};
+use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, tape, time};
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::Node;
 
@@ -61,6 +61,7 @@ pub(crate) fn build(
     let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, &mut checker);
     elsewhere.append(&mut in_files);
 
+    let tape = tape::read(root, dir, &mut checker);
     let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
     let mut env = environment(root.get("env"));
     env.retain(|own| draft.env.iter().all(|over| over.name != own.name));
@@ -88,6 +89,7 @@ pub(crate) fn build(
         isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
         network: root.get("network").and_then(guard::Network::from_node),
         limits: guard::Limits::from_node(root.get("limits")),
+        tape,
     })
 }
 

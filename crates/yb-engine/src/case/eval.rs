@@ -220,6 +220,7 @@ impl EvalFile {
             isolation: self.isolation,
             network: None,
             limits: Limits::default(),
+            tape: None,
         }
     }
 }

@@ -110,6 +110,39 @@ pub(crate) static CASE: Object = Object {
             .default("\"auto\""),
         Field::new("network", NETWORK, "What the agent can connect to.").default("\"open\""),
         Field::new("limits", Kind::Object(&LIMITS), "How much the agent may use; 0 is no limit."),
+        Field::new(
+            "tape",
+            Kind::Either(&[formatted(500, Format::RelativePath), Kind::Object(&TAPE)]),
+            "Who plays the model: a recorded tape, a directory with one for each trial, or a script.",
+        ),
+    ],
+};
+
+static TAPE: Object = Object {
+    name: "tape",
+    fields: &[
+        Field::new(
+            "script",
+            formatted(500, Format::RelativePath),
+            "A script of the model's answers, relative to this file; `{{workspace}}` in it is the agent's workspace.",
+        ),
+        Field::new(
+            "replay",
+            formatted(500, Format::RelativePath),
+            "A tape, or a directory with one for each trial, relative to this file.",
+        ),
+        Field::new(
+            "mode",
+            Kind::Word(&["strict", "lenient"]),
+            "Whether what tools say has to be as it was recorded.",
+        )
+        .default("\"strict\""),
+        Field::new(
+            "speed",
+            Kind::Word(&["fast", "real"]),
+            "Whether answers come at once or as they were recorded.",
+        )
+        .default("\"fast\""),
     ],
 };
 

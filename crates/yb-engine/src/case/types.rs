@@ -11,6 +11,7 @@ use super::evaluator::Evaluator;
 use super::expected::Expected;
 use super::guard::{Limits, Network};
 use super::hook::{PostHook, Script};
+use super::tape::Tape;
 use crate::repo::Source;
 
 /// One task: where it starts, what the agent is told, and how the result is graded.
@@ -61,6 +62,8 @@ pub struct Case {
     pub network: Option<Network>,
     /// How much it may use, as far as the case says it.
     pub limits: Limits,
+    /// Who plays the model.
+    pub tape: Option<Tape>,
 }
 
 /// Where a starting tree comes from.

@@ -80,8 +80,7 @@ fn label(case: &str, variant: &str) -> String {
 
 impl Arm {
     fn of(trials: &[&TrialResults]) -> Self {
-        let observations: Vec<Observation> =
-            trials.iter().map(|trial| Observation::live(Seen::of(trial.outcome))).collect();
+        let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
         let counted = trials.iter().filter(|trial| Seen::of(trial.outcome) != Seen::Lost);
         let results: Vec<&AttemptRecord> = counted.filter_map(|trial| trial.result()).collect();
         let first = trials.first();

@@ -8,7 +8,7 @@ use crate::baseline::Recorded;
 use crate::case::Isolation;
 use crate::compare::{self, MAX_LOST, percent};
 use crate::run::{RunResults, TrialResults};
-use crate::stats::{self, Decision, Lost, Observation, Question, Seen, Tally};
+use crate::stats::{self, Decision, Lost, Observation, Question, Tally};
 
 const NEAR: f64 = 1e-9;
 
@@ -24,8 +24,7 @@ pub(super) fn limits(
     takes: impl Fn(&TrialResults) -> bool,
 ) -> Vec<GateAnswer> {
     let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
-    let observations: Vec<Observation> =
-        trials.iter().map(|trial| Observation::live(Seen::of(trial.outcome))).collect();
+    let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
     let tally = stats::tally(&observations);
     let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
     let too_many = tally.lost as f64 > max_lost * tally.all() as f64 + NEAR;

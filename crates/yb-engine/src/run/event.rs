@@ -144,6 +144,9 @@ pub struct AttemptRecord {
     /// What the agent could connect to; absent if there was no agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<crate::case::NetworkMode>,
+    /// The tape that it was recorded on or replayed from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tape: Option<Box<crate::tape::TapeUse>>,
     /// The trees before and after, in the run's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,

@@ -72,6 +72,9 @@ pub struct PlanOptions {
     /// Limits of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: crate::case::Limits,
+    /// What is done with tapes.
+    #[serde(default, skip_serializing_if = "crate::tape::TapeOptions::is_empty")]
+    pub tape: crate::tape::TapeOptions,
 }
 
 impl PlanOptions {
@@ -88,6 +91,7 @@ impl PlanOptions {
             gates: suite.gates.clone(),
             network: None,
             limits: crate::case::Limits::default(),
+            tape: crate::tape::TapeOptions::default(),
         }
     }
 }

@@ -70,10 +70,11 @@ impl Setup {
         options.gates.check(&self.root(suite)?)?;
         let repeats = selection.repeats.unwrap_or(suite.repeats);
         let (parts, agents) = self.parts(suite, &taken, options, &BTreeMap::new()).await?;
-        let units = expand(&parts.iter().map(Part::for_plan).collect::<Vec<_>>(), repeats)
+        let units: Vec<Unit> = expand(&parts.iter().map(Part::for_plan).collect::<Vec<_>>(), repeats)
             .into_iter()
             .filter_map(|trial| Part::of(&parts, &trial).map(|part| part.unit(trial)))
             .collect();
+        check_tapes(&units, &parts)?;
         let prefix = match (&suite.name, suite.combinations.first()) {
             (None, Some(only)) => only.case.workspace_name.as_deref().map(folder_name),
             _ => None,
@@ -137,6 +138,7 @@ impl Setup {
         }
         runner.isolation = options.isolation;
         runner.network = options.network;
+        runner.tape.clone_from(&options.tape);
         runner.shim.clone_from(&self.shim);
         runner.pause = self.pause.clone();
         runner
@@ -248,6 +250,19 @@ async fn check(
     }
     problems.into_result()?;
     Ok(agents)
+}
+
+/// Whether every trial has the tape that it needs, and none that would be written over.
+fn check_tapes(units: &[Unit], parts: &[Part<'_>]) -> Result<(), RunError> {
+    let mut problems = Problems::default();
+    for unit in units {
+        if let Err(error) = unit.runner.check_tape(&unit.case, &unit.trial.folder)
+            && let Some(part) = Part::of(parts, &unit.trial)
+        {
+            problems.add(part.combination, error);
+        }
+    }
+    problems.into_result()
 }
 
 /// Where each combination begins; cases that begin at the same place share it.

@@ -12,6 +12,7 @@ use super::plan::Plan;
 use super::state::RunState;
 use crate::gates::GateReport;
 use crate::outcome::Outcome;
+use crate::stats::{Observation, Seen};
 
 /// The format; a newer major is not read.
 const VERSION: &str = "1.1.0";
@@ -80,6 +81,16 @@ pub struct TrialResults {
 }
 
 impl TrialResults {
+    /// What it says in statistics: replays of one tape say one thing together.
+    pub(crate) fn observation(&self) -> Observation {
+        let seen = Seen::of(self.outcome);
+        let tape = self.result().and_then(|attempt| attempt.tape.as_deref());
+        match tape.filter(|tape| tape.how.is_replay()).and_then(|tape| tape.digest.as_ref()) {
+            Some(digest) => Observation::replay(seen, digest),
+            None => Observation::live(seen),
+        }
+    }
+
     /// The attempt that decided, if there is a result.
     #[must_use]
     pub fn result(&self) -> Option<&AttemptRecord> {

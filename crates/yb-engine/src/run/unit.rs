@@ -57,6 +57,8 @@ struct Sender {
     unit: usize,
     to: UnboundedSender<Told>,
     last: Mutex<Live>,
+    /// Nobody is paid: what the agent reckons is what its tape once cost.
+    is_free: bool,
 }
 
 impl Sender {
@@ -72,7 +74,12 @@ impl Observer for Sender {
 
     fn changed(&self, live: &Live) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(live);
-        let _ = self.to.send((self.unit, News::Live(live.clone())));
+        let mut live = live.clone();
+        if self.is_free {
+            (live.agent_usd, live.subagents_usd) =
+                (live.agent_usd.map(|_| 0.0), live.subagents_usd.map(|_| 0.0));
+        }
+        let _ = self.to.send((self.unit, News::Live(live)));
     }
 }
 
@@ -90,7 +97,8 @@ impl Unit {
         let (run, cache, store) = place;
         self.runner.stop = stop.clone();
         self.runner.trace = trace;
-        let sender = Arc::new(Sender { unit: index, to: to.clone(), last: Mutex::default() });
+        let is_free = self.runner.is_played(&self.case);
+        let sender = Arc::new(Sender { unit: index, to: to.clone(), last: Mutex::default(), is_free });
         self.runner.observer = Some(sender.clone());
         let (began, started_at) = (Instant::now(), Timestamp::now().to_string());
         let attempt = Attempt {
@@ -171,6 +179,7 @@ impl AttemptRecord {
             model: None,
             isolation: None,
             network: None,
+            tape: None,
             trees: None,
             evaluators: Vec::new(),
             artifacts: std::collections::BTreeMap::new(),
@@ -191,6 +200,10 @@ impl AttemptRecord {
                 subagents_usd: subagents,
                 judge_usd: None,
             };
+        }
+        self.tape = finished.tape.clone().map(Box::new);
+        if finished.tape.as_ref().is_some_and(|tape| tape.how.is_free()) || finished.spent.is_some() {
+            self.spend = Spend { agent_usd: finished.spent, ..Spend::default() };
         }
         let judges: Vec<f64> = finished.results.evaluators.iter().filter_map(|one| one.cost_usd).collect();
         self.spend.judge_usd = (!judges.is_empty()).then(|| judges.iter().sum());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::Combination;
-use crate::case::{AgentConfig, Evaluator, Expected, Prompt, Script, Start};
+use crate::case::{AgentConfig, Evaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
 use crate::repo::Source;
 
 /// Changes whenever the same case would get another digest.
@@ -56,6 +56,10 @@ impl Combination {
         }
         if case.limits != crate::case::Limits::default() {
             task["limits"] = json!(case.limits);
+        }
+        // A replay is the same task again; who plays a script's part is another.
+        if let Some(Tape { source: TapeSource::Script(path), .. }) = &case.tape {
+            task["script"] = json!(path.strip_prefix(&case.dir).unwrap_or(path));
         }
         digest(&task)
     }

@@ -57,6 +57,14 @@ pub enum TrialError {
         /// The way out.
         fix: String,
     },
+    /// A tape or a script that can't be used as asked.
+    #[error("{message}")]
+    Tape {
+        /// What is wrong, with the file.
+        message: String,
+        /// The way out.
+        hint: String,
+    },
     /// A webhook that can't be sent as the case has it.
     #[error("invalid webhook: {reason}")]
     Webhook {
@@ -99,6 +107,10 @@ pub enum TrialError {
 }
 
 impl TrialError {
+    pub(crate) fn tape(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Tape { message: message.into(), hint: hint.into() }
+    }
+
     pub(crate) fn unsupported_agent(kind: &str) -> Self {
         Self::Unsupported { what: vec![format!("the agent `{kind}`")] }
     }
@@ -124,9 +136,11 @@ impl TrialError {
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
-            Self::Unsupported { .. } | Self::NoVariable { .. } | Self::Webhook { .. } | Self::Agent(_) => {
-                true
-            }
+            Self::Unsupported { .. }
+            | Self::NoVariable { .. }
+            | Self::Tape { .. }
+            | Self::Webhook { .. }
+            | Self::Agent(_) => true,
             Self::Repo(error) => error.kind() == RepoErrorKind::Configuration,
             Self::Unavailable { .. }
             | Self::Isolation { .. }
@@ -173,6 +187,8 @@ impl TrialError {
                 "`isolation: external` says that the machine itself is the sandbox".to_owned(),
             ],
             Self::Network { fix, .. } => vec![fix.clone()],
+            Self::Tape { hint, .. } if hint.is_empty() => Vec::new(),
+            Self::Tape { hint, .. } => vec![hint.clone()],
             Self::Webhook { hint, .. } => vec![(*hint).to_owned()],
             Self::NoVariable { name } => vec![format!("set it: `export {name}=…`")],
             _ => Vec::new(),

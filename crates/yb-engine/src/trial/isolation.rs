@@ -30,13 +30,24 @@ impl Runner {
             let asked = case.isolation.as_str();
             warnings = vec![format!("the case asks for `isolation: {asked}`, and got `{used}` as told")];
         }
-        let mode = self.network.unwrap_or(settings.network());
+        let mut mode = self.network.unwrap_or(settings.network());
+        // A tape answers everything, so that nothing else need be reached; where that can't be held, it is said.
+        if self.network.is_none() && self.is_replayed(case) && mode != NetworkMode::ModelOnly {
+            match hold(NetworkMode::ModelOnly, used, demanded, SandboxKind::probe_network) {
+                Ok(_) => mode = NetworkMode::ModelOnly,
+                Err(_) => warnings.push(format!(
+                    "nothing keeps the replay from reaching more than its tape: `isolation: {used}`"
+                )),
+            }
+        }
         let asked = case.network.as_ref().map_or(NetworkMode::Open, |network| network.mode);
         if mode < asked {
             warnings.push(format!("the case asks for `network: {asked}`, and got `{mode}` as told"));
         }
         let mut network = Network::new(mode);
-        if let Some(own) = case.network.as_ref().filter(|_| mode == NetworkMode::ModelOnly) {
+        if let Some(own) =
+            case.network.as_ref().filter(|_| mode == NetworkMode::ModelOnly && !self.is_replayed(case))
+        {
             network.allow.clone_from(&own.allow);
         }
         warnings.extend(hold(mode, used, demanded, SandboxKind::probe_network)?);

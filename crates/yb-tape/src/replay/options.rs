@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use super::fault::ReplayFault;
 use crate::script::Script;
@@ -76,6 +77,9 @@ pub struct ReplayOptions {
     pub faults: Vec<ReplayFault>,
     /// From where on a live model answers.
     pub fork: Option<Fork>,
+    /// How long an answer waits for requests that came earlier in the recording, so that conversations side by side keep
+    /// their order; 3 s by default. When it was in vain, there is no more waiting.
+    pub patience: Option<Duration>,
     /// The loopback port; 0, the default, takes any free one.
     pub port: u16,
 }
@@ -99,6 +103,13 @@ impl ReplayOptions {
     #[must_use]
     pub fn place(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
         self.places.insert(name.into(), path.as_ref().display().to_string());
+        self
+    }
+
+    /// The same with another patience for the recorded order.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = Some(patience);
         self
     }
 

@@ -10,10 +10,11 @@ use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::fault::{ReplayFault, ReplayFaultKind};
 use super::options::{Mode, ReplayOptions, Speed};
+use super::order::Order;
 use super::spool::{Spool, Tail};
 use super::{MAIN, ReplayOutcome, lock};
 use crate::api_error::Kind;
@@ -33,6 +34,9 @@ use crate::tape::{Exchange, Tape};
 use crate::upstream::{Client, end_to_end};
 use crate::usage;
 
+/// How long an answer waits for a request that came earlier in the recording.
+const PATIENCE: Duration = Duration::from_secs(3);
+
 /// Who answers after a fork.
 #[derive(Debug)]
 pub(super) struct Live {
@@ -51,11 +55,14 @@ pub(super) struct Player {
     live: Option<Live>,
     state: Arc<Mutex<State>>,
     tell: watch::Sender<Option<Arc<Divergence>>>,
+    asked: Notify,
+    patience: Duration,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
     index: Index,
+    order: Order,
     /// Requests that are no conversation, by method and path, and how many of each were given.
     plain: HashMap<(String, String), (Vec<usize>, usize)>,
     faults: Vec<ReplayFault>,
@@ -88,6 +95,7 @@ impl Player {
         });
         let state = State {
             index: Index::new(tape, before),
+            order: Order::new(tape, before),
             plain,
             faults: options.faults,
             until_fork: fork.as_ref().map(|(step, _)| *step),
@@ -105,6 +113,8 @@ impl Player {
             live: fork.map(|(_, live)| live),
             state: Arc::new(Mutex::new(state)),
             tell,
+            asked: Notify::new(),
+            patience: options.patience.unwrap_or(PATIENCE),
         }
     }
 
@@ -127,7 +137,10 @@ impl Player {
         };
         let found = lock(&self.state).index.find(wire, &dialogue, self.rule);
         let divergence = match found {
-            Match::Exchange { index, tolerated } => return self.found(index, tolerated),
+            Match::Exchange { index, tolerated } => {
+                self.in_turn(index).await;
+                return self.found(index, tolerated);
+            }
             Match::None(divergence) => divergence,
         };
         if wire == Wire::CountTokens {
@@ -165,6 +178,30 @@ impl Player {
         let mut answer = Response::new(Either::Left(Reel::whole(body.to_string())));
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
+    }
+
+    /// Waits until whatever was asked earlier in the recording was asked now as well, so that conversations side by
+    /// side go on in the recorded order. Whoever waits too long shows that this run has another order.
+    async fn in_turn(&self, index: usize) {
+        lock(&self.state).order.ask(index);
+        self.asked.notify_waiters();
+        let deadline = tokio::time::Instant::now() + self.patience;
+        loop {
+            // Before looking, so that nothing that happens in between is missed.
+            let asked = self.asked.notified();
+            if lock(&self.state).order.is_due(index) {
+                return;
+            }
+            if tokio::time::timeout_at(deadline, asked).await.is_err() {
+                let mut state = lock(&self.state);
+                if state.order.give_up() {
+                    state.outcome.out_of_order += 1;
+                }
+                drop(state);
+                self.asked.notify_waiters();
+                return;
+            }
+        }
     }
 
     /// Gives a recorded answer, unless a fault is due there.

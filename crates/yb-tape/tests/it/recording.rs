@@ -3,10 +3,12 @@
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::json;
 use tempfile::TempDir;
-use yb_tape::{Error, Recorder, RecorderOptions, Secrets, Server, Tape, Upstream};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use yb_tape::{Error, Recorder, RecorderOptions, Roots, Secrets, Server, Tape, Upstream};
 
 use crate::client::{after, go, go_whole, post, post_as, request, send, serve};
 
@@ -262,4 +264,47 @@ fn a_kept_connection_serves_the_next_request() {
     }
     drop(stream);
     assert_eq!(recorder.finish().unwrap().observed.exchanges, 3);
+}
+
+#[tokio::test]
+async fn an_upstream_behind_tls_is_believed_only_if_the_roots_name_it() {
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let provider = Arc::new(rustls_graviola::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = acceptor.accept(stream).await else { continue };
+            let mut request = vec![0; 65_536];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await;
+            let _ = stream.shutdown().await;
+        }
+    });
+    let shelf = Shelf::new();
+    let roots = shelf.path().with_extension("pem");
+    std::fs::write(&roots, made.cert.pem()).unwrap();
+    let ask = |roots: Roots| {
+        let path = shelf.path().with_extension("secure");
+        let upstream = Upstream::new(&format!("https://localhost:{port}")).unwrap().trusting(roots);
+        let recorder = Recorder::start(RecorderOptions::new(upstream, path)).unwrap();
+        tokio::task::spawn_blocking(move || request(&recorder, "GET", "/v1/models", &[], b""))
+    };
+    let trusted = ask(Roots::Named { file: Some(roots), dir: None }).await.unwrap();
+    assert_eq!((trusted.status, trusted.body.as_slice()), (Some(200), &b"hi"[..]));
+    let stranger = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let other = shelf.path().with_extension("other");
+    std::fs::write(&other, stranger.cert.pem()).unwrap();
+    std::fs::remove_file(shelf.path().with_extension("secure")).unwrap();
+    let refused = ask(Roots::Named { file: Some(other), dir: None }).await.unwrap();
+    assert_eq!(refused.status, Some(502));
+    assert!(refused.text().contains("certificate"), "{}", refused.text());
 }

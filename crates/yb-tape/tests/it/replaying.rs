@@ -68,8 +68,8 @@ fn what_was_recorded_comes_back_byte_for_byte() {
     let shelf = Shelf::new();
     let tape = recorded(&shelf);
     assert_eq!(tape.lanes().iter().map(|lane| lane.exchanges.len()).collect::<Vec<_>>(), [2, 1]);
-    let replayer = replay(&tape, ReplayOptions::default());
-    // Lanes are independent of each other's order.
+    let replayer = replay(&tape, ReplayOptions::default().patience(Duration::from_millis(20)));
+    // Lanes are independent of each other's order, but it is noticed.
     for (body, index) in [(talk("something else", &[]), 2), (first(), 0), (second("out 23:59:59"), 1)] {
         let answer = post(&replayer, &body);
         assert_eq!(answer.status, Some(200), "{}", answer.text());
@@ -78,6 +78,7 @@ fn what_was_recorded_comes_back_byte_for_byte() {
     }
     let outcome = replayer.outcome();
     assert_eq!((outcome.served, outcome.left, outcome.improvised, outcome.tolerated), (3, 0, 0, 0));
+    assert_eq!(outcome.out_of_order, 1);
     assert_eq!(outcome.divergence, None);
     assert_eq!(outcome.recorded.total(), tape.observed().total());
 }
@@ -230,6 +231,22 @@ lanes:
     let replayer = replay(&tape, ReplayOptions::default());
     let statuses: Vec<_> = (0..4).map(|_| post(&replayer, &go()).status.unwrap()).collect();
     assert_eq!(statuses, [529, 200, 200, 400]);
+}
+
+#[test]
+fn conversations_side_by_side_keep_the_recorded_order() {
+    let shelf = Shelf::new();
+    let tape = recorded(&shelf);
+    let replayer = replay(&tape, ReplayOptions::default().patience(Duration::from_secs(60)));
+    std::thread::scope(|scope| {
+        let early = scope.spawn(|| post(&replayer, &talk("something else", &[])).said());
+        // The other conversation was asked for later, so its answer waits for these.
+        assert_eq!(post(&replayer, &first()).status, Some(200));
+        assert!(!early.is_finished());
+        assert_eq!(post(&replayer, &second("out 12:00:01")).status, Some(200));
+        assert_eq!(early.join().unwrap(), "Else.");
+    });
+    assert_eq!(replayer.outcome().out_of_order, 0);
 }
 
 #[test]

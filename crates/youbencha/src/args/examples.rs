@@ -10,7 +10,8 @@ Examples:
 pub(super) const DEMO: &str = "\
 Examples:
   yb demo
-  yb demo --agents-dir ./agents --keep";
+  yb demo --no-download
+  yb demo --agents-dir ./agents --dir ./demo";
 
 pub(super) const SCHEMA: &str = "\
 Examples:
@@ -19,7 +20,32 @@ Examples:
 
 pub(super) const TAPE: &str = "\
 Examples:
-  yb tape serve model.yaml";
+  yb tape serve model.yaml
+  yb tape record -- claude -p \"What does this repository do?\"
+  yb tape show recorded.tape";
+
+pub(super) const TAPE_DIFF: &str = "\
+Examples:
+  yb tape diff before.tape after.tape";
+
+pub(super) const TAPE_RECORD: &str = "\
+Examples:
+  yb tape record -- claude -p \"What does this repository do?\"
+  yb tape record --output one.tape --upstream http://127.0.0.1:8080 -- ./my-agent";
+
+pub(super) const TAPE_REDACT: &str = "\
+Examples:
+  yb tape redact recorded.tape --output clean.tape --secret DEPLOY_TOKEN";
+
+pub(super) const TAPE_SHOW: &str = "\
+Examples:
+  yb tape show recorded.tape
+  yb tape show recorded.tape --lane main --full
+  yb tape show recorded.tape --json | jq .exchanges";
+
+pub(super) const TAPE_VERIFY: &str = "\
+Examples:
+  yb tape verify recorded.tape";
 
 pub(super) const TAPE_SERVE: &str = "\
 Examples:
@@ -128,6 +154,10 @@ Examples:
   yb run -c suite.yaml --repeat 3 --jobs 4      every case with every variant, three times
   yb run -c suite.yaml -f 'fix-*' -f variant=good
   yb run -c suite.yaml --dry-run --max-cost 5   what it would do, and what that cost before
+  yb run -c suite.yaml --record tapes           keep what every model says
+  yb run -c suite.yaml --replay tapes           the same again, offline and for nothing
+  yb run -c suite.yaml --replay tapes --fault 2:529
+  yb run -c suite.yaml --replay tapes --fork 3 --model claude-opus-5-5
   yb run --resume                               go on with the newest unfinished run
   yb run --rerun failed latest                  what failed, in a run of its own
   yb run -c case.yaml --otel-file trace.jsonl   the run as a trace; `--otel` sends it

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use yb_engine::case::{Isolation, Limits, NetworkMode};
+use yb_engine::case::{Isolation, Limits, NetworkMode, TapeSpeed};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
@@ -67,6 +67,40 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "NAME=N", value_parser = limit)]
     pub(crate) limit: Vec<(String, u64)>,
 
+    /// Record what each trial's model says: a tape for each in this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "replay")]
+    pub(crate) record: Option<PathBuf>,
+
+    /// Keep the agents' own prompts and tool descriptions on the tapes too, not only their hashes
+    #[arg(long, requires = "record")]
+    pub(crate) full_requests: bool,
+
+    /// Let tapes answer instead of models: a directory that `--record` filled, or one tape for all trials
+    ///
+    /// Nothing is asked, nothing is paid, and agents reach nothing else. A request that is not on its tape ends its trial as `diverged`.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) replay: Option<PathBuf>,
+
+    /// Let what tools say differ from the tape; how often it did is told
+    #[arg(long)]
+    pub(crate) lenient: bool,
+
+    /// How fast tapes answer: `fast`, or `real`, as it was recorded
+    #[arg(long, value_name = "SPEED", value_parser = speed)]
+    pub(crate) speed: Option<TapeSpeed>,
+
+    /// Let something go wrong once at a step of a replay: `3:429`, `3:429=2s`, `2:529`, `subagent-1/1:cut`, `1:slow=2s`; may be repeated
+    #[arg(long = "fault", value_name = "STEP:KIND", value_parser = fault)]
+    pub(crate) faults: Vec<String>,
+
+    /// Replay up to this step, then go on with a live model
+    #[arg(long, value_name = "STEP", requires = "replay")]
+    pub(crate) fork: Option<usize>,
+
+    /// The model after the fork, instead of the one that the agent asks for
+    #[arg(long, value_name = "MODEL", requires = "fork")]
+    pub(crate) model: Option<String>,
+
     /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
@@ -106,6 +140,18 @@ fn network(text: &str) -> Result<NetworkMode, String> {
         let known = NetworkMode::ALL.map(|mode| format!("`{mode}`"));
         format!("expected one of {}", known.join(", "))
     })
+}
+
+fn speed(text: &str) -> Result<TapeSpeed, String> {
+    match text {
+        "fast" => Ok(TapeSpeed::Fast),
+        "real" => Ok(TapeSpeed::Real),
+        _ => Err("expected `fast` or `real`".to_owned()),
+    }
+}
+
+fn fault(text: &str) -> Result<String, String> {
+    text.parse::<yb_tape::ReplayFault>().map(|fault| fault.to_string())
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {

@@ -6,15 +6,18 @@ pub(super) mod jobs;
 pub(super) mod load;
 pub(super) mod summary;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{Gates, Setting};
 use yb_engine::run::{
     self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
     Setup, Told,
 };
+use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
 
 use self::dry_run::Intent;
@@ -156,8 +159,28 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.isolation = args.isolation.or(options.isolation);
     options.gates = gates(std::mem::take(&mut options.gates), &args.gates)?;
     options.network = args.network.or(options.network);
+    tapes(args, &mut options.tape)?;
     for (name, limit) in &args.limit {
         options.limits.set(name, *limit);
+    }
+    Ok(())
+}
+
+/// A run that goes on keeps its tapes, so their paths are whole.
+fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
+    let whole = |path: &Option<PathBuf>| {
+        path.as_ref().map(std::path::absolute).transpose().map_err(CliError::failed_to("find the tapes"))
+    };
+    options.record = whole(&args.record)?.or(options.record.take());
+    options.replay = whole(&args.replay)?.or(options.replay.take());
+    options.full_requests |= args.full_requests;
+    if args.lenient {
+        options.mode = Some(TapeMode::Lenient);
+    }
+    options.speed = args.speed.or(options.speed);
+    options.faults.extend(args.faults.iter().cloned());
+    if let Some(step) = args.fork {
+        options.fork = Some(ForkAt::new(step, args.model.clone()));
     }
     Ok(())
 }

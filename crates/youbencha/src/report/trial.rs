@@ -6,10 +6,11 @@ use serde_json::Value;
 use yb_engine::case::NetworkMode;
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::run::{AttemptRecord, PlannedTrial, RunDir, RunInfo, RunState, Spend};
+use yb_engine::tape::{TapeHow, TapeUse};
 
 use super::plain::one_line;
 use super::{Names, dollars};
-use crate::printer::Printer;
+use crate::printer::{Printer, plural};
 use crate::workspace::{harmless, moment, shown};
 
 /// What the only trial of a run came to.
@@ -21,7 +22,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
     printer.line(format_args!("{}: {}", trial.case, last.outcome));
     let artifacts = run.artifacts(&trial.folder, last.attempt);
     match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
-        Ok(log) => agent(&log, printer),
+        Ok(log) => agent(&log, last.tape.as_deref(), printer),
         Err(_) => {
             if let Some(error) = &last.error {
                 printer.line(format_args!("  error: {error}"));
@@ -34,7 +35,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
     printer.line(format_args!("  artifacts: {}", shown(&artifacts)));
 }
 
-fn agent(log: &YouBenchaLog, printer: &mut Printer) {
+fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
     let status = match log.execution.status {
         ExecutionStatus::Success => "succeeded",
         ExecutionStatus::Failed => "failed",
@@ -45,7 +46,11 @@ fn agent(log: &YouBenchaLog, printer: &mut Printer) {
     let used = match log.usage.source {
         UsageSource::Unreported => String::new(),
         _ => {
-            let cost = log.usage.estimated_cost_usd.map(|cost| format!(", ${cost:.4}")).unwrap_or_default();
+            // What a script says that it costs is nothing to anybody.
+            let told = log.usage.estimated_cost_usd.filter(|_| tape.is_none_or(|tape| !is_script(tape)));
+            let when =
+                if tape.is_some_and(|tape| tape.how.is_replay()) { " when it was recorded" } else { "" };
+            let cost = told.map(|cost| format!(", ${cost:.4}{when}")).unwrap_or_default();
             format!(", model {}, {} tokens{cost}", log.model_info.name, log.usage.total_tokens)
         }
     };
@@ -56,9 +61,41 @@ fn agent(log: &YouBenchaLog, printer: &mut Printer) {
         mode => format!(", network: {mode}"),
     };
     printer.line(format_args!("  isolation: {}{network}", log.execution.isolation));
+    if let Some(tape) = tape {
+        printer.line(format_args!("  tape: {}", played(tape)));
+    }
     for error in &log.errors {
         printer.line(format_args!("  error: {}", error.message));
+        let hints = error.context.get("hints").and_then(Value::as_array).into_iter().flatten();
+        // An agent that never started has its hints elsewhere.
+        for hint in hints.filter(|_| error.code.as_deref() == Some("TAPE_DIVERGED")).filter_map(Value::as_str)
+        {
+            printer.line(format_args!("  hint: {hint}"));
+        }
     }
+}
+
+fn is_script(tape: &TapeUse) -> bool {
+    matches!(tape.how, TapeHow::Scripted | TapeHow::RecordedScript)
+}
+
+/// What was done with a tape, and how much of it.
+fn played(tape: &TapeUse) -> String {
+    let how = match tape.how {
+        TapeHow::Recorded => "recorded",
+        TapeHow::Replayed => "replayed",
+        TapeHow::Forked => "replayed and forked",
+        TapeHow::RecordedScript => "recorded from a script",
+        _ => "a script",
+    };
+    let mut text = format!("{how}, {}: {}", plural(tape.exchanges, "exchange"), shown(Path::new(&tape.file)));
+    if tape.tolerated > 0 {
+        text.push_str(&format!(", {} tolerated", plural(tape.tolerated, "other tool result")));
+    }
+    if tape.forwarded > 0 {
+        text.push_str(&format!(", {} to a live model", plural(tape.forwarded, "request")));
+    }
+    text
 }
 
 /// Name, status and message of each evaluator, from the results on disk.
@@ -115,7 +152,7 @@ impl Look<'_> {
         printer.line(format_args!("  started: {}", moment(&record.started_at)));
         match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
             Ok(log) => {
-                agent(&log, printer);
+                agent(&log, record.tape.as_deref(), printer);
                 facts(&log, record, printer);
             }
             Err(_) => {

@@ -37,7 +37,7 @@ fn help() {
       compare           Compare two runs case by case, and tell whether it got worse
       completions       Print a script that completes commands and options in a shell
       config            Show and change settings
-      demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
+      demo              See Claude Code be recorded, replayed and graded, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
       gate              Ask again whether a run holds its gates
       index             The index over all runs of this project, a SQLite file
@@ -50,7 +50,7 @@ fn help() {
       schema            Print the JSON Schema of case, suite or eval files, or of results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
-      tape              Stand in for an agent's model API
+      tape              Stand in for an agent's model API: script, record, replay, look
       validate          Check case and suite files and show everything that is wrong; nothing is started
       help              Print this message or the help of the given subcommand(s)
 
@@ -90,7 +90,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       compare           Compare two runs case by case, and tell whether it got worse
       completions       Print a script that completes commands and options in a shell
       config            Show and change settings
-      demo              Watch the real Claude Code fix a tiny repository, offline and for nothing
+      demo              See Claude Code be recorded, replayed and graded, offline and for nothing
       doctor            Check what running cases needs: git, agents, containment, disk, memory
       gate              Ask again whether a run holds its gates
       index             The index over all runs of this project, a SQLite file
@@ -103,7 +103,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       schema            Print the JSON Schema of case, suite or eval files, or of results
       show              Show a run or a trial: what it came to, what was said, what was changed
       suggest-testcase  Let an agent propose a case, out of what an agent left
-      tape              Stand in for an agent's model API
+      tape              Stand in for an agent's model API: script, record, replay, look
       validate          Check case and suite files and show everything that is wrong; nothing is started
       help              Print this message or the help of the given subcommand(s)
 
@@ -115,13 +115,18 @@ fn nothing_typed_is_a_usage_error_that_helps() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    Stand in for an agent's model API
+    Stand in for an agent's model API: script, record, replay, look
 
     Usage: yb tape <COMMAND>
 
     Commands:
-      serve  Serve a scripted model on loopback until Ctrl-C
-      help   Print this message or the help of the given subcommand(s)
+      diff    Compare what two tapes say, turn by turn; exits with 1 where they differ
+      record  Run a command with a recorder between it and its model
+      redact  Copy a tape without secrets that nobody knew of when it was recorded
+      serve   Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
+      show    Show what is on a tape: its conversations, turn by turn
+      verify  Check that tapes are whole; exits with 1 where one is not
+      help    Print this message or the help of the given subcommand(s)
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -133,7 +138,7 @@ fn help_of_tape_serve() {
     assert_snapshot!(run(&["tape", "serve", "--help"]), @r"
     exit code: 0
     ----- stdout -----
-    Serve a scripted model on loopback until Ctrl-C
+    Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
 
     Prints the address and the environment that points Claude Code to it, then one line for each
     request. Being stopped by a signal is its only end, so its exit code is 130.
@@ -142,7 +147,7 @@ fn help_of_tape_serve() {
 
     Arguments:
       <SCRIPT>
-              The script, a YAML file
+              The script, a YAML file, or a tape
 
     Options:
           --port <N>
@@ -151,7 +156,8 @@ fn help_of_tape_serve() {
               [default: 0]
 
           --var <NAME=VALUE>
-              Set a variable that the script uses as `{{NAME}}`; may be repeated
+              Set a variable that the script uses as `{{NAME}}`, or a directory of a tape, such as
+              `workspace`; may be repeated
 
       -h, --help
               Print help (see a summary with '-h')

@@ -29,6 +29,7 @@ mod look;
 #[cfg(target_os = "linux")]
 mod phoenix;
 mod real_claude;
+mod replay;
 mod report;
 #[cfg(target_os = "linux")]
 mod report_browser;
@@ -41,6 +42,7 @@ mod small_suite;
 mod suggest;
 mod suite_run;
 mod suites;
+mod tape;
 mod tape_serve;
 mod tracing;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,421 @@
+//! Who plays a trial's model: a script, a tape, or the model itself through a recorder.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use yb_tape::{
+    Divergence, Fork, Live, Mode, Observed, Recorder, RecorderOptions, ReplayFault, ReplayOptions, Replayer,
+    Script, Secrets, Server, ServerOptions, Speed, Tape, Upstream, Vars,
+};
+
+use super::place::Place;
+use super::{Attempt, Runner, TrialError, agent};
+use crate::adapter::{ExecutionResult, Host, observed_cost};
+use crate::case::{Case, TapeMode, TapeSource, TapeSpeed};
+use crate::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
+use crate::outcome::Outcome;
+use crate::tape::{self, Base, TapeHow, TapeUse, bases, stand_in};
+
+/// Where nobody listens: for checks before there is a tape.
+const NOWHERE: &str = "http://127.0.0.1:9";
+/// How long an agent may take to end by itself once its tape has nothing more for it.
+const GRACE: Duration = Duration::from_secs(5);
+const DIVERGED: &str = "TAPE_DIVERGED";
+
+/// What answers, and what listens.
+pub(super) struct Reel {
+    script: Option<Server>,
+    recorder: Option<(Recorder, PathBuf)>,
+    replayer: Option<Replayer>,
+    /// The tape that answers, or the script.
+    file: PathBuf,
+    digest: Option<String>,
+    warnings: Vec<String>,
+}
+
+/// What a reel came to.
+pub(super) struct Played {
+    pub(super) tape: TapeUse,
+    observed: Observed,
+    spent: Option<f64>,
+}
+
+impl Runner {
+    /// Whether a tape or a script answers instead of the model, so that no credential is needed.
+    pub(crate) fn is_played(&self, case: &Case) -> bool {
+        (self.tape.replay.is_some() || case.tape.is_some()) && !self.forks_to_a_model(case)
+    }
+
+    /// Whether the model's answers are all on a tape, so that nothing else may be reached.
+    pub(super) fn is_replayed(&self, case: &Case) -> bool {
+        self.replays(case).is_some() && !self.forks_to_a_model(case)
+    }
+
+    fn forks_to_a_model(&self, case: &Case) -> bool {
+        self.tape.fork.is_some() && script_of(case).is_none()
+    }
+
+    /// The tape or the directory of tapes.
+    fn replays<'a>(&'a self, case: &'a Case) -> Option<&'a Path> {
+        let own = case.tape.as_ref().and_then(|tape| match &tape.source {
+            TapeSource::Replay(path) => Some(path.as_path()),
+            TapeSource::Script(_) => None,
+        });
+        self.tape.replay.as_deref().or(own)
+    }
+
+    /// The agent's variables as they will be, before there is a tape.
+    pub(super) fn host(&self, case: &Case) -> Result<Host, TrialError> {
+        let mut host = agent::host(case, &self.env, self.shim.as_deref())?;
+        if self.is_played(case) {
+            stand_in(&case.agent.kind, &mut host, NOWHERE);
+        }
+        Ok(host)
+    }
+
+    /// Whether what is asked of tapes can be, for a trial that is yet to run.
+    pub(crate) fn check_tape(&self, case: &Case, trial: &str) -> Result<(), TrialError> {
+        if let Some(path) = self.replays(case) {
+            let tape = open(&tape::replayed(path, trial))?;
+            if let Some(fork) = &self.tape.fork {
+                check_step(&tape, "main", fork.step, "--fork")?;
+            }
+            for fault in faults(&self.tape.faults)? {
+                check_step(&tape, &fault.lane, fault.turn, "--fault")?;
+            }
+        } else if self.tape.fork.is_some() {
+            return Err(TrialError::tape("`--fork` without a tape to fork from", "name it: `--replay DIR`"));
+        } else if let Some(script) = script_of(case) {
+            load(script, Path::new("/workspace"))?;
+        }
+        let Some(directory) = &self.tape.record else { return Ok(()) };
+        if self.is_replayed(case) {
+            return Err(TrialError::tape(
+                "a replay that is recorded would be the same tape again",
+                "leave out `--record`, or the tape of the case",
+            ));
+        }
+        let file = tape::recorded(directory, trial);
+        if file.exists() {
+            let message = format!("there is a tape already: `{}`", file.display());
+            return Err(TrialError::tape(message, "record into another directory, or remove that one"));
+        }
+        if bases(&case.agent.kind, &Host::default()).is_empty() {
+            let message = format!("no tape can get between `{}` and its model", case.agent.kind);
+            return Err(TrialError::tape(message, "leave out `--record`"));
+        }
+        Ok(())
+    }
+
+    /// Starts what answers and what listens, and points the agent at it.
+    pub(super) fn reel(
+        &self,
+        case: &Case,
+        attempt: &Attempt<'_>,
+        place: &Place,
+        host: &mut Host,
+    ) -> Result<Option<Reel>, TrialError> {
+        let kind = case.agent.kind.as_str();
+        let mut reel = Reel {
+            script: None,
+            recorder: None,
+            replayer: None,
+            file: PathBuf::new(),
+            digest: None,
+            warnings: Vec::new(),
+        };
+        let before = bases(kind, host);
+        if let Some(path) = self.replays(case) {
+            let file = tape::replayed(path, attempt.trial);
+            reel.replay(self, case, file, place, before.first())?;
+        } else if let Some(script) = script_of(case) {
+            let server = Server::start(load(script, &place.workspace)?, &ServerOptions::default());
+            reel.script = Some(server.map_err(TrialError::from)?);
+            script.clone_into(&mut reel.file);
+        }
+        if let Some(directory) = &self.tape.record {
+            reel.record(self, directory, attempt, place, host, before.first())?;
+        }
+        let Some(url) = reel.base_url() else { return Ok(None) };
+        if self.is_played(case) {
+            stand_in(kind, host, &url);
+        } else if let Some(base) = before.first() {
+            base.point(host, &url);
+        }
+        Ok(Some(reel))
+    }
+}
+
+impl Reel {
+    fn replay(
+        &mut self,
+        runner: &Runner,
+        case: &Case,
+        file: PathBuf,
+        place: &Place,
+        api: Option<&Base>,
+    ) -> Result<(), TrialError> {
+        let tape = open(&file)?;
+        if let Some(cut) = tape.cut() {
+            self.warnings.push(format!(
+                "the tape ends at byte {}: {}: `{}`",
+                cut.at,
+                cut.reason,
+                file.display()
+            ));
+        }
+        let bytes = std::fs::read(&file).map_err(TrialError::io(&file))?;
+        self.digest = Some(blake3::hash(&bytes).to_hex().chars().take(16).collect());
+        let own = case.tape.as_ref();
+        let mode = runner.tape.mode.or(own.map(|own| own.mode)).unwrap_or_default();
+        let speed = runner.tape.speed.or(own.map(|own| own.speed)).unwrap_or_default();
+        let mut options = ReplayOptions::default()
+            .mode(if mode == TapeMode::Lenient { Mode::Lenient } else { Mode::Strict })
+            .speed(if speed == TapeSpeed::Real { Speed::Real } else { Speed::Fast });
+        for (name, path) in places(place) {
+            options = options.place(name, path);
+        }
+        for fault in faults(&runner.tape.faults)? {
+            options = options.fault(fault);
+        }
+        if let Some(fork) = &runner.tape.fork {
+            let live = match (script_of(case), api) {
+                (Some(script), _) => Live::Script(load(script, &place.workspace)?),
+                (None, Some(api)) => {
+                    Live::Upstream { upstream: Upstream::new(&api.upstream)?, model: fork.model.clone() }
+                }
+                (None, None) => {
+                    let message = format!("no tape can get between `{}` and its model", case.agent.kind);
+                    return Err(TrialError::tape(message, "leave out `--fork`"));
+                }
+            };
+            options = options.fork(Fork::after(fork.step, live));
+        }
+        self.replayer = Some(Replayer::start(&tape, options)?);
+        self.file = file;
+        Ok(())
+    }
+
+    /// The tape gets its name when the attempt is over: a retried one has a tape of its own.
+    fn record(
+        &mut self,
+        runner: &Runner,
+        directory: &Path,
+        attempt: &Attempt<'_>,
+        place: &Place,
+        host: &Host,
+        api: Option<&Base>,
+    ) -> Result<(), TrialError> {
+        let upstream = match (self.base_url(), api) {
+            (Some(played), _) => played,
+            (None, Some(api)) => api.upstream.clone(),
+            (None, None) => return Ok(()),
+        };
+        std::fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
+        let part = directory.join(format!(".{}.attempt-{}.part", attempt.trial, attempt.number));
+        let _ = std::fs::remove_file(&part);
+        let mut secrets = Secrets::new();
+        for (name, value) in crate::adapter::secrets_of(host) {
+            secrets = secrets.with(name, String::from_utf8_lossy(&value));
+        }
+        let mut options = RecorderOptions::new(Upstream::new(&upstream)?, &part)
+            .secrets(secrets)
+            .full_requests(runner.tape.full_requests);
+        for (name, path) in places(place) {
+            options = options.place(name, path);
+        }
+        self.recorder = Some((Recorder::start(options)?, tape::recorded(directory, attempt.trial)));
+        Ok(())
+    }
+
+    /// What the agent is to ask.
+    fn base_url(&self) -> Option<String> {
+        let played = || self.replayer.as_ref().map(Replayer::base_url);
+        let recorded = self.recorder.as_ref().map(|(recorder, _)| recorder.base_url());
+        recorded.or_else(played).or_else(|| self.script.as_ref().map(Server::base_url))
+    }
+
+    /// Waits until the agent has had its time to end by itself after a divergence.
+    pub(super) async fn is_lost(&self) {
+        match &self.replayer {
+            Some(replayer) => {
+                replayer.diverged().await;
+                tokio::time::sleep(GRACE).await;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Ends what answered and listened, and tells the result what that came to.
+    pub(super) async fn finish(self, executed: &mut ExecutionResult) -> Played {
+        executed.warnings.extend(self.warnings);
+        let mut tape = TapeUse {
+            how: TapeHow::Scripted,
+            file: self.file.display().to_string(),
+            digest: self.digest,
+            exchanges: 0,
+            tolerated: 0,
+            forwarded: 0,
+            recorded_usd: None,
+        };
+        let mut observed = Observed::default();
+        let mut spent = Some(0.0);
+        if let Some(server) = &self.script {
+            tape.exchanges = server.requests().len() as u64 + server.dropped();
+        }
+        if let Some(replayer) = self.replayer {
+            let outcome = replayer.shutdown().await;
+            tape.how = if outcome.forwarded > 0 { TapeHow::Forked } else { TapeHow::Replayed };
+            tape.exchanges = outcome.served;
+            tape.tolerated = outcome.tolerated;
+            tape.forwarded = outcome.forwarded;
+            tape.recorded_usd = observed_cost(&outcome.recorded);
+            spent = if outcome.forwarded > 0 { observed_cost(&outcome.spent) } else { Some(0.0) };
+            observed = outcome.recorded;
+            for (model, usage) in &outcome.spent.models {
+                observed.models.entry(model.clone()).or_default().add(usage);
+            }
+            match outcome.divergence {
+                Some(divergence) => diverged(executed, &divergence),
+                None if outcome.left > 0 => executed
+                    .warnings
+                    .push(format!("{} recorded requests were never asked: `{}`", outcome.left, tape.file)),
+                None => {}
+            }
+        }
+        if let Some((recorder, file)) = self.recorder {
+            let is_script = self.script.is_some();
+            tape.how = match tape.how {
+                TapeHow::Scripted if is_script => TapeHow::RecordedScript,
+                TapeHow::Scripted => TapeHow::Recorded,
+                how => how,
+            };
+            let recorded = tokio::task::spawn_blocking(move || {
+                let recorded = recorder.finish().map_err(|error| error.to_string())?;
+                std::fs::rename(&recorded.tape, &file).map_err(|error| error.to_string())?;
+                Ok::<_, String>((file, recorded.observed))
+            });
+            match recorded.await.map_err(|error| error.to_string()).and_then(|recorded| recorded) {
+                Ok((file, seen)) => {
+                    tape.file = file.display().to_string();
+                    tape.exchanges = seen.exchanges;
+                    observed = seen;
+                }
+                Err(reason) => executed.warnings.push(format!("the tape is not complete: {reason}")),
+            }
+            if tape.how == TapeHow::Recorded {
+                spent = None;
+            }
+        }
+        Played { tape, observed, spent }
+    }
+}
+
+impl Played {
+    /// Tokens that passed by count more than what an agent says; what they cost is still its own word.
+    pub(super) fn observe(&self, usage: &mut Usage) {
+        if self.observed.models.is_empty() {
+            return;
+        }
+        let total = self.observed.total();
+        (usage.input_tokens, usage.prompt_tokens) = (total.input, total.input);
+        (usage.output_tokens, usage.completion_tokens) = (total.output, total.output);
+        usage.total_tokens = total.input.saturating_add(total.output);
+        usage.cache_read_input_tokens = total.cache_read;
+        usage.cache_creation_input_tokens = total.cache_write;
+        usage.source = UsageSource::Observed;
+        for (name, seen) in &self.observed.models {
+            let own = usage.by_model.get(name);
+            let model = ModelUsage {
+                input_tokens: seen.input,
+                output_tokens: seen.output,
+                cache_read_input_tokens: seen.cache_read,
+                cache_creation_input_tokens: seen.cache_write,
+                cost_usd: own.and_then(|own| own.cost_usd),
+                cost_basis: own.and_then(|own| own.cost_basis.clone()),
+                source: UsageSource::Observed,
+            };
+            usage.by_model.insert(name.clone(), model);
+        }
+    }
+
+    /// What is told of it: the agent's own word for the price of a recorded run is better than ours.
+    pub(super) fn told(mut self, agent_said: Option<f64>) -> (TapeUse, Option<f64>) {
+        if self.tape.how.is_replay() {
+            self.tape.recorded_usd = agent_said.or(self.tape.recorded_usd);
+        }
+        (self.tape, self.spent)
+    }
+}
+
+fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {
+    executed.outcome = Some(Outcome::Diverged);
+    let record = ErrorRecord {
+        message: divergence.to_string(),
+        timestamp: executed.completed_at.clone(),
+        code: Some(DIVERGED.to_owned()),
+        stack_trace: None,
+        context: [("hints".to_owned(), vec![divergence.hint()].into())].into(),
+    };
+    executed.errors.insert(0, record);
+}
+
+/// Directories that a tape knows by name, so that it can be replayed in others.
+fn places(place: &Place) -> [(&'static str, &Path); 2] {
+    [("workspace", &place.workspace), ("private", &place.private)]
+}
+
+fn script_of(case: &Case) -> Option<&Path> {
+    match &case.tape.as_ref()?.source {
+        TapeSource::Script(path) => Some(path),
+        TapeSource::Replay(_) => None,
+    }
+}
+
+fn load(script: &Path, workspace: &Path) -> Result<Script, TrialError> {
+    Ok(Script::load(script, &Vars::new().with("workspace", workspace.to_string_lossy()))?)
+}
+
+fn open(file: &Path) -> Result<Tape, TrialError> {
+    Tape::open(file).map_err(|error| match error {
+        yb_tape::Error::ReadTape { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            let trial = file.file_stem().unwrap_or_default().to_string_lossy();
+            TrialError::tape(
+                format!("there is no tape of this trial: `{}`", file.display()),
+                format!("record it: `yb run -c FILE --record {}` makes one for each trial, such as `{trial}.tape`",
+                    file.parent().unwrap_or(Path::new(".")).display()),
+            )
+        }
+        error => error.into(),
+    })
+}
+
+/// Whether a conversation of the tape has so many steps.
+fn check_step(tape: &Tape, lane: &str, step: usize, option: &str) -> Result<(), TrialError> {
+    let known = tape.lanes().iter().find(|known| known.name == lane);
+    let exchanges = known.into_iter().flat_map(|lane| &lane.exchanges);
+    let turns = exchanges.map(|at| tape.exchanges()[*at].turn()).max().unwrap_or(0);
+    if step <= turns {
+        return Ok(());
+    }
+    let file = tape.path().display();
+    let message =
+        format!("lane `{lane}` of the tape has {turns} steps, and `{option}` says {step}: `{file}`");
+    Err(TrialError::tape(message, "`yb tape show` lists the steps of a tape"))
+}
+
+fn faults(texts: &[String]) -> Result<Vec<ReplayFault>, TrialError> {
+    let read = |text: &String| text.parse().map_err(|error: String| TrialError::tape(error, String::new()));
+    texts.iter().map(read).collect()
+}
+
+impl From<yb_tape::Error> for TrialError {
+    fn from(error: yb_tape::Error) -> Self {
+        let hint = error.hint().map(str::to_owned).unwrap_or_default();
+        let mut message = error.to_string();
+        if let Some(cause) = std::error::Error::source(&error) {
+            message = format!("{message}: {cause}");
+        }
+        Self::Tape { message, hint }
+    }
+}

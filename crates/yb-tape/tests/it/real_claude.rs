@@ -1,0 +1,146 @@
+//! The real Claude Code CLI: recorded once against a scripted model, then replayed from the tape alone.
+
+mod mutations;
+mod runs;
+
+use std::time::Duration;
+
+use yb_tape::{DivergenceKind, Fork, Live, Mode, ReplayOptions, Script, Vars};
+
+use self::runs::{Agent, LONG};
+
+#[test]
+fn a_long_run_is_replayed_many_times_with_the_same_end() {
+    let recorded = Agent::new().structured().record(LONG);
+    assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
+    let tape = recorded.tape.as_ref().unwrap();
+    assert_eq!(tape.verify().problems, [""; 0]);
+    let main = &tape.lanes()[0];
+    assert!(main.exchanges.len() >= 12, "{:#?}", tape.lanes());
+    assert_eq!(tape.lanes().iter().filter(|lane| lane.name.starts_with("subagent")).count(), 3);
+    let replay = |round: usize| {
+        let replayed = Agent::new().structured().replay(tape, ReplayOptions::default());
+        let outcome = replayed.outcome.as_ref().unwrap();
+        if let Some(divergence) = &outcome.divergence {
+            panic!("round {round}: {divergence}");
+        }
+        assert_eq!(replayed.exit, Some(0), "round {round}: {}", replayed.output);
+        assert_eq!(replayed.tree, recorded.tree, "round {round}");
+        assert_eq!(replayed.transcript, recorded.transcript, "round {round}");
+        assert_eq!(outcome.left, 0, "round {round}");
+        assert_eq!(outcome.served, u64::try_from(tape.exchanges().len()).unwrap());
+        assert_eq!((outcome.forwarded, outcome.improvised, outcome.out_of_order), (0, 0, 0));
+    };
+    // Two at a time, as many as there are cores on a small machine.
+    std::thread::scope(|scope| {
+        for half in [0..10, 10..20] {
+            scope.spawn(|| half.for_each(replay));
+        }
+    });
+}
+
+#[test]
+fn a_fork_goes_on_with_another_model_in_the_workspace_as_it_was() {
+    let recorded = Agent::new().record(runs::SHORT);
+    let tape = recorded.tape.as_ref().unwrap();
+    let agent = Agent::new();
+    let script = "
+tape: 1
+lanes:
+  main:
+    - say: never
+    - say: never
+    - tools: [{ Bash: { command: 'cat made.txt > forked.txt', description: Copy } }]
+    - say: Forked.
+";
+    let live = Live::Script(Script::parse(script, &Vars::new()).unwrap());
+    let forked = agent.replay(tape, ReplayOptions::default().fork(Fork::after(2, live)));
+    let outcome = forked.outcome.as_ref().unwrap();
+    assert_eq!(outcome.divergence, None);
+    assert_eq!((outcome.served, outcome.forwarded), (2, 2), "{}", forked.output);
+    assert_eq!(forked.tree["forked.txt"], forked.tree["made.txt"]);
+    assert!(forked.output.contains("Forked."));
+}
+
+#[test]
+fn faults_are_overcome_by_the_agents_own_retries() {
+    let recorded = Agent::new().record(runs::SHORT);
+    let tape = recorded.tape.as_ref().unwrap();
+    for faults in [&["1:429=10ms"][..], &["2:529", "3:500"], &["2:slow=300ms"], &["4:cut"]] {
+        let options = faults
+            .iter()
+            .fold(ReplayOptions::default(), |options, fault| options.fault(fault.parse().unwrap()));
+        let replayed = Agent::new().retrying().replay(tape, options);
+        let outcome = replayed.outcome.as_ref().unwrap();
+        assert_eq!(usize::try_from(outcome.faults).unwrap(), faults.len(), "{faults:?}");
+        match &outcome.divergence {
+            None => assert_eq!(
+                (replayed.exit, &replayed.tree),
+                (Some(0), &recorded.tree),
+                "{faults:?}: {}",
+                replayed.output
+            ),
+            // After a broken stream it asks for one message, which the tape does not have.
+            Some(divergence) => {
+                assert_eq!(faults, ["4:cut"], "{divergence}");
+                assert_eq!(divergence.kind, DivergenceKind::OtherForm, "{divergence}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lenient_goes_on_where_strict_stops() {
+    let recorded = Agent::new().record(runs::SHORT);
+    let tape = recorded.tape.as_ref().unwrap();
+    let changed = || {
+        let agent = Agent::new();
+        agent.write("greeting.txt", "Good evening.\n");
+        agent
+    };
+    let strict = changed().replay(tape, ReplayOptions::default());
+    let divergence = strict.outcome.unwrap().divergence.unwrap();
+    assert_eq!(
+        (divergence.kind, divergence.lane.as_deref(), divergence.turn),
+        (DivergenceKind::ToolResult, Some("main"), 2)
+    );
+    assert!(
+        divergence.expected.contains("Hello.") && divergence.came.contains("Good evening."),
+        "{divergence}"
+    );
+    let lenient = changed().replay(tape, ReplayOptions::default().mode(Mode::Lenient));
+    let outcome = lenient.outcome.unwrap();
+    assert_eq!((outcome.divergence, outcome.tolerated), (None, 1));
+    assert_eq!(lenient.exit, Some(0));
+}
+
+#[test]
+fn subagents_in_the_background_come_back_as_notifications() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - tools: [{ Agent: { description: Count, prompt: 'Count the words.', subagent_type: general-purpose, run_in_background: true } }]
+    - say: I wait for it.
+    - say: It has counted.
+  counter:
+    match: Count the words
+    replies:
+      - tools: [{ Bash: { command: 'wc -w < greeting.txt', description: Count } }]
+      - { say: One word., pace: { delay: 1500ms } }
+";
+    let recorded = Agent::new().in_background().record(script);
+    let tape = recorded.tape.as_ref().unwrap();
+    assert_eq!(tape.lanes()[0].exchanges.len(), 3, "the notification opens a turn");
+    assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
+    for _ in 0..3 {
+        let replayed = Agent::new().in_background().replay(tape, ReplayOptions::default());
+        let outcome = replayed.outcome.as_ref().unwrap();
+        assert!(outcome.divergence.is_none(), "{}", outcome.divergence.as_ref().unwrap());
+        assert_eq!((replayed.exit, outcome.left), (Some(0), 0), "{}", replayed.output);
+        assert_eq!(replayed.transcript, recorded.transcript);
+    }
+}
+
+/// Long enough for a slow machine; a test that needs it has failed.
+const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,0 +1,3 @@
+# Only grading sees this file.
+test "$(sh greet.sh Ada)" = "Hello, Ada!" || { echo "FAIL: somebody with a name"; exit 1; }
+test "$(sh greet.sh)" = "Hello, world!" || { echo "FAIL: somebody without a name"; exit 1; }

@@ -1,0 +1,288 @@
+//! `yb run --record` and `--replay`: the same again for nothing, or a readable account of why not.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_testkit::git::Repo;
+use yb_testkit::{Outcome, RealClaude, TestContext};
+
+use crate::YB;
+
+const MODEL: &str = r#"
+tape: 1
+lanes:
+  main:
+    - say: I look around.
+      tools: [{ Bash: { command: cat greeting.txt, description: Look } }]
+    - tools: [{ Write: { file_path: "{{workspace}}/greeting.txt", content: "Hello and welcome!\n" } }]
+    - say: The greeting is friendlier now.
+      usage: { input: 100, output: 20 }
+"#;
+
+fn suite(agent: &str) -> String {
+    format!(
+        "
+youbencha: 1
+name: replayed
+cases:
+  - name: greeting
+    description: The greeting is friendly.
+    repo: repo
+    agent: {agent}
+    tape: {{ script: model.yaml }}
+    evaluators: [{{ name: command, config: {{ argv: [grep, -q, welcome, greeting.txt] }} }}]
+"
+    )
+}
+
+/// A world with a repository, a script, and a suite with the built-in agent.
+fn world() -> TestContext {
+    let mut context = TestContext::new();
+    context
+        .filter(r"run-\d{4}-\d\d-\d\d-(\d+|\[HEX\])", "[RUN]")
+        .filter(r"isolation: \w+", "isolation: [LEVEL]");
+    let repo = context.dir().join("repo");
+    std::fs::create_dir(&repo).unwrap();
+    Repo::init(&repo).write("greeting.txt", "Hello.\n").commit("start");
+    context.write("model.yaml", MODEL);
+    let built_in = format!(
+        r#"{{ type: command, config: {{ prompt: Be friendly., command: {{ argv: ["{YB}", scripted-agent], output: claude-stream-json }} }} }}"#
+    );
+    context.write("suite.yaml", suite(&built_in));
+    context
+}
+
+fn yb(context: &TestContext, args: &[&str]) -> Outcome {
+    context.command(YB).args(args).env("PATH", std::env::var("PATH").unwrap()).run()
+}
+
+fn trials(context: &TestContext) -> Vec<Value> {
+    let told = yb(context, &["report", "--format", "json", "--output", "-"]);
+    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let runs = context.dir().join(".youbencha-workspace/runs");
+    let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
+    runs.sort();
+    let text = std::fs::read_to_string(runs.last().unwrap().join("results.json")).unwrap();
+    let results: Value = serde_json::from_str(&text).unwrap();
+    results["trials"].as_array().unwrap().clone()
+}
+
+fn record(context: &TestContext) {
+    let outcome = yb(context, &["run", "-c", "suite.yaml", "--record", "tapes", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
+fn a_recorded_run_is_replayed_without_its_model() {
+    let context = world();
+    record(&context);
+    let live = trials(&context);
+    let tape = &live[0]["attempts"][0]["tape"];
+    assert_eq!((&tape["how"], &tape["exchanges"]), (&"recorded_script".into(), &3.into()));
+    // Nothing of the script is there any more, so only the tape can answer.
+    context.write("model.yaml", "tape: 1\nlanes: { main: [ { say: I am another. } ] }\n");
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    greeting: passed
+      agent: command succeeded after [TIME], model scripted, 150 tokens
+      isolation: [LEVEL], network: model-only
+      tape: replayed, 3 exchanges: tapes/greeting--default--1.tape
+      command: passed: ✓ exited with code 0
+      artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
+    ----- stderr -----
+    look at it: `yb show latest`
+    ");
+    let replayed = trials(&context);
+    let (one, other) = (&live[0]["attempts"][0], &replayed[0]["attempts"][0]);
+    assert_eq!(one["trees"], other["trees"]);
+    assert_eq!(one["tokens"], other["tokens"]);
+    assert_eq!((&other["tape"]["how"], &other["spend"]["agent_usd"]), (&"replayed".into(), &0.0.into()));
+    assert_eq!(other["network"], "model-only");
+    let log = context.dir().join(".youbencha-workspace/runs");
+    let log = std::fs::read_dir(log).unwrap().map(|run| run.unwrap().path()).max().unwrap();
+    let log = log.join("trials/greeting--default--1/attempt-1/artifacts/youbencha-log.json");
+    let log: Value = serde_json::from_str(&std::fs::read_to_string(log).unwrap()).unwrap();
+    assert_eq!(log["usage"]["source"], "observed");
+}
+
+#[test]
+fn what_is_not_on_the_tape_ends_the_trial_with_an_account() {
+    let mut context = world();
+    context.filter(r"after \[TIME\]", "after [TIME]");
+    record(&context);
+    Repo::init(context.dir().join("repo")).write("greeting.txt", "Good morning.\n").commit("another start");
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 5
+    ----- stdout -----
+    greeting: diverged
+      agent: command failed after [TIME], model scripted, 15 tokens
+      isolation: [LEVEL], network: model-only
+      tape: replayed, 1 exchange: tapes/greeting--default--1.tape
+      error: replay diverged in lane `main`, turn 2: a tool returned something else
+      differs:  the result of tool call `toolu_main_1_2`
+      expected: Hello.
+      came:     Good morning.
+      tape:     [TEMP]/work/tapes/greeting--default--1.tape
+      hint: make the tool's output the same in every run, or replay with `lenient`; if the change is meant, record again
+      error: error_during_execution: the agent reports a failure
+      command: failed: ✗ exited with code 1 | expected exit code 0
+      artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
+    ----- stderr -----
+    look at it: `yb show latest`
+    ");
+    assert_eq!(outcome.code, Some(5));
+    // What tools say may be let pass, and then it is counted.
+    let lenient = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--lenient", "--quiet"]);
+    assert_eq!(lenient.code, Some(0), "{}\n{}", lenient.stdout, lenient.stderr);
+    assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["tolerated"], 1);
+    // Another prompt is another task.
+    let changed = context.read("suite.yaml").replace("Be friendly.", "Be rude.");
+    context.write("suite.yaml", changed);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--lenient", "--quiet"]);
+    assert_eq!(outcome.code, Some(5), "{}\n{}", outcome.stdout, outcome.stderr);
+}
+
+#[test]
+fn repeats_of_one_tape_are_one_observation() {
+    let context = world();
+    record(&context);
+    let run = yb(
+        &context,
+        &[
+            "run",
+            "-c",
+            "suite.yaml",
+            "--replay",
+            "tapes",
+            "--repeat",
+            "4",
+            "--quiet",
+            "--gate",
+            "min_pass_rate=0.5",
+        ],
+    );
+    assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
+    assert!(run.stdout.contains("1 of 1 trial passed"), "{}", run.stdout);
+    let compared = yb(&context, &["compare", "latest", "latest", "--json"]);
+    let compared: Value = serde_json::from_str(&compared.stdout).unwrap();
+    assert_eq!(compared["cases"][0]["a"]["counted"], 1, "{compared:#}");
+    let digests: std::collections::BTreeSet<String> =
+        trials(&context).iter().map(|trial| trial["attempts"][0]["tape"]["digest"].to_string()).collect();
+    assert_eq!(digests.len(), 1);
+}
+
+#[test]
+fn a_fork_goes_on_live_from_where_the_tape_was() {
+    let context = world();
+    record(&context);
+    let other = MODEL.replace("Hello and welcome!", "Hello and a warm welcome!");
+    context.write("model.yaml", other);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fork", "1", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    let tape = &trials(&context)[0]["attempts"][0]["tape"];
+    assert_eq!(
+        (&tape["how"], &tape["exchanges"], &tape["forwarded"]),
+        (&"forked".into(), &1.into(), &2.into())
+    );
+    let diff = yb(&context, &["show", "latest", "--diff"]);
+    assert!(diff.stdout.contains("+Hello and a warm welcome!"), "{}", diff.stdout);
+    let far = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fork", "9"]);
+    assert_snapshot!(far.snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: lane `main` of the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
+    hint: `yb tape show` lists the steps of a tape
+    ");
+}
+
+#[test]
+fn tapes_that_are_missing_or_there_already_are_told_before_anything_starts() {
+    let context = world();
+    assert_snapshot!(yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: there is no tape of this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
+    hint: record it: `yb run -c FILE --record [TEMP]/work/tapes` makes one for each trial, such as `greeting--default--1.tape`
+    ");
+    record(&context);
+    assert_snapshot!(yb(&context, &["run", "-c", "suite.yaml", "--record", "tapes"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: there is a tape already: `[TEMP]/work/tapes/greeting--default--1.tape`
+    hint: record into another directory, or remove that one
+    ");
+    context.write("tapes/greeting--default--1.tape", "no tape");
+    let broken = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes"]);
+    assert_eq!(broken.code, Some(2), "{}", broken.stderr);
+    assert!(broken.stderr.contains("error: not a recorded tape: `"), "{}", broken.stderr);
+    context.write("model.yaml", "tape: 1\nlanes: { main: [ { sya: x } ] }\n");
+    let outcome = yb(&context, &["run", "-c", "suite.yaml"]);
+    assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("sya"), "{}", outcome.stderr);
+    context.write("suite.yaml", context.read("suite.yaml").replace("script: model.yaml", "mode: lenient"));
+    let outcome = yb(&context, &["validate", "suite.yaml"]);
+    assert!(format!("{}{}", outcome.stdout, outcome.stderr).contains("neither `script` nor `replay`"));
+}
+
+#[test]
+fn a_case_may_name_its_tape() {
+    let context = world();
+    record(&context);
+    context.write(
+        "suite.yaml",
+        context.read("suite.yaml").replace("{ script: model.yaml }", "{ replay: tapes, speed: real }"),
+    );
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["how"], "replayed");
+    let both = yb(&context, &["run", "-c", "suite.yaml", "--record", "more"]);
+    assert_eq!(both.code, Some(2), "{}", both.stderr);
+    assert!(both.stderr.contains("would be the same tape again"), "{}", both.stderr);
+}
+
+#[test]
+fn what_goes_wrong_on_purpose_reaches_the_agent() {
+    let context = world();
+    record(&context);
+    // The built-in agent never asks again.
+    let outcome =
+        yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:500", "--quiet"]);
+    assert_ne!(outcome.code, Some(0), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("the agent reports a failure"), "{}", outcome.stdout);
+    let nowhere = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "sub/1:cut"]);
+    assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("lane `sub` of the tape has 0 steps"), "{}", nowhere.stderr);
+    assert_eq!(
+        yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:x"]).code,
+        Some(2)
+    );
+}
+
+/// The real CLI, in another workspace than it was recorded in: what it asks is on the tape.
+#[test]
+fn real_claude_is_replayed_and_its_divergence_told() {
+    let context = world();
+    let claude = RealClaude::new();
+    let agent = "{ type: claude-code, config: { prompt: Make the greeting friendlier. } }";
+    let env = format!("env: {{ YB_CLAUDE: '{}' }}\n    tape", claude.program().display());
+    context.write("suite.yaml", suite(agent).replacen("tape", &env, 1));
+    record(&context);
+    let recorded = trials(&context);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--repeat", "2", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    for trial in trials(&context) {
+        assert_eq!(trial["attempts"][0]["trees"], recorded[0]["attempts"][0]["trees"]);
+        assert_eq!(trial["attempts"][0]["spend"]["agent_usd"], 0.0);
+        assert!(trial["attempts"][0]["tape"]["recorded_usd"].as_f64().unwrap() > 0.0);
+    }
+    Repo::init(context.dir().join("repo")).write("greeting.txt", "Good morning.\n").commit("another start");
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
+    assert_eq!(outcome.code, Some(5), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains("diverged in lane `main`, turn 2"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("Good morning."), "{}", outcome.stdout);
+}
