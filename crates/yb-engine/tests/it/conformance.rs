@@ -386,6 +386,43 @@ fn the_table_has_no_blanks() {
     }
 }
 
+/// How many executions run out of time in the soak: five unless somebody wants to know more, see docs/performance.md.
+const SOAK: &str = "YB_SOAK_TIMEOUTS";
+
+mod soak {
+    use super::*;
+
+    /// Time is over at any moment: while the CLI starts, while it asks, while its tool runs.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_clis_leave_nothing_when_their_time_is_over() {
+        let wanted = std::env::var(SOAK).ok().and_then(|number| number.parse().ok()).unwrap_or(5);
+        let script =
+            "{ tape: 1, lanes: { main: [ { tools: [ { run: { command: 'sleep 300 & sleep 300' } } ] } ] } }";
+        let agents: Vec<&'static str> = TESTED.iter().map(|(agent, _)| *agent).collect();
+        for first in (0..wanted).step_by(agents.len()) {
+            let mut batch = tokio::task::JoinSet::new();
+            for number in first..wanted.min(first + agents.len()) {
+                let (stage, server) = Stage::agent(agents[number % agents.len()], script);
+                let after = Duration::from_millis(500 + (number as u64 * 3_700) % 9_000);
+                let stage = stage.with(|context| context.timeout = after);
+                batch.spawn(async move {
+                    let result = stage.adapter.execute(&stage.context).await.unwrap();
+                    drop(server);
+                    (stage, result)
+                });
+            }
+            while let Some(done) = batch.join_next().await {
+                let (stage, result) = done.unwrap();
+                let name = stage.adapter.name();
+                assert_eq!(result.status, ExecutionStatus::Timeout, "{name}: {}", result.output);
+                for place in ["workspace", "private"] {
+                    assert_no_process_in(&stage.path(place));
+                }
+            }
+        }
+    }
+}
+
 /// The table as the page has it.
 fn table() -> String {
     let mut lines = vec![
