@@ -156,16 +156,25 @@ async fn non_zero_exit(agent: &'static str) {
 
 async fn timeout(agent: &'static str) {
     let script = "{ tape: 1, lanes: { main: [ { say: First words., tools: [ { run: { command: 'echo a > a; sleep 300; echo b' } } ] } ] } }";
-    let (stage, _server) = Stage::agent(agent, script);
-    let stage = stage.with(|context| context.timeout = Duration::from_secs(10));
-    let done = stage.run().await;
-    assert!(stage.path("workspace/a").exists(), "the tool did not run: {}", done.result.output);
+    // A busy machine may need longer until the tool runs.
+    let mut seconds = 10;
+    let (stage, done) = loop {
+        let (stage, _server) = Stage::agent(agent, script);
+        let stage = stage.with(|context| context.timeout = Duration::from_secs(seconds));
+        let done = stage.run().await;
+        if stage.path("workspace/a").exists() {
+            break (stage, done);
+        }
+        assert!(seconds < 60, "the tool did not run: {}", done.result.output);
+        seconds *= 3;
+    };
     assert_eq!(ended(&done), (ExecutionStatus::Timeout, Some(Outcome::Timeout)), "{:#?}", done.log.errors);
     assert_eq!(done.result.exit_code, -1);
     assert!(done.log.messages.iter().any(|message| message.content.contains("First words.")));
-    // Who has the time to say so tells that the tool was killed.
-    let call = &done.log.tool_calls[0];
-    assert!(call.result.is_none() || call.is_error == Some(true), "{call:#?}");
+    // Who has the time to say so tells that the tool was killed; opencode tells of a call only when it is over.
+    let calls = &done.log.tool_calls;
+    assert!(!calls.is_empty() || agent == "opencode");
+    assert!(calls.iter().all(|call| call.result.is_none() || call.is_error == Some(true)), "{calls:#?}");
     assert_no_process_in(&stage.path("workspace"));
     assert_no_process_in(&stage.path("private"));
 }
@@ -205,7 +214,7 @@ async fn unauthenticated(agent: &'static str) {
 }
 
 async fn rate_limited(agent: &'static str) {
-    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: slow down } } ] } }";
+    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: Rate limit reached } } ] } }";
     let (stage, _server) = Stage::agent(agent, script);
     let done = stage.with(|context| context.patience = PATIENCE).run().await;
     assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::RateLimited)), "{:#?}", done.log.errors);
@@ -263,9 +272,23 @@ async fn special_characters(agent: &'static str) {
 }
 
 async fn truncation(agent: &'static str) {
-    let text = "0123456789abcde ".repeat(720_000);
-    let script = "{ tape: 1, lanes: { main: [ { say: '{{text}}', pace: { chunk: 400000 } } ] } }";
-    let (stage, _server) = Stage::agent_with(agent, script, &Vars::new().with("text", text));
+    // No two words are the same: some agents stop a model that repeats itself. opencode ends before it has written all of one
+    // that is so long, so it gets it in parts; others would not take as long a conversation.
+    let parts = if agent == "opencode" { 12 } else { 1 };
+    let words = 720_000 / parts;
+    let part = |part: usize| (0..words).map(|word| format!("{part:03}{word:012} ")).collect::<String>();
+    let parts: Vec<String> = (0..parts).map(part).collect();
+    let mut script = "tape: 1\nlanes:\n  main:\n".to_owned();
+    let mut vars = Vars::new();
+    for (number, part) in parts.iter().enumerate() {
+        let call = "tools: [ { run: { command: 'true' } } ]";
+        script.push_str(&format!(
+            "    - {{ say: '{{{{part{number}}}}}', pace: {{ chunk: 400000 }}, {call} }}\n"
+        ));
+        vars = vars.with(format!("part{number}"), part.as_str());
+    }
+    script.push_str("    - say: The end.\n");
+    let (stage, _server) = Stage::agent_with(agent, &script, &vars);
     let done = stage.run().await;
     assert!(done.result.truncated, "{} bytes, {:#?}", done.result.output.len(), done.log.errors);
     assert!(done.result.output.ends_with("[OUTPUT TRUNCATED: exceeded the 10MB limit of 10485760 bytes]"));
@@ -370,7 +393,7 @@ conforms! {
 }
 
 /// Adapters that run what a case names, and so have no CLI of their own.
-const NO_CLI: [&str; 1] = ["command"];
+const NO_CLI: [&str; 2] = ["acp", "command"];
 
 #[test]
 fn the_table_has_no_blanks() {

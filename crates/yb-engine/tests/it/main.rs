@@ -1,5 +1,7 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+#[cfg(unix)]
+mod adapter_acp;
 mod adapter_command;
 mod adapter_contract;
 mod adapter_faults;

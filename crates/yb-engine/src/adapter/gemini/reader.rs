@@ -149,7 +149,6 @@ impl Reader for GeminiReader {
         messages
     }
 
-    /// It gives up by itself, since it is told to.
     fn retries(&self) -> Retries {
         Retries::Aloud
     }

@@ -141,6 +141,7 @@ impl Reader for OpencodeReader {
                 if let Some(error) = event.get("error").and_then(Value::as_object) {
                     self.take_error(error);
                 }
+                messages.extend(alive());
             }
             _ => {}
         }
@@ -176,8 +177,9 @@ impl Reader for OpencodeReader {
         std::mem::take(&mut self.warnings)
     }
 
+    /// It takes about a minute to give up, and then tells the status, which its log does not.
     fn retries(&self) -> Retries {
-        Retries::Aloud
+        Retries::Slowly
     }
 
     fn listens_to_stderr(&self) -> bool {
