@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 #[cfg(unix)]
 mod adapter_acp;
+#[cfg(unix)]
+mod adapter_cli_real;
 mod adapter_command;
 mod adapter_contract;
 mod adapter_faults;
