@@ -81,13 +81,10 @@ async fn real_acp_gemini_does_a_task() {
 #[tokio::test]
 async fn real_acp_gemini_may_not_do_what_nobody_allowed() {
     let (stage, _server) = gemini(TASK);
-    let done = stage.configured(|config| config.permission_mode = Some("default".to_owned())).run().await;
-    assert!(!stage_has(&done, "hello.txt"), "{}", done.result.output);
+    let stage = stage.configured(|config| config.permission_mode = Some("default".to_owned()));
+    let done = stage.run().await;
+    assert!(!stage.path("workspace/hello.txt").exists(), "{}", done.result.output);
     assert!(done.log.execution.permission_denials > 0);
-}
-
-fn stage_has(done: &Done, name: &str) -> bool {
-    std::path::Path::new(&done.log.environment.working_directory).join(name).exists()
 }
 
 #[tokio::test]

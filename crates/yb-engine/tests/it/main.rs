@@ -11,6 +11,8 @@ mod adapter_real;
 mod adapter_soak;
 mod adapter_stories;
 mod adapter_support;
+#[cfg(unix)]
+mod adapter_told;
 mod case;
 mod case_config;
 mod case_hostile;
