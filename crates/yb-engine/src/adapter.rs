@@ -3,6 +3,7 @@
 //! An adapter builds one command, `yb-supervise` runs it, and the adapter makes a [`YouBenchaLog`] of what came out. That an agent
 //! fails is a result; an error means that nothing was started.
 
+mod acp;
 mod artifacts;
 mod claude_code;
 mod cli;
@@ -30,6 +31,7 @@ mod watchdog;
 
 use async_trait::async_trait;
 
+pub use acp::{Acp, AcpSpec};
 pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use codex::Codex;
@@ -89,7 +91,7 @@ pub trait Adapter: Send + Sync {
 }
 
 /// Every adapter, in the order in which they are listed.
-static ADAPTERS: [&dyn Adapter; 6] = [&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Command];
+static ADAPTERS: [&dyn Adapter; 7] = [&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Acp, &Command];
 
 /// The adapter that a case calls by this name.
 #[must_use]

@@ -6,8 +6,8 @@ use yb_engine::adapter::{self, AgentConfig, AvailabilityStatus};
 use yb_engine::case;
 use yb_engine::trial::agent_host;
 
-/// The adapter for any program: it has none of its own that could be missing.
-const COMMAND: &str = "command";
+/// The adapters for any program: they have none of their own that could be missing.
+const ANY_PROGRAM: [&str; 2] = ["acp", "command"];
 
 /// An agent that a case may name.
 pub(crate) struct Seen {
@@ -64,7 +64,7 @@ async fn one(name: &'static str, env: &BTreeMap<String, String>) -> Seen {
     let Some(adapter) = adapter::adapter(name) else {
         return without(State::Unsupported, "this version can't run it");
     };
-    if name == COMMAND {
+    if ANY_PROGRAM.contains(&name) {
         return without(State::AnyProgram, "any program that a case names");
     }
     let found = adapter.check_availability(&AgentConfig::default(), &agent_host(name, env)).await;

@@ -291,6 +291,8 @@ pub struct AgentConfig {
     pub strict: bool,
     /// The program, for the `command` adapter.
     pub command: Option<CommandSpec>,
+    /// The program that speaks the protocol, for the `acp` adapter.
+    pub acp: Option<super::AcpSpec>,
     /// The JSON Schema of the answer, for agents that can be held to one.
     pub answer_schema: Option<Value>,
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use tokio::io::AsyncWriteExt as _;
 use yb_claude::Message;
 use yb_claude::frame::System;
 use yb_supervise::{
@@ -45,6 +46,8 @@ pub(super) struct Driven {
     pub(super) auth_refused: bool,
     /// It was stopped after so long, in which it did nothing but ask an API again that does not answer.
     pub(super) given_up: Option<Duration>,
+    /// It had said all, and was ended because it did not leave by itself.
+    pub(super) dismissed: bool,
     pub(super) warnings: Vec<String>,
 }
 
@@ -89,11 +92,20 @@ pub(super) async fn drive(
         observer.started(running.record());
     }
     let (mut transcript, mut auth_refused, mut given_up, mut warnings) = (None, false, None, Vec::new());
+    let mut dismissed = false;
     if let Some((mut lines, reader)) = running.lines().zip(reader.as_deref_mut()) {
         let folded = transcript.insert(Transcript::default());
         let mut told = Live::default();
         let mut watchdog = Watchdog::new(context.patience, reader.retries(), Instant::now());
+        let mut stdin = running.stdin();
         loop {
+            // Whoever does not read any more ends, and its end tells more than this does.
+            if let Some(stdin) = &mut stdin {
+                let _ = stdin.write_all(&reader.say()).await;
+            }
+            if reader.is_done() && stdin.take().is_some() {
+                watchdog.dismiss(Instant::now());
+            }
             let line = match next(&mut lines, &mut stderr, &mut watchdog, context).await {
                 Next::Nothing => break,
                 Next::Aside(piece) => {
@@ -105,7 +117,8 @@ pub(super) async fn drive(
                     continue;
                 }
                 Next::TooLate => {
-                    given_up = Some(watchdog.waited(Instant::now()));
+                    dismissed = reader.is_done();
+                    given_up = (!dismissed).then(|| watchdog.waited(Instant::now()));
                     watchdog.rest();
                     running.cancel();
                     continue;
@@ -161,7 +174,7 @@ pub(super) async fn drive(
         reader.end(&stderr).iter().for_each(|message| transcript.observe(message));
         warnings.extend(reader.warnings());
     }
-    Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, given_up, warnings })
+    Ok(Driven { report, transcript, output, truncated, stderr, auth_refused, given_up, dismissed, warnings })
 }
 
 /// Tells the observer what is new.

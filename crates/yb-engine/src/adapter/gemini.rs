@@ -123,7 +123,12 @@ impl Cli for Gemini {
     }
 
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
-        let view = of_repository(context).iter().fold(view, Sandbox::hidden);
+        // A file that is there and empty would be an error, so its directory goes with it.
+        let hidden = of_repository(context).into_iter().map(|path| match path.parent() {
+            Some(parent) if parent != context.workspace => parent.to_owned(),
+            _ => path,
+        });
+        let view = hidden.fold(view, |view, path| view.hidden(path));
         let view = login(&context.host).iter().fold(view, Sandbox::writable);
         // It is a script, and its interpreter may be the user's own.
         let node = on_path("node", &context.host).and_then(|node| node.canonicalize().ok());

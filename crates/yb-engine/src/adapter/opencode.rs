@@ -184,18 +184,9 @@ fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
         // Titles, for which it would else take the cheapest that it knows.
         settings["small_model"] = model.into();
     }
-    let mut agent = Map::new();
     if let Some(text) = &config.system_prompt {
-        agent.insert("prompt".to_owned(), text.as_str().into());
-        agent.insert("mode".to_owned(), "primary".into());
-    }
-    if let Some(turns) = config.max_turns {
-        agent.insert("steps".to_owned(), turns.into());
-    }
-    if !agent.is_empty() {
-        let name = config.agent_name.as_deref();
-        let name = name.unwrap_or(if config.system_prompt.is_some() { AGENT } else { "build" });
-        settings["agent"] = json!({ name: agent });
+        let name = config.agent_name.as_deref().unwrap_or(AGENT);
+        settings["agent"] = json!({ name: { "prompt": text, "mode": "primary" } });
     }
     if config.append_system_prompt.is_some() {
         settings["instructions"] = json!([call.private("instructions.md")]);

@@ -19,6 +19,16 @@ pub(super) trait Reader: Send {
         false
     }
 
+    /// What is to be written to the agent's stdin now, for one that is talked to while it runs.
+    fn say(&mut self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Whether all is said and answered, so that an agent which is talked to may go.
+    fn is_done(&self) -> bool {
+        false
+    }
+
     /// What is known only when the agent is gone: from the end of its stderr, or from a file that it left.
     fn end(&mut self, _stderr: &str) -> Vec<Message> {
         Vec::new()
@@ -42,6 +52,8 @@ pub(super) enum Retries {
     Bounded,
     /// It says that it tries again, maybe for ever.
     Aloud,
+    /// It says so, and gives up by itself after a while that may be longer than anybody's patience.
+    Slowly,
     /// It says nothing: silence is all there is to see.
     Silently,
 }

@@ -44,10 +44,11 @@ impl Verdict {
         let report = &driven.report;
         let status = match report.end {
             End::TimedOut { .. } => ExecutionStatus::Timeout,
+            End::Cancelled if driven.dismissed => ExecutionStatus::Success,
             End::Exited { code: 0 } => ExecutionStatus::Success,
             _ => ExecutionStatus::Failed,
         };
-        let exit_code = exit_code(report);
+        let exit_code = if driven.dismissed { 0 } else { exit_code(report) };
         let reasons = reasons(driven, summary, agent);
         let outcome = reasons.first().map(|reason| reason.outcome);
         let mut errors = Records { driven, agent, exit_code, records: Vec::new() };
@@ -110,6 +111,7 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure, agent));
             api.filter(|api| api.outcome != Outcome::AgentError).into_iter().chain([timeout]).collect()
         }
+        End::Cancelled if driven.dismissed => of_exit(0, summary, driven, agent).into_iter().collect(),
         End::Cancelled => {
             vec![reason(ErrorCode::Cancelled, format!("{label} was stopped on request"), Outcome::Cancelled)]
         }

@@ -16,28 +16,45 @@ pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
 /// How many times as long silence is borne.
 const SILENCE: u32 = 3;
 
+/// How long an agent may take to leave that was told to.
+const FAREWELL: Duration = Duration::from_secs(20);
+
 /// Watches one execution.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     patience: Duration,
     retries: Retries,
-    /// When there was last something else than a retry.
+    /// When there was last something else than a retry, or the first of the retries that are all there was since.
     progress: Instant,
     retrying: bool,
     /// Calls that have not returned.
     running: BTreeSet<String>,
     done: bool,
+    /// Until when it may stay that was told to go.
+    leaves: Option<Instant>,
 }
 
 impl Watchdog {
     pub(super) fn new(patience: Duration, retries: Retries, now: Instant) -> Self {
-        Self { patience, retries, progress: now, retrying: false, running: BTreeSet::new(), done: false }
+        Self {
+            patience,
+            retries,
+            progress: now,
+            retrying: false,
+            running: BTreeSet::new(),
+            done: false,
+            leaves: None,
+        }
     }
 
     /// Takes a message into account.
     pub(super) fn observe(&mut self, message: &Message, now: Instant) {
         match message {
             Message::System(System::ApiRetry(_)) => {
+                // What came before, such as a slow start, was no retry.
+                if !self.retrying {
+                    self.progress = now;
+                }
                 self.retrying = true;
                 return;
             }
@@ -71,10 +88,15 @@ impl Watchdog {
 
     /// When patience ends, if nothing happens until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        if self.leaves.is_some() {
+            return self.leaves;
+        }
         if self.done || self.patience.is_zero() || self.retries == Retries::Bounded {
             return None;
         }
-        let limit = if self.retrying {
+        let limit = if self.retrying && self.retries == Retries::Slowly {
+            self.patience * SILENCE
+        } else if self.retrying {
             self.patience
         } else if self.retries == Retries::Silently && self.running.is_empty() {
             self.patience * SILENCE
@@ -87,6 +109,14 @@ impl Watchdog {
     /// Watches no more: the agent is being ended.
     pub(super) fn rest(&mut self) {
         self.done = true;
+        self.leaves = None;
+    }
+
+    /// The agent has said all that it was asked for, and may go.
+    pub(super) fn dismiss(&mut self, now: Instant) {
+        if !self.done || self.leaves.is_none() {
+            self.leaves = now.checked_add(FAREWELL);
+        }
     }
 
     /// Time that the agent was held does not count.
@@ -124,11 +154,11 @@ mod tests {
         dog.observe(&retry, after(6));
         // A word that is no message changes nothing while it retries.
         dog.heard(after(7));
-        assert_eq!(at(&dog, began), Some(10));
+        assert_eq!(at(&dog, began), Some(12));
         dog.observe(&reader::said("Hello.", &About::default()).unwrap(), after(8));
         assert_eq!(at(&dog, began), None);
         dog.observe(&retry, after(9));
-        assert_eq!(at(&dog, began), Some(18));
+        assert_eq!(at(&dog, began), Some(19));
         dog.held(after(20));
         assert_eq!(at(&dog, began), Some(30));
         dog.observe(&reader::finished(&Finish::default()).unwrap(), after(21));
@@ -146,6 +176,10 @@ mod tests {
         dog.observe(&reader::returned("c", "", false, &About::default()).unwrap(), after(40));
         assert_eq!(at(&dog, began), Some(70));
         assert_eq!(dog.waited(after(50)), Duration::from_secs(10));
+        let mut slow = Watchdog::new(PATIENCE, Retries::Slowly, began);
+        assert_eq!(slow.deadline(), None);
+        slow.observe(&reader::retries(&Failure::kind(Kind::Network, "x"), 1).unwrap(), after(1));
+        assert_eq!(at(&slow, began), Some(31));
         let mut bounded = Watchdog::new(PATIENCE, Retries::Bounded, began);
         bounded.observe(&reader::retries(&Failure::kind(Kind::Network, "x"), 1).unwrap(), began);
         assert_eq!(bounded.deadline(), None);

@@ -239,7 +239,6 @@ const KNOWN: &[(&str, &[&str])] = &[
             "permission_mode",
             "tools",
             "disallowed_tools",
-            "max_turns",
             "mcp_servers",
             "effort",
             "settings",

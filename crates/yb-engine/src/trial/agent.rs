@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TrialError;
-use crate::adapter::{AgentConfig, CommandSpec, Host};
+use crate::adapter::{AcpSpec, AgentConfig, CommandSpec, Host};
 use crate::case::{Case, Prompt, with_environment};
 use crate::tools::Tools;
 
@@ -46,6 +46,9 @@ pub(super) fn config(
         if let Ok(Value::Object(server)) = serde_json::from_str(&text) {
             config.mcp_servers.insert(name.clone(), server);
         }
+    }
+    if case.agent.kind == "acp" {
+        config.acp = Some(AcpSpec::from_section(&from.section)?);
     }
     if case.agent.kind == "command" {
         config.command = Some(CommandSpec::from_section(&from.section)?);

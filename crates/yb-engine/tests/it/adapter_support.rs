@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use yb_engine::adapter::{
-    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, adapter,
+    AcpSpec, Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, adapter,
 };
 use yb_engine::log::YouBenchaLog;
 use yb_tape::{Script, Server, ServerOptions, Vars};
@@ -108,12 +108,24 @@ impl Stage {
     }
 
     fn at(dir: TempDir, name: &'static str, base_url: &str) -> Self {
-        let mut env = RealAgent::named(name).env(base_url);
-        env.push(("HOME", dir.path().join("users-home").into()));
+        // The protocol has no CLI of its own: it is spoken to one that knows it.
+        let real = RealAgent::named(if name == "acp" { "gemini" } else { name });
+        let mut env = real.env(base_url);
+        if name != "acp" {
+            env.push(("HOME", dir.path().join("users-home").into()));
+        }
         let mut stage = Self::of(dir, name, Host::new(env));
-        stage.context.config.model = Some(RealAgent::named(name).model.to_owned());
+        stage.context.config.model = Some(real.model.to_owned());
         // Loaded machines are slow; what takes longer hangs.
         stage.context.timeout = std::time::Duration::from_secs(100);
+        if name == "acp" {
+            let program = real.program().to_string_lossy().into_owned();
+            let mut spec = AcpSpec::new([program, "--acp".to_owned(), format!("--model={}", real.model)]);
+            spec.auth_method = Some("gemini-api-key".to_owned());
+            stage.context.config.acp = Some(spec);
+            stage.context.config.model = None;
+            stage = stage.env("GEMINI_CLI_TRUST_WORKSPACE", "true").env("GEMINI_CLI_NO_RELAUNCH", "true");
+        }
         stage
     }
 

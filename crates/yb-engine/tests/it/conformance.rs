@@ -69,6 +69,11 @@ fn cell(agent: &str, row: &str) -> Cell {
     special.map_or(Cell::Real, |(_, _, cell)| *cell)
 }
 
+/// The CLI behind an adapter; the protocol is spoken to Gemini's.
+fn real(agent: &str) -> RealAgent {
+    RealAgent::named(if agent == "acp" { "gemini" } else { agent })
+}
+
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello there. } ] } }";
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -106,7 +111,7 @@ async fn success(agent: &'static str) {
     is_success(&done);
     assert_eq!(last_words(&done), "Hello there.");
     assert_eq!(done.log.agent.name, agent);
-    assert_eq!(done.log.agent.version, RealAgent::named(agent).pinned_version());
+    assert_eq!(done.log.agent.version, real(agent).pinned_version());
     assert!(server.unscripted().is_empty(), "{:?}", server.unscripted());
     assert!(
         std::fs::read_dir(stage.path("users-home")).unwrap().next().is_none(),
@@ -156,33 +161,43 @@ async fn non_zero_exit(agent: &'static str) {
 
 async fn timeout(agent: &'static str) {
     let script = "{ tape: 1, lanes: { main: [ { say: First words., tools: [ { run: { command: 'echo a > a; sleep 300; echo b' } } ] } ] } }";
-    let (stage, _server) = Stage::agent(agent, script);
-    let stage = stage.with(|context| context.timeout = Duration::from_secs(10));
-    let done = stage.run().await;
-    assert!(stage.path("workspace/a").exists(), "the tool did not run: {}", done.result.output);
+    // A busy machine may need longer until the tool runs.
+    let mut seconds = 10;
+    let (stage, done) = loop {
+        let (stage, _server) = Stage::agent(agent, script);
+        let stage = stage.with(|context| context.timeout = Duration::from_secs(seconds));
+        let done = stage.run().await;
+        if stage.path("workspace/a").exists() {
+            break (stage, done);
+        }
+        assert!(seconds < 60, "the tool did not run: {}", done.result.output);
+        seconds *= 3;
+    };
     assert_eq!(ended(&done), (ExecutionStatus::Timeout, Some(Outcome::Timeout)), "{:#?}", done.log.errors);
     assert_eq!(done.result.exit_code, -1);
     assert!(done.log.messages.iter().any(|message| message.content.contains("First words.")));
-    // Who has the time to say so tells that the tool was killed.
-    let call = &done.log.tool_calls[0];
-    assert!(call.result.is_none() || call.is_error == Some(true), "{call:#?}");
+    // Who has the time to say so tells that the tool was killed; opencode tells of a call only when it is over.
+    let calls = &done.log.tool_calls;
+    assert!(!calls.is_empty() || agent == "opencode");
+    assert!(calls.iter().all(|call| call.result.is_none() || call.is_error == Some(true)), "{calls:#?}");
     assert_no_process_in(&stage.path("workspace"));
     assert_no_process_in(&stage.path("private"));
 }
 
 async fn unavailable(agent: &'static str) {
-    let variable = RealAgent::named(agent).variable;
+    let variable = real(agent).variable;
     let stage = Stage::agent_at(agent, "http://127.0.0.1:9");
-    let stage = stage.env(variable, "/nowhere/at-all").env("PATH", "/nowhere");
+    let stage = stage.env(variable, "/nowhere/at-all").env("PATH", "/nowhere").configured(|config| {
+        if let Some(spec) = &mut config.acp {
+            spec.argv[0] = "/nowhere/at-all".to_owned();
+        }
+    });
     let found = stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
     assert_eq!(found.status, AvailabilityStatus::Missing, "{found:?}");
     assert!(!found.hints.is_empty(), "{found:?}");
     let error = stage.refused().await;
     assert_eq!(error.outcome(), Outcome::Unauthenticated);
-    assert!(
-        error.hints().iter().any(|hint| hint.contains("npm install") || hint.contains(variable)),
-        "{error}"
-    );
+    assert!(error.hints().iter().any(|hint| hint.contains("install")), "{error}");
 }
 
 async fn unauthenticated(agent: &'static str) {
@@ -205,7 +220,7 @@ async fn unauthenticated(agent: &'static str) {
 }
 
 async fn rate_limited(agent: &'static str) {
-    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: slow down } } ] } }";
+    let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: Rate limit reached } } ] } }";
     let (stage, _server) = Stage::agent(agent, script);
     let done = stage.with(|context| context.patience = PATIENCE).run().await;
     assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::RateLimited)), "{:#?}", done.log.errors);
@@ -263,9 +278,23 @@ async fn special_characters(agent: &'static str) {
 }
 
 async fn truncation(agent: &'static str) {
-    let text = "0123456789abcde ".repeat(720_000);
-    let script = "{ tape: 1, lanes: { main: [ { say: '{{text}}', pace: { chunk: 400000 } } ] } }";
-    let (stage, _server) = Stage::agent_with(agent, script, &Vars::new().with("text", text));
+    // No two words are the same: some agents stop a model that repeats itself. opencode ends before it has written all of one
+    // that is so long, so it gets it in parts; others would not take as long a conversation.
+    let parts = if agent == "opencode" { 12 } else { 1 };
+    let words = 720_000 / parts;
+    let part = |part: usize| (0..words).map(|word| format!("{part:03}{word:012} ")).collect::<String>();
+    let parts: Vec<String> = (0..parts).map(part).collect();
+    let mut script = "tape: 1\nlanes:\n  main:\n".to_owned();
+    let mut vars = Vars::new();
+    for (number, part) in parts.iter().enumerate() {
+        let call = "tools: [ { run: { command: 'true' } } ]";
+        script.push_str(&format!(
+            "    - {{ say: '{{{{part{number}}}}}', pace: {{ chunk: 400000 }}, {call} }}\n"
+        ));
+        vars = vars.with(format!("part{number}"), part.as_str());
+    }
+    script.push_str("    - say: The end.\n");
+    let (stage, _server) = Stage::agent_with(agent, &script, &vars);
     let done = stage.run().await;
     assert!(done.result.truncated, "{} bytes, {:#?}", done.result.output.len(), done.log.errors);
     assert!(done.result.output.ends_with("[OUTPUT TRUNCATED: exceeded the 10MB limit of 10485760 bytes]"));
@@ -367,6 +396,7 @@ conforms! {
     real_codex: "codex",
     real_gemini: "gemini",
     real_opencode: "opencode",
+    real_acp: "acp",
 }
 
 /// Adapters that run what a case names, and so have no CLI of their own.
@@ -383,6 +413,43 @@ fn the_table_has_no_blanks() {
     assert_eq!(adapters, agents, "every adapter is a column");
     for (agent, row, _) in CELLS {
         assert!(agents.contains(agent) && rows.contains(row), "{agent} {row}");
+    }
+}
+
+/// How many executions run out of time in the soak: five unless somebody wants to know more, see docs/performance.md.
+const SOAK: &str = "YB_SOAK_TIMEOUTS";
+
+mod soak {
+    use super::*;
+
+    /// Time is over at any moment: while the CLI starts, while it asks, while its tool runs.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_clis_leave_nothing_when_their_time_is_over() {
+        let wanted = std::env::var(SOAK).ok().and_then(|number| number.parse().ok()).unwrap_or(5);
+        let script =
+            "{ tape: 1, lanes: { main: [ { tools: [ { run: { command: 'sleep 300 & sleep 300' } } ] } ] } }";
+        let agents: Vec<&'static str> = TESTED.iter().map(|(agent, _)| *agent).collect();
+        for first in (0..wanted).step_by(agents.len()) {
+            let mut batch = tokio::task::JoinSet::new();
+            for number in first..wanted.min(first + agents.len()) {
+                let (stage, server) = Stage::agent(agents[number % agents.len()], script);
+                let after = Duration::from_millis(500 + (number as u64 * 3_700) % 9_000);
+                let stage = stage.with(|context| context.timeout = after);
+                batch.spawn(async move {
+                    let result = stage.adapter.execute(&stage.context).await.unwrap();
+                    drop(server);
+                    (stage, result)
+                });
+            }
+            while let Some(done) = batch.join_next().await {
+                let (stage, result) = done.unwrap();
+                let name = stage.adapter.name();
+                assert_eq!(result.status, ExecutionStatus::Timeout, "{name}: {}", result.output);
+                for place in ["workspace", "private"] {
+                    assert_no_process_in(&stage.path(place));
+                }
+            }
+        }
     }
 }
 

@@ -1,5 +1,9 @@
 //! One binary for all integration tests of the crate.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+#[cfg(unix)]
+mod adapter_acp;
+#[cfg(unix)]
+mod adapter_cli_real;
 mod adapter_command;
 mod adapter_contract;
 mod adapter_faults;
@@ -7,6 +11,8 @@ mod adapter_real;
 mod adapter_soak;
 mod adapter_stories;
 mod adapter_support;
+#[cfg(unix)]
+mod adapter_told;
 mod case;
 mod case_config;
 mod case_hostile;

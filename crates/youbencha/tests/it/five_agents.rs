@@ -57,7 +57,13 @@ fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     assert_eq!((log.usage.input_tokens, log.usage.output_tokens), (700, 80), "{agent}: {:#?}", log.usage);
     assert_eq!(log.model.name, pinned.model, "{agent}");
     // The same fields, filled in by everyone.
-    for field in ["/version", "/execution/argv/0", "/execution/permission_mode", "/execution/session_id", "/output/frames"] {
+    for field in [
+        "/version",
+        "/execution/argv/0",
+        "/execution/permission_mode",
+        "/execution/session_id",
+        "/output/frames",
+    ] {
         assert!(json.pointer(field).is_some_and(|value| !value.is_null()), "{agent}: {field}");
     }
 }

@@ -48,7 +48,11 @@ fn both_lists_in_words() {
     ----- stdout -----
     Agents
       claude-code    Claude Code 2.1.325 is ready (oauth_token, firstParty): [TEMP]/work/bin/claude
-      copilot-cli    this version can't run it
+      copilot-cli    not found; `yb doctor` tells what to do
+      codex          not found; `yb doctor` tells what to do
+      gemini         not found; `yb doctor` tells what to do
+      opencode       not found; `yb doctor` tells what to do
+      acp            any program that a case names
       command        any program that a case names
 
     Evaluators
@@ -61,49 +65,57 @@ fn both_lists_in_words() {
       agentic-judge  what another agent says about each assertion
     ----- stderr -----
     ");
-    assert_snapshot!(yb(&context, &["list", "agents"], "/nowhere/claude").run().snapshot(), @r"
-    exit code: 0
-    ----- stdout -----
-    Agents
-      claude-code    not found; `yb doctor` tells what to do
-      copilot-cli    this version can't run it
-      command        any program that a case names
-    ----- stderr -----
+    let outcome = yb(&context, &["list", "agents"], "/nowhere/claude").run();
+    assert_eq!(outcome.code, Some(0));
+    assert!(
+        outcome.stdout.contains("  claude-code    not found; `yb doctor` tells what to do\n"),
+        "{}",
+        outcome.stdout
+    );
+    let settings = outcome.stdout.split_once("\n\n").unwrap().1;
+    assert_snapshot!(settings, @r"
+    Settings               claude-code  copilot-cli  codex  gemini  opencode  acp  command
+      agent_name           yes          yes          -      -       yes       -    -
+      append_system_prompt yes          -            yes    yes     yes       -    -
+      system_prompt        yes          -            yes    yes     yes       -    -
+      permission_mode      yes          yes          yes    yes     yes       yes  -
+      tools                yes          yes          -      yes     yes       -    -
+      allowed_tools        yes          yes          -      yes     -         -    -
+      disallowed_tools     yes          yes          -      yes     yes       -    -
+      max_tokens           yes          -            -      -       -         -    -
+      temperature          yes          -            -      -       -         -    -
+      max_turns            yes          -            -      yes     yes       -    -
+      mcp_servers          yes          yes          yes    yes     yes       yes  -
+      effort               yes          yes          yes    -       yes       -    -
+      settings             yes          -            -      yes     yes       -    -
+      add_dirs             yes          yes          yes    yes     -         -    -
+      extra_args           yes          yes          yes    yes     yes       -    -
     ");
     let claude = with_claude(&context, false);
-    assert_snapshot!(yb(&context, &["list", "agents", "--json"], &claude).run().snapshot(), @r#"
-    exit code: 0
-    ----- stdout -----
-    {
-      "agents": [
-        {
-          "hints": [
-            "log in: `claude auth login`",
-            "or set `ANTHROPIC_API_KEY` to an API key"
-          ],
-          "message": "Claude Code 2.1.325 lacks authentication, a login or an API key: [TEMP]/work/bin/claude",
-          "name": "claude-code",
-          "status": "not_authenticated",
-          "version": "2.1.325"
-        },
-        {
-          "hints": [],
-          "message": "this version can't run it",
-          "name": "copilot-cli",
-          "status": "unsupported",
-          "version": null
-        },
-        {
-          "hints": [],
-          "message": "any program that a case names",
-          "name": "command",
-          "status": "any_program",
-          "version": null
-        }
-      ]
-    }
-    ----- stderr -----
-    "#);
+    let outcome = yb(&context, &["list", "agents", "--json"], &claude).run();
+    let list: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let claude = &list["agents"][0];
+    assert_eq!(claude["name"], "claude-code");
+    assert_eq!((&claude["status"], &claude["version"]), (&"not_authenticated".into(), &"2.1.325".into()));
+    assert_eq!(claude["hints"][0], "log in: `claude auth login`");
+    let codex = &list["agents"][2];
+    assert_eq!((&codex["name"], &codex["status"]), (&"codex".into(), &"missing".into()));
+    assert!(codex["settings"].as_array().unwrap().contains(&"effort".into()), "{codex}");
+    let command = &list["agents"][6];
+    assert_eq!((&command["status"], &command["version"]), (&"any_program".into(), &Value::Null));
+}
+
+#[test]
+fn an_agent_that_is_not_needed_is_absent_and_one_without_login_is_a_warning() {
+    let context = TestContext::new();
+    let claude = with_claude(&context, true);
+    program(&context, "codex", "echo codex-cli 0.166.0");
+    let checks = checks(&yb(&context, &["doctor", "--json"], &claude).run());
+    assert_eq!(check(&checks, "copilot-cli")["level"], "absent");
+    let codex = check(&checks, "codex");
+    assert_eq!(codex["level"], "warning");
+    assert!(codex["message"].as_str().unwrap().contains("Codex 0.166.0 requires authentication"), "{codex}");
+    assert!(codex["fix"].as_str().unwrap().contains("codex login"), "{codex}");
 }
 
 /// What a run refuses and what the list says are the same.

@@ -12,6 +12,7 @@ use super::super::reader::{
 
 /// How it says that the limit of turns was reached.
 const TURNS: &str = "FatalTurnLimitedError";
+const TURNS_SAID: &str = "Reached max session turns";
 
 /// Follows one execution.
 #[derive(Debug, Default)]
@@ -53,6 +54,8 @@ impl GeminiReader {
             .filter_map(|(name, stats)| Some((name.clone(), used(stats.as_object()?))))
             .collect();
         let error = event.get("error").and_then(|error| error.get("message")?.as_str());
+        let kind = event.get("error").and_then(|error| error.get("type")?.as_str());
+        self.reached_limit |= kind == Some(TURNS) || error.is_some_and(|words| words.starts_with(TURNS_SAID));
         let failed = event.get("status").and_then(Value::as_str) == Some("error");
         // Figures of a run that never got an answer are nobody's.
         let used = stats.map(used).filter(|used| !failed || *used != Used::default());
@@ -149,7 +152,6 @@ impl Reader for GeminiReader {
         messages
     }
 
-    /// It gives up by itself, since it is told to.
     fn retries(&self) -> Retries {
         Retries::Aloud
     }

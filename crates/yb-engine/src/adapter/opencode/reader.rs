@@ -42,6 +42,10 @@ impl OpencodeReader {
         let field = |key: &str| state.and_then(|state| state.get(key));
         let words = |key: &str| field(key).and_then(Value::as_str);
         let mut messages = Vec::new();
+        // A tool that it does not have, or whose arguments are wrong: what was meant is among these.
+        let invalid = name == "invalid";
+        let meant = field("input").and_then(|input| input.get("tool")?.as_str()).filter(|_| invalid);
+        let name = meant.unwrap_or(name);
         if self.calls.insert(id.to_owned()) {
             messages.extend(called(id, name, field("input").unwrap_or(&Value::Null), about));
         }
@@ -49,7 +53,7 @@ impl OpencodeReader {
             Some("completed") => {
                 // A command's own failure is told in what it returns.
                 let exit = field("metadata").and_then(|more| more.get("exit")?.as_i64());
-                let failed = exit.is_some_and(|code| code != 0);
+                let failed = invalid || exit.is_some_and(|code| code != 0);
                 messages.extend(returned(id, words("output").unwrap_or_default(), failed, about));
             }
             Some("error") => {
@@ -141,6 +145,7 @@ impl Reader for OpencodeReader {
                 if let Some(error) = event.get("error").and_then(Value::as_object) {
                     self.take_error(error);
                 }
+                messages.extend(alive());
             }
             _ => {}
         }
@@ -176,8 +181,9 @@ impl Reader for OpencodeReader {
         std::mem::take(&mut self.warnings)
     }
 
+    /// It takes about a minute to give up, and then tells the status, which its log does not.
     fn retries(&self) -> Retries {
-        Retries::Aloud
+        Retries::Slowly
     }
 
     fn listens_to_stderr(&self) -> bool {

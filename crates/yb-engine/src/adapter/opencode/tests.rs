@@ -95,7 +95,6 @@ fn a_case_becomes_flags_and_settings() {
     config.system_prompt = Some("You are.".to_owned());
     config.append_system_prompt = Some("Be short.".to_owned());
     config.disallowed_tools = Some(vec!["webfetch".to_owned()]);
-    config.max_turns = Some(3);
     let server = json!({ "command": "srv", "args": ["-x"], "env": { "A": "b" } });
     config.mcp_servers.insert("s".to_owned(), server.as_object().cloned().unwrap());
     let env = [(OPENAI_URL, "http://127.0.0.1:1/v1"), (OPENAI_KEY, "not-in-the-settings")];
@@ -114,10 +113,7 @@ fn a_case_becomes_flags_and_settings() {
     );
     assert_eq!(settings["provider"][COMPATIBLE]["options"]["baseURL"], "http://127.0.0.1:1/v1");
     assert!(!settings.to_string().contains("not-in-the-settings"));
-    assert_eq!(
-        settings["agent"]["youbencha"],
-        json!({ "prompt": "You are.", "mode": "primary", "steps": 3 })
-    );
+    assert_eq!(settings["agent"]["youbencha"], json!({ "prompt": "You are.", "mode": "primary" }));
     assert_eq!(settings["instructions"], json!(["/p/instructions.md"]));
     assert_eq!(settings["permission"], json!({ "*": "allow", "webfetch": "deny" }));
     assert_eq!(
