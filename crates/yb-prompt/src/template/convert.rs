@@ -1,0 +1,459 @@
+//! From the parser's tree to ours: verbatim text, expressions, and tags that mean something.
+
+use markdown::mdast::{self, AttributeContent, AttributeValue};
+
+use super::{Attached, Node, Setting, mdx, tags};
+use crate::error::{PromptError, Source};
+use crate::expression::{self, Expression, Mistake};
+use crate::message::Role;
+
+const MAX_DEPTH: usize = 24;
+
+/// `import Name from './file.mdx'`
+#[derive(Debug)]
+pub(super) struct Import {
+    pub(super) at: usize,
+    pub(super) name: String,
+    pub(super) path: String,
+}
+
+/// The import in a line that begins at this byte.
+pub(super) fn import(line: &str, at: usize) -> Option<Import> {
+    let rest = line.trim().trim_end_matches(';').strip_prefix("import ")?;
+    let (name, path) = rest.split_once(" from ")?;
+    let (name, path) = (name.trim(), path.trim());
+    let capital = name.starts_with(|c: char| c.is_uppercase()) && name.chars().all(char::is_alphanumeric);
+    let quoted = ['"', '\''].iter().find_map(|quote| path.strip_prefix(*quote)?.strip_suffix(*quote));
+    let path = quoted.filter(|path| !path.is_empty())?;
+    capital.then(|| Import { at, name: name.to_owned(), path: path.to_owned() })
+}
+
+pub(super) struct Converter<'a> {
+    source: &'a Source,
+    /// Where the part of the file begins that is converted.
+    base: usize,
+    depth: usize,
+    /// How far the lines of the element around are indented.
+    indent: usize,
+    pub(super) imports: Vec<Import>,
+}
+
+/// A tag, as the parser gives it.
+struct Element<'n> {
+    name: Option<&'n str>,
+    attributes: &'n [AttributeContent],
+    children: &'n [mdast::Node],
+    from: usize,
+    to: usize,
+    block: bool,
+}
+
+impl<'a> Converter<'a> {
+    pub(super) fn new(source: &'a Source, base: usize) -> Self {
+        Self { source, base, depth: 0, indent: 0, imports: Vec::new() }
+    }
+
+    fn span(&self, node: &mdast::Node) -> (usize, usize) {
+        let position = node.position();
+        position.map_or((self.base, self.base), |position| {
+            (self.base + position.start.offset, self.base + position.end.offset)
+        })
+    }
+
+    /// The words between two bytes, less the indentation of the element around.
+    fn verbatim(&self, from: usize, to: usize) -> String {
+        let mut lines = self.source.slice(from, to).split('\n');
+        let mut text = lines.next().unwrap_or_default().to_owned();
+        for line in lines {
+            text.push('\n');
+            let spaces = line.bytes().take(self.indent).take_while(|byte| b" \t".contains(byte)).count();
+            text.push_str(line.get(spaces..).unwrap_or_default());
+        }
+        text
+    }
+
+    /// Siblings with everything that stands between them.
+    pub(super) fn nodes(&mut self, siblings: &[mdast::Node]) -> Result<Vec<Node>, PromptError> {
+        let mut nodes = Vec::new();
+        let mut last = None;
+        for sibling in siblings {
+            let (from, to) = self.span(sibling);
+            if let Some(last) = last {
+                push_text(&mut nodes, self.verbatim(last, from), last);
+            }
+            self.node(sibling, &mut nodes)?;
+            last = Some(to);
+        }
+        tags::join_branches(nodes, self.source)
+    }
+
+    fn node(&mut self, node: &mdast::Node, out: &mut Vec<Node>) -> Result<(), PromptError> {
+        let (from, to) = self.span(node);
+        match node {
+            mdast::Node::MdxjsEsm(_) => self.import_all(from, to),
+            mdast::Node::MdxFlowExpression(_) | mdast::Node::MdxTextExpression(_) => {
+                let found = self.expression(from + 1, to.saturating_sub(1))?;
+                // A comment leaves no empty line behind.
+                let nothing = Node::Branch {
+                    arms: Vec::new(),
+                    block: matches!(node, mdast::Node::MdxFlowExpression(_)),
+                };
+                out.push(found.map_or(nothing, Node::Expression));
+            }
+            mdast::Node::MdxJsxFlowElement(element) => {
+                let element = Element {
+                    name: element.name.as_deref(),
+                    attributes: &element.attributes,
+                    children: &element.children,
+                    from,
+                    to,
+                    block: true,
+                };
+                self.element(&element, out)?;
+            }
+            mdast::Node::MdxJsxTextElement(element) => {
+                let element = Element {
+                    name: element.name.as_deref(),
+                    attributes: &element.attributes,
+                    children: &element.children,
+                    from,
+                    to,
+                    block: false,
+                };
+                self.element(&element, out)?;
+            }
+            mdast::Node::Text(_) => push_text(out, unescaped(&self.verbatim(from, to)), from),
+            other => match other.children() {
+                Some(children) if !children.is_empty() => self.around(children, from, to, out)?,
+                _ => push_text(out, self.verbatim(from, to), from),
+            },
+        }
+        Ok(())
+    }
+
+    /// The children of something that is itself but words, such as a paragraph.
+    fn around(
+        &mut self,
+        children: &[mdast::Node],
+        from: usize,
+        to: usize,
+        out: &mut Vec<Node>,
+    ) -> Result<(), PromptError> {
+        let begin = children.first().map_or(from, |first| self.span(first).0);
+        let end = children.last().map_or(to, |last| self.span(last).1);
+        push_text(out, self.verbatim(from, begin), from);
+        for node in self.nodes(children)? {
+            push(out, node);
+        }
+        push_text(out, self.verbatim(end, to), end);
+        Ok(())
+    }
+
+    fn import_all(&mut self, from: usize, to: usize) {
+        let mut at = from;
+        for line in self.source.slice(from, to).split('\n') {
+            self.imports.extend(import(line, at));
+            at += line.len() + 1;
+        }
+    }
+
+    fn mistake(&self, mistake: Mistake, at: usize) -> PromptError {
+        let error = self.source.error(at, mistake.message);
+        match mistake.hint {
+            Some(hint) => error.with_hint(hint),
+            None => error,
+        }
+    }
+
+    fn expression(&self, from: usize, to: usize) -> Result<Option<Expression>, PromptError> {
+        let text = self.source.slice(from, to);
+        if expression::arrow(text).is_some() {
+            return Err(self
+                .source
+                .error(from, "a function outside of `<ForEach>`")
+                .with_hint("`<ForEach arr={props.items}>{(item) => (<>- {item}</>)}</ForEach>`"));
+        }
+        match expression::parse(text) {
+            Ok(found) => Ok(found.map(|found| found.shifted(&|at| at + from))),
+            Err(mistake) => {
+                let at = from + mistake.at;
+                Err(self.mistake(mistake, at))
+            }
+        }
+    }
+
+    fn settings(&self, element: &Element<'_>) -> Result<Vec<(String, Setting)>, PromptError> {
+        let mut settings = Vec::new();
+        for attribute in element.attributes {
+            let AttributeContent::Property(property) = attribute else { continue };
+            let setting = match &property.value {
+                None => Setting::Flag,
+                Some(AttributeValue::Literal(text)) => Setting::Text(text.clone()),
+                Some(AttributeValue::Expression(value)) => {
+                    // The parser takes indentation away from long expressions; the stops say where each line was.
+                    let place = |at: usize| {
+                        let stop = value.stops.iter().rev().find(|(relative, _)| *relative <= at);
+                        stop.map_or(element.from, |(relative, absolute)| {
+                            self.base + absolute + (at - relative)
+                        })
+                    };
+                    let parsed = expression::parse(&value.value).map_err(|mistake| {
+                        let at = place(mistake.at);
+                        self.mistake(mistake, at)
+                    })?;
+                    match parsed {
+                        Some(found) => Setting::Expression(found.shifted(&place)),
+                        None => Setting::Text(String::new()),
+                    }
+                }
+            };
+            if settings.iter().any(|(name, _)| *name == property.name) {
+                let message = format!("attribute given twice: `{}`", property.name);
+                return Err(self.source.error(element.from, message));
+            }
+            settings.push((property.name.clone(), setting));
+        }
+        Ok(settings)
+    }
+
+    fn element(&mut self, element: &Element<'_>, out: &mut Vec<Node>) -> Result<(), PromptError> {
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let message = format!("tags are nested more than {MAX_DEPTH} deep");
+            return Err(self.source.error(element.from, message));
+        }
+        let indent = self.indent_of(element);
+        let outer = std::mem::replace(&mut self.indent, indent);
+        let nodes = self.element_in(element);
+        self.indent = outer;
+        self.depth -= 1;
+        for node in nodes? {
+            push(out, node);
+        }
+        Ok(())
+    }
+
+    /// By how much every line of an element's children is indented.
+    fn indent_of(&self, element: &Element<'_>) -> usize {
+        // A tag that goes to the model stands as it was written.
+        let foreign = element.name.is_some_and(|name| !name.starts_with(char::is_uppercase));
+        if !element.block || foreign {
+            return self.indent;
+        }
+        let (Some(first), Some(last)) = (element.children.first(), element.children.last()) else { return 0 };
+        let from = self.span(first).0;
+        let line = self.source.slice(0, from).rfind('\n').map_or(0, |end| end + 1);
+        let lines = self.source.slice(line, self.span(last).1).split('\n');
+        let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+        lines.filter(|line| !line.trim().is_empty()).map(depth).min().unwrap_or(0)
+    }
+
+    fn element_in(&mut self, element: &Element<'_>) -> Result<Vec<Node>, PromptError> {
+        let (at, block) = (element.from, element.block);
+        let settings = tags::Settings::new(element.name, self.settings(element)?, at, self.source);
+        let name = element.name.unwrap_or_default();
+        let node = match name {
+            "" => return self.nodes(element.children),
+            "System" | "User" | "Assistant" => {
+                settings.none()?;
+                let role = match name {
+                    "System" => Role::System,
+                    "User" => Role::User,
+                    _ => Role::Assistant,
+                };
+                Node::Message { role, at, children: self.nodes(element.children)? }
+            }
+            "ImagePrompt" | "SpeechPrompt" => {
+                settings.none()?;
+                Node::Spoken { at, children: self.nodes(element.children)? }
+            }
+            "ImageAttachment" | "FileAttachment" => {
+                let (kind, key) = match name {
+                    "ImageAttachment" => (Attached::Image, "image"),
+                    _ => (Attached::File, "data"),
+                };
+                settings.only(&[key, "mimeType"])?;
+                let media_type = match kind {
+                    Attached::Image => settings.get("mimeType"),
+                    Attached::File => Some(settings.need("mimeType")?),
+                };
+                Node::Attachment { kind, at, data: settings.need(key)?, media_type }
+            }
+            "If" => {
+                let condition = Some(settings.condition()?);
+                Node::Branch { arms: vec![(condition, self.nodes(element.children)?)], block }
+            }
+            "ElseIf" => {
+                let condition = Some(settings.condition()?);
+                Node::Otherwise { at, condition, children: self.nodes(element.children)? }
+            }
+            "Else" => {
+                settings.none()?;
+                Node::Otherwise { at, condition: None, children: self.nodes(element.children)? }
+            }
+            "ForEach" => {
+                settings.only(&["arr"])?;
+                let list = settings.expression("arr")?;
+                self.each(element, list)?
+            }
+            "Raw" => {
+                settings.none()?;
+                Node::Text(self.raw(element), at)
+            }
+            name if name.starts_with(char::is_uppercase) => {
+                let children = self.nodes(element.children)?;
+                Node::Component { name: name.to_owned(), at, settings: settings.into_all(), children, block }
+            }
+            name => self.tag(name, element, settings.into_all())?,
+        };
+        Ok(vec![node])
+    }
+
+    /// What is between the two tags, with no line's indentation but the common one taken away.
+    fn raw(&self, element: &Element<'_>) -> String {
+        let whole = self.verbatim(element.from, element.to);
+        let inner = whole.strip_prefix("<Raw>").and_then(|rest| rest.strip_suffix("</Raw>"));
+        let inner = inner.unwrap_or_default();
+        if element.block { inner.trim_matches('\n').trim_end().to_owned() } else { inner.to_owned() }
+    }
+
+    fn each(&mut self, element: &Element<'_>, list: Expression) -> Result<Node, PromptError> {
+        let wrong = || {
+            self.source
+                .error(element.from, "expected a function in `<ForEach>`")
+                .with_hint("`<ForEach arr={props.items}>{(item) => (<>- {item}</>)}</ForEach>`")
+        };
+        let mut inner = element.children;
+        // Within a line the function stands in a paragraph.
+        if let [mdast::Node::Paragraph(paragraph)] = inner {
+            inner = &paragraph.children;
+        }
+        let blank =
+            |node: &&mdast::Node| !matches!(node, mdast::Node::Text(text) if text.value.trim().is_empty());
+        let inner: Vec<&mdast::Node> = inner.iter().filter(blank).collect();
+        let [one @ (mdast::Node::MdxFlowExpression(_) | mdast::Node::MdxTextExpression(_))] = inner[..]
+        else {
+            return Err(wrong());
+        };
+        let (from, to) = self.span(one);
+        let text = self.source.slice(from + 1, to.saturating_sub(1));
+        let function = match expression::arrow(text) {
+            Some(Ok(function)) => function,
+            Some(Err(mistake)) => return Err(self.mistake(mistake, from + 1)),
+            None => return Err(wrong()),
+        };
+        let (begin, end) = (from + 1 + function.from, from + 1 + function.to);
+        let body = if self.source.slice(begin, end).starts_with('<') {
+            self.body(begin, end)?
+        } else {
+            self.expression(begin, end)?.map(Node::Expression).into_iter().collect()
+        };
+        let (at, block) = (element.from, element.block);
+        Ok(Node::Each { at, list, item: function.item, index: function.index, body, block })
+    }
+
+    /// What a function says. Space within `<>` and `</>` counts where they stand in one line.
+    fn body(&self, from: usize, to: usize) -> Result<Vec<Node>, PromptError> {
+        let whole = self.source.slice(from, to);
+        let fragment = whole.strip_prefix("<>").and_then(|rest| rest.strip_suffix("</>"));
+        let fragment = fragment.filter(|inner| !inner.contains("<>"));
+        let (begin, inner) = fragment.map_or((from, whole), |inner| (from + "<>".len(), inner));
+        let read = mdx::read_nested(self.source, begin, begin + inner.len(), self.depth)?;
+        if let Some(import) = read.imports.first() {
+            return Err(self.source.error(import.at, "an import within `<ForEach>`"));
+        }
+        if inner.contains('\n') {
+            return Ok(read.nodes);
+        }
+        let mut nodes = Vec::new();
+        push_text(
+            &mut nodes,
+            inner.get(..inner.len() - inner.trim_start().len()).unwrap_or_default().to_owned(),
+            begin,
+        );
+        for node in read.nodes {
+            push(&mut nodes, node);
+        }
+        if !inner.trim().is_empty() {
+            push_text(&mut nodes, inner.get(inner.trim_end().len()..).unwrap_or_default().to_owned(), begin);
+        }
+        Ok(nodes)
+    }
+
+    /// A tag that goes to the model: as it is written, or with its expressions filled in.
+    fn tag(
+        &mut self,
+        name: &str,
+        element: &Element<'_>,
+        settings: Vec<(String, Setting)>,
+    ) -> Result<Node, PromptError> {
+        let children = self.nodes(element.children)?;
+        let inner = (element.children.first(), element.children.last());
+        let (begin, end) = match inner {
+            (Some(first), Some(last)) => (self.span(first).0, self.span(last).1),
+            _ => (element.to, element.to),
+        };
+        let before = self.verbatim(element.from, begin);
+        let close = self.verbatim(end, element.to);
+        if !settings.iter().any(|(_, setting)| matches!(setting, Setting::Expression(_))) {
+            return Ok(Node::Tag { open: vec![Node::Text(before, element.from)], children, close });
+        }
+        let text = |text: String| Node::Text(text, element.from);
+        let mut open = vec![text(format!("<{name}"))];
+        for (key, setting) in settings {
+            open.push(text(format!(" {key}")));
+            match setting {
+                Setting::Flag => {}
+                Setting::Text(value) => open.push(text(format!("=\"{value}\""))),
+                Setting::Expression(value) => {
+                    open.push(text("=\"".to_owned()));
+                    open.push(Node::Expression(value));
+                    open.push(text("\"".to_owned()));
+                }
+            }
+        }
+        let tag = before.trim_end();
+        let space = before.get(tag.len()..).unwrap_or_default();
+        let (end, rest) = match tag.rfind("</") {
+            // Without children both tags are in `before`.
+            Some(close) if element.children.is_empty() => (">", tag.get(close..).unwrap_or_default()),
+            _ if tag.ends_with("/>") => (" />", ""),
+            _ => (">", ""),
+        };
+        open.push(text(format!("{end}{space}{rest}")));
+        Ok(Node::Tag { open, children, close })
+    }
+
+    pub(super) fn at_depth(mut self, depth: usize) -> Self {
+        self.depth = depth;
+        self
+    }
+
+    /// Where the first line of a part begins is not known to the part: its indentation is that of its lines.
+    pub(super) fn with_indent_of(mut self, from: usize, to: usize) -> Self {
+        let lines = self.source.slice(from, to).split('\n').skip(1);
+        let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
+        self.indent = lines.filter(|line| !line.trim().is_empty()).map(depth).min().unwrap_or(0);
+        self
+    }
+}
+
+fn push(out: &mut Vec<Node>, node: Node) {
+    match node {
+        Node::Text(text, at) => push_text(out, text, at),
+        node => out.push(node),
+    }
+}
+
+fn push_text(out: &mut Vec<Node>, text: String, at: usize) {
+    match out.last_mut() {
+        _ if text.is_empty() => {}
+        Some(Node::Text(before, _)) => before.push_str(&text),
+        _ => out.push(Node::Text(text, at)),
+    }
+}
+
+/// What had to be written with a backslash, because it would begin a tag or an expression.
+fn unescaped(text: &str) -> String {
+    text.replace("\\{", "{").replace("\\}", "}").replace("\\<", "<")
+}
