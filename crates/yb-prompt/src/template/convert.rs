@@ -62,11 +62,14 @@ impl<'a> Converter<'a> {
 
     /// The words between two bytes, less the indentation of the element around.
     fn verbatim(&self, from: usize, to: usize) -> String {
-        let mut lines = self.source.slice(from, to).split('\n');
-        let mut text = lines.next().unwrap_or_default().to_owned();
-        for line in lines {
-            text.push('\n');
-            let spaces = line.bytes().take(self.indent).take_while(|byte| b" \t".contains(byte)).count();
+        let mut text = String::new();
+        for (number, line) in self.source.slice(from, to).split('\n').enumerate() {
+            if number > 0 {
+                text.push('\n');
+            }
+            let begins = number > 0 || self.line_of(from) == from;
+            let most = if begins { self.indent } else { 0 };
+            let spaces = line.bytes().take(most).take_while(|byte| b" \t".contains(byte)).count();
             text.push_str(line.get(spaces..).unwrap_or_default());
         }
         text
@@ -118,7 +121,7 @@ impl<'a> Converter<'a> {
                     children: &element.children,
                     from,
                     to,
-                    block: false,
+                    block: self.is_alone(from, to),
                 };
                 self.element(&element, out)?;
             }
@@ -242,10 +245,24 @@ impl<'a> Converter<'a> {
         }
         let (Some(first), Some(last)) = (element.children.first(), element.children.last()) else { return 0 };
         let from = self.span(first).0;
-        let line = self.source.slice(0, from).rfind('\n').map_or(0, |end| end + 1);
-        let lines = self.source.slice(line, self.span(last).1).split('\n');
+        let line = self.line_of(from);
+        // A line that begins with the tag says nothing about what is in it.
+        let own = usize::from(!self.source.slice(line, from).trim().is_empty());
+        let lines = self.source.slice(line, self.span(last).1).split('\n').skip(own);
         let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
         lines.filter(|line| !line.trim().is_empty()).map(depth).min().unwrap_or(0)
+    }
+
+    /// Where the line of a byte begins.
+    fn line_of(&self, at: usize) -> usize {
+        self.source.slice(0, at).rfind('\n').map_or(0, |end| end + 1)
+    }
+
+    /// Whether nothing else stands in the lines of an element. The parser tells blocks only after an empty line.
+    fn is_alone(&self, from: usize, to: usize) -> bool {
+        let after = self.source.slice(to, self.source.text.len());
+        let after = after.split('\n').next().unwrap_or_default();
+        self.source.slice(self.line_of(from), from).trim().is_empty() && after.trim().is_empty()
     }
 
     fn element_in(&mut self, element: &Element<'_>) -> Result<Vec<Node>, PromptError> {

@@ -110,15 +110,12 @@ impl Renderer {
 
     fn nodes(&mut self, nodes: &[Node], place: &Where<'_>) -> Result<Vec<Piece>, PromptError> {
         let mut pieces = Vec::new();
-        // A block that says nothing takes the empty lines after it along.
-        let mut swallow = false;
+        let mut silent = false;
         for node in nodes {
-            if let (true, Node::Text(text, at)) = (swallow, node) {
-                let space = text.len() - text.trim_start().len();
-                let lines = text.get(..space).and_then(|space| space.rfind('\n')).map_or(0, |end| end + 1);
-                let rest = text.get(lines..).unwrap_or_default().to_owned();
+            if let (true, Node::Text(text, at)) = (silent, node) {
+                let rest = after_nothing(text, &pieces).to_owned();
                 pieces.extend(self.text(rest, *at, place)?);
-                swallow = false;
+                silent = false;
                 continue;
             }
             let said = self.node(node, place)?;
@@ -128,7 +125,7 @@ impl Renderer {
                     | Node::Each { block: true, .. }
                     | Node::Component { block: true, .. }
             );
-            swallow =
+            silent =
                 block && said.iter().all(|piece| matches!(piece, Piece::Text(text, _) if text.is_empty()));
             pieces.extend(said);
         }
@@ -337,6 +334,21 @@ impl Renderer {
         }
         Ok(said)
     }
+}
+
+/// What follows a block that says nothing, less the line ends that stand before it already.
+fn after_nothing<'t>(text: &'t str, before: &[Piece]) -> &'t str {
+    let last = before.iter().rev().find_map(|piece| match piece {
+        Piece::Text(text, _) if text.is_empty() => None,
+        Piece::Text(text, _) => Some(text.as_str()),
+        _ => Some(""),
+    });
+    let ends = |space: &str| space.matches('\n').count();
+    let before = last.map_or(usize::MAX, |last| ends(last.get(last.trim_end().len()..).unwrap_or_default()));
+    let space = text.get(..text.len() - text.trim_start().len()).unwrap_or_default();
+    let gone = before.min(ends(space));
+    let cut = space.match_indices('\n').take(gone).last().map_or(0, |(at, _)| at + 1);
+    text.get(cut..).unwrap_or_default()
 }
 
 /// Takes away space at both ends.

@@ -40,6 +40,15 @@ fn words_are_said_as_they_are_written() {
 }
 
 #[test]
+fn the_indentation_of_a_tag_is_taken_away_and_no_other() {
+    assert_eq!(
+        said("  A\n\n  B\n    C\n\n  - d\n    - e\n\n  ```\n  code\n    more\n  ```", &json!({})),
+        "A\n\nB\n  C\n\n- d\n  - e\n\n```\ncode\n  more\n```"
+    );
+    assert_eq!(said("\tA\n\n\tB {props.x}\n", &json!({"x": "  two\n  lines"})), "A\n\nB   two\n  lines");
+}
+
+#[test]
 fn expressions_are_filled_in_wherever_they_stand() {
     let props = json!({"name": "Ann", "list": [1, 2], "n": 2});
     assert_eq!(said("Hello {props.name}, {props.n + 1}!", &props), "Hello Ann, 3!");
@@ -71,6 +80,18 @@ fn branches_and_loops() {
     assert_eq!(said(nested, &props), "a: x y;\nb:;");
     assert_eq!(said("x\n\n<ForEach arr={props.gone}>{(item) => item}</ForEach>\n\ny", &props), "x\n\ny");
     assert_eq!(said("<ForEach arr={props.items}>{(item) => item.name}</ForEach>", &props), "a\nb");
+}
+
+#[test]
+fn what_stands_alone_in_its_lines_is_a_block() {
+    let text = "Text\n<If condition={props.x}>yes</If>\nmore\n<If condition={props.x}>\n  two\n  lines\n</If>\n\nend";
+    assert_eq!(said(text, &json!({"x": 1})), "Text\nyes\nmore\ntwo\nlines\n\nend");
+    assert_eq!(said(text, &json!({})), "Text\nmore\n\nend");
+    let list = "Items:\n<ForEach arr={props.l}>\n  {(x) => (<>- {x}</>)}\n</ForEach>\nEnd";
+    assert_eq!(said(list, &json!({"l": ["a", "b"]})), "Items:\n- a\n- b\nEnd");
+    assert_eq!(said(list, &json!({"l": []})), "Items:\nEnd");
+    let indented = "  Items:\n  <ForEach arr={props.l}>\n    {(x) => (<>\n      - {x}\n        more\n    </>)}\n  </ForEach>\n\n  End";
+    assert_eq!(said(indented, &json!({"l": ["a", "b"]})), "Items:\n- a\n  more\n- b\n  more\n\nEnd");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
+mod answers;
 mod ask;
 mod baseline;
 mod budget;
@@ -25,6 +26,7 @@ mod init;
 mod judge;
 mod live;
 mod look;
+mod prompt;
 mod real_claude;
 mod report;
 #[cfg(target_os = "linux")]
