@@ -1,6 +1,7 @@
 //! A prompt file as a tree: words, expressions, messages and what decides between them.
 
 mod convert;
+mod element;
 mod mdx;
 mod render;
 mod tags;

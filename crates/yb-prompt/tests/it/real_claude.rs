@@ -81,6 +81,12 @@ async fn real_claude_answers_a_prompt_with_a_tool_of_this_program() {
     }
 }
 
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Verdict {
+    town: String,
+    rain: bool,
+}
+
 #[tokio::test]
 async fn real_claude_gives_an_object_that_satisfies_the_schema() {
     let trial = Trial::replies(
@@ -91,9 +97,9 @@ async fn real_claude_gives_an_object_that_satisfies_the_schema() {
         "---\nobject_config:\n{TOOLS}  schema:\n    type: object\n    properties: {{ town: {{ type: string }}, rain: {{ type: boolean }} }}\n    required: [town, rain]\n---\n<User>How is it in Oslo?</User>\n"
     );
     let prompt = trial.client(&file).load_object_prompt("p.prompt.mdx").unwrap();
-    let params = prompt.format::<Value>(&json!({})).unwrap();
+    let params = prompt.format::<Verdict>(&json!({})).unwrap();
     let answer = params.object_on(trial.host(params.options.host())).await.unwrap();
-    assert_eq!(answer, json!({"town": "Oslo", "rain": true}));
+    assert_eq!(answer, Verdict { town: "Oslo".to_owned(), rain: true });
     assert!(trial.asked().contains("It rains in Oslo."));
 }
 

@@ -29,7 +29,7 @@ pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCo
         .collect::<Result<Vec<_>, CliError>>()?;
     workshop.warn(printer);
     let (settings, _) = load::settings(false)?;
-    let root = settings.workspace_dir().to_owned();
+    let root = settings.workspace_dir();
     let gates = gates(&prompt, &root, printer)?;
     let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
     run::run(&as_run(args, &suite)?, printer)
