@@ -4,8 +4,9 @@ use serde_json::{Map, Value as Json};
 
 use crate::config::{ModelSettings, ObjectSettings, PromptTool, TestSettings};
 use crate::error::{PromptError, Source};
-use crate::schema;
+use crate::loader::Loader;
 use crate::yaml::{self, Node, Value};
+use crate::{references, schema};
 
 /// What a header says.
 #[derive(Debug, Clone, PartialEq)]
@@ -71,14 +72,14 @@ pub(crate) fn split(text: &str) -> Option<Split> {
 }
 
 /// Reads the header of a prompt file, which must have one.
-pub(crate) fn read(source: &Source) -> Result<(Header, usize), PromptError> {
+pub(crate) fn read(source: &Source, loader: &dyn Loader) -> Result<(Header, usize), PromptError> {
     let Some(found) = split(&source.text) else {
         return Err(source.error_in_line(1, 1, "expected a header").with_hint(
             "begin the file with YAML between two lines of `---`, with `text_config` or `object_config`",
         ));
     };
     let root = yaml::parse(source.slice(found.from, found.to), 2, source)?;
-    let reader = Reader { source };
+    let reader = Reader { source, loader };
     reader.known(&root, "the header", &KEYS)?;
     let given: Vec<&str> = KINDS.into_iter().filter(|kind| root.get(kind).is_some()).collect();
     let [kind] = given[..] else {
@@ -100,6 +101,7 @@ pub(crate) fn read(source: &Source) -> Result<(Header, usize), PromptError> {
 
 struct Reader<'a> {
     source: &'a Source,
+    loader: &'a dyn Loader,
 }
 
 impl Reader<'_> {
@@ -134,7 +136,8 @@ impl Reader<'_> {
     }
 
     fn schema(&self, node: &Node, key: &str) -> Result<Json, PromptError> {
-        let value = node.to_json();
+        let value = references::resolve(node.to_json(), &self.source.name, self.loader)
+            .map_err(|reason| self.wrong(node, format!("`{key}`: {reason}")))?;
         schema::check(&value)
             .map_err(|reason| self.wrong(node, format!("`{key}`: not a valid JSON Schema: {reason}")))?;
         Ok(value)

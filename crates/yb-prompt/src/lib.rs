@@ -11,6 +11,7 @@ mod message;
 mod models;
 mod options;
 mod prompt;
+mod references;
 mod schema;
 mod template;
 mod tools;

@@ -49,7 +49,7 @@ impl Prompt {
     pub fn load(path: &str, loader: &dyn Loader) -> Result<Self, PromptError> {
         let text = loader.load(path).map_err(|reason| PromptError::Read { path: path.to_owned(), reason })?;
         let source = source_of(path, &text)?;
-        let (header, from) = header::read(&source)?;
+        let (header, from) = header::read(&source, loader)?;
         let template = Template::parse(source, from, loader)?;
         Ok(Self { path: path.to_owned(), header, template })
     }

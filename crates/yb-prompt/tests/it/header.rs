@@ -76,6 +76,47 @@ fn props_are_held_against_the_input_schema() {
 }
 
 #[test]
+fn schemas_may_stand_in_files_of_their_own() {
+    let header = "object_config: { model_name: m, schema: { $ref: '../schemas/all.json' } }\n";
+    let file = format!("---\n{header}---\n<User>x</User>\n");
+    let with = |all: &str| {
+        let loader = MemoryLoader::new()
+            .with("p/a.prompt.mdx", file.as_str())
+            .with("schemas/all.json", all)
+            .with("schemas/town.json", r##"{"$ref": "#/$defs/name", "$defs": {"name": {"type": "string"}}}"##)
+            .with("schemas/circle.json", r#"{"items": {"$ref": "circle.json"}}"#);
+        let client = create_client(ClientConfig::new().with_loader(loader));
+        let prompt = client.load_object_prompt("p/a.prompt.mdx").map_err(|error| error.to_string())?;
+        let params = prompt.format::<serde_json::Value>(&json!({})).map_err(|error| error.to_string())?;
+        Ok::<_, String>(params.options.to_json()["outputFormat"]["schema"].clone())
+    };
+    let all = r#"{"type": "object", "properties": {"town": {"$ref": "town.json"}, "other": {"$ref": "town.json#/$defs/name"}}}"#;
+    let text = json!({"type": "string"});
+    assert_eq!(with(all), Ok(json!({"type": "object", "properties": {"town": text, "other": text}})));
+    for (all, expected) in [
+        (
+            r#"{"$ref": "circle.json"}"#,
+            "p/a.prompt.mdx:2:41: `schema`: references in a circle: `schemas/all.json#` → `schemas/circle.json#` → `schemas/circle.json#`",
+        ),
+        (
+            r#"{"$ref": "gone.json"}"#,
+            "p/a.prompt.mdx:2:41: `schema`: can't read `schemas/gone.json`: there is no such file",
+        ),
+        (r#"{"$ref": "town.json#/no"}"#, "p/a.prompt.mdx:2:41: `schema`: `schemas/town.json` has no `/no`"),
+        (
+            r#"{"$ref": "/etc/passwd"}"#,
+            "p/a.prompt.mdx:2:41: `schema`: the path is not relative, with `/` between its parts",
+        ),
+        (
+            "nope",
+            "p/a.prompt.mdx:2:41: `schema`: `schemas/all.json` is not JSON: expected ident at line 1 column 2",
+        ),
+    ] {
+        assert_eq!(with(all), Err(expected.to_owned()));
+    }
+}
+
+#[test]
 fn a_dataset_is_a_row_in_each_line() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
