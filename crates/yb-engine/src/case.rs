@@ -54,8 +54,9 @@ pub(crate) use build::{Draft, build, dir_of, environment};
 pub(crate) use eval::MANUAL;
 pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
 pub use evaluator::{
-    Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff, HiddenFile, Judge,
-    JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory, is_judge,
+    Answer, Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff,
+    HiddenFile, Judge, JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory,
+    is_judge,
 };
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Limits, Network, NetworkMode};

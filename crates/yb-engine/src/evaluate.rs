@@ -3,6 +3,7 @@
 //! Nothing in here needs a trial that is still there: a `Subject` is made from a run's `objects.git` and the agent's
 //! log, and the same subject gives the same [`Verdict`]s, byte for byte. How long grading took is told apart from them.
 
+mod answer;
 mod bench;
 mod budget;
 mod command;

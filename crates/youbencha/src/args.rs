@@ -6,6 +6,7 @@ mod eval;
 mod examples;
 mod look;
 mod otel;
+mod prompt;
 mod report;
 mod runs;
 mod setup;
@@ -26,6 +27,9 @@ pub(crate) use config::{
 pub(crate) use eval::EvalArgs;
 pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use otel::OtelArgs;
+pub(crate) use prompt::{
+    FilledArgs, PromptCommand, PromptRenderArgs, PromptRunArgs, PromptTestArgs, QueryArgs,
+};
 pub(crate) use report::{ReportArgs, ReportFormat};
 pub(crate) use runs::{CleanArgs, RunArgs, ShowArgs};
 pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
@@ -127,6 +131,13 @@ pub(crate) enum Command {
     // For those who package `yb`; described in docs/commands.md.
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
+
+    /// Fill in prompt files, ask with them, test them
+    ///
+    /// A prompt file says which model is asked and for what, and has messages with expressions, branches and loops in them;
+    /// docs/prompts.md has the format.
+    #[command(subcommand, arg_required_else_help = true, after_long_help = examples::PROMPT)]
+    Prompt(PromptCommand),
 
     /// Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
     ///

@@ -14,6 +14,7 @@ mod index;
 mod init;
 mod install_agents;
 mod list;
+mod prompt;
 mod report;
 mod run;
 mod schema;
@@ -46,6 +47,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::InstallAgents(args) => install_agents::run(args, printer),
         Command::List(args) => list::run(args, printer),
         Command::Man(args) => completions::man(args, printer),
+        Command::Prompt(command) => prompt::run(command, printer),
         Command::Report(args) => report::run(args, printer),
         Command::Run(args) => run::run(args, printer),
         Command::Schema(args) => schema::run(args, printer),

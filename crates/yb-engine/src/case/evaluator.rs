@@ -1,5 +1,6 @@
 //! Evaluators: bare names, `{name, config}`, and files that define one.
 
+mod answer;
 mod budget;
 mod command;
 mod files;
@@ -13,8 +14,8 @@ use serde_json::{Map, Value as Json};
 
 use super::check::{Checker, join};
 use super::fields_evaluator::{
-    AGENTIC_JUDGE, BUDGET, COMMAND, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
-    config_of, known,
+    AGENTIC_JUDGE, ANSWER, BUDGET, COMMAND, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF,
+    TRAJECTORY, config_of, known,
 };
 use super::files as case_files;
 use super::hook::texts;
@@ -24,6 +25,7 @@ use super::variables;
 use crate::diagnostic::{Diagnostic, Findings, quoted};
 use crate::yaml::{self, Format, Node, Value};
 
+pub use answer::Answer;
 pub use budget::Budget;
 pub use command::{CommandCheck, Find, HiddenFile, Metric, Report, ReportFormat, Run, Tests};
 pub use files::Files;
@@ -73,6 +75,8 @@ pub enum Check {
     Trajectory(Trajectory),
     /// What the agent used.
     Budget(Budget),
+    /// What the agent says at its end.
+    Answer(Answer),
     /// What another agent thinks of it.
     AgenticJudge(Box<Judge>),
     /// Nothing that is known here.
@@ -281,6 +285,7 @@ fn define(
                 FILES => Check::Files(files::read(config, &config_path, context, checker)),
                 TRAJECTORY => Check::Trajectory(trajectory::read(config.get("assertions").unwrap_or(&none))),
                 BUDGET => Check::Budget(budget::read(config.get("assertions").unwrap_or(&none))),
+                ANSWER => Check::Answer(answer::read(config, &config_path, context, checker)),
                 _ => Check::AgenticJudge(Box::new(judge::read(config, &config_path, context, checker)?)),
             }
         }
@@ -291,6 +296,7 @@ fn define(
         Check::Files(files) => *files == Files { tampering: files.tampering, ..Files::default() },
         Check::Trajectory(trajectory) => *trajectory == Trajectory::default(),
         Check::Budget(budget) => *budget == Budget::default(),
+        Check::Answer(answer) => *answer == Answer::default(),
         Check::ExpectedDiff(_) | Check::Command(_) | Check::Unknown => false,
     };
     if vacuous {

@@ -10,9 +10,10 @@ pub(crate) const COMMAND: &str = "command";
 pub(crate) const FILES: &str = "files";
 pub(crate) const TRAJECTORY: &str = "trajectory";
 pub(crate) const BUDGET: &str = "budget";
+pub(crate) const ANSWER: &str = "answer";
 pub(crate) const AGENTIC_JUDGE: &str = "agentic-judge";
 pub(crate) const EVALUATORS: &[&str] =
-    &[GIT_DIFF, EXPECTED_DIFF, COMMAND, FILES, TRAJECTORY, BUDGET, AGENTIC_JUDGE];
+    &[GIT_DIFF, EXPECTED_DIFF, COMMAND, FILES, TRAJECTORY, BUDGET, ANSWER, AGENTIC_JUDGE];
 
 const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
 const BITS: Kind = Kind::Number { min: 0.0, max: f64::MAX, above: false };
@@ -306,6 +307,29 @@ static BUDGET_ASSERTIONS: Object = Object {
     ],
 };
 
+static ANSWER_CONFIG: Object = Object {
+    name: "answer",
+    fields: &[
+        Field::new("assertions", Kind::Object(&ANSWER_ASSERTIONS), "What the answer must be."),
+        Field::new(
+            "assertions_file",
+            formatted(500, Format::RelativePath),
+            "A JSON file with more of them, beside this one; no variables are filled in there.",
+        ),
+    ],
+};
+
+static ANSWER_ASSERTIONS: Object = Object {
+    name: "answerAssertions",
+    fields: &[
+        Field::new("equals", text(0, usize::MAX), "The agent's last words, but for space around them."),
+        Field::new("contains", ONE_OR_MORE, "Texts that must be in them."),
+        Field::new("matches", ONE_OR_MORE, "Regular expressions that must match in them."),
+        Field::new("json", Kind::Any, "The value that it must give, as an object or as text."),
+        Field::new("json_schema", FREE, "The JSON Schema that this value must satisfy."),
+    ],
+};
+
 /// The configuration of an evaluator by its name; several of a kind are told apart by what follows its name.
 pub(crate) fn config_of(name: &str) -> Option<&'static Object> {
     match known(name)? {
@@ -315,6 +339,7 @@ pub(crate) fn config_of(name: &str) -> Option<&'static Object> {
         FILES => Some(&FILES_CONFIG),
         TRAJECTORY => Some(&TRAJECTORY_CONFIG),
         BUDGET => Some(&BUDGET_CONFIG),
+        ANSWER => Some(&ANSWER_CONFIG),
         _ => Some(&JUDGE_CONFIG),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Need;
 use crate::case::fields_evaluator::{
-    AGENTIC_JUDGE, BUDGET, COMMAND, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
+    AGENTIC_JUDGE, ANSWER, BUDGET, COMMAND, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF, TRAJECTORY,
 };
 
 /// An evaluator that a case may name.
@@ -43,6 +43,7 @@ fn about(name: &str) -> (Need, &'static str) {
         FILES => (Need::Objects, "which files there are, what is in them, and which are as they were"),
         TRAJECTORY => (Need::Log, "which tools the agent called, how often, in which order, and what failed"),
         BUDGET => (Need::Log, "tokens, cost, time and turns, against limits"),
+        ANSWER => (Need::Log, "what the agent says at its end, in words or as an object"),
         AGENTIC_JUDGE => (Need::Tree, "what another agent says about each assertion"),
         _ => (Need::Log, ""),
     }

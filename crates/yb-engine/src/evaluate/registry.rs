@@ -12,6 +12,7 @@ pub(crate) fn evaluator(check: &Check) -> Option<&dyn Evaluator> {
         Check::Files(config) => Some(config),
         Check::Trajectory(config) => Some(config),
         Check::Budget(config) => Some(config),
+        Check::Answer(config) => Some(config),
         Check::AgenticJudge(config) => Some(config.as_ref()),
         Check::Unknown => None,
     }

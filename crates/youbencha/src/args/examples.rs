@@ -140,6 +140,32 @@ Examples:
   yb suggest-testcase --agent claude-code --output-dir ./out --save cases/new.yaml
   yb suggest-testcase --agent command --output-dir ./out -- ./my-agent {prompt_file}";
 
+pub(super) const PROMPT: &str = "\
+Examples:
+  yb prompt render greet.prompt.mdx
+  yb prompt run greet.prompt.mdx
+  yb prompt test greet.prompt.mdx";
+
+pub(super) const PROMPT_RENDER: &str = "\
+Examples:
+  yb prompt render greet.prompt.mdx                        with the props of `test_settings`
+  yb prompt render greet.prompt.mdx --props-file props.json
+  yb prompt render greet.prompt.mdx --json | jq .query.options";
+
+pub(super) const PROMPT_RUN: &str = "\
+Examples:
+  yb prompt run greet.prompt.mdx
+  yb prompt run greet.prompt.mdx --props-file props.json --max-budget-usd 0.50
+  yb prompt run review.prompt.mdx --allowed-tools Read,Grep --preset
+  yb prompt run verdict.prompt.mdx | jq .score";
+
+pub(super) const PROMPT_TEST: &str = "\
+Examples:
+  yb prompt test greet.prompt.mdx                          every row of its dataset, once
+  yb prompt test greet.prompt.mdx --repeat 5 --gate min_pass_rate=0.9
+  yb prompt test greet.prompt.mdx --dataset hard.jsonl --dry-run
+  yb prompt test greet.prompt.mdx --json | jq -r 'select(.event == \"summary\").passed'";
+
 pub(super) const REPORT: &str = "\
 Examples:
   yb report                                   the newest run as Markdown, beside its results

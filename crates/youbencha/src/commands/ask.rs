@@ -26,7 +26,7 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
         let tracing = tracing(args)?;
         let spans = spans(args, &context, &tracing);
         let provider = provider(args, spans.as_ref()).with_cancellation(cancel.clone());
-        let mut live = Live { printer, shown: String::new(), silent: args.json };
+        let mut live = Live::new(printer, args.json);
         let answer = {
             let mut observe = |message: &Message| {
                 live.show(message);
@@ -116,14 +116,18 @@ fn provider(args: &AskArgs, spans: Option<&AgentSpans>) -> ClaudeCodeProvider {
 }
 
 /// Shows the main thread's words as they come.
-struct Live<'a> {
+pub(super) struct Live<'a> {
     printer: &'a mut Printer,
-    shown: String,
+    pub(super) shown: String,
     silent: bool,
 }
 
-impl Live<'_> {
-    fn show(&mut self, message: &Message) {
+impl<'a> Live<'a> {
+    pub(super) fn new(printer: &'a mut Printer, silent: bool) -> Self {
+        Self { printer, shown: String::new(), silent }
+    }
+
+    pub(super) fn show(&mut self, message: &Message) {
         let text = match message {
             Message::StreamEvent(event) if event.parent_tool_use_id.is_none() => event.text(),
             // Between two answers of a turn there is a tool call: the words before and after are not one sentence.
@@ -136,7 +140,7 @@ impl Live<'_> {
         }
     }
 
-    fn end(&mut self) {
+    pub(super) fn end(&mut self) {
         if !self.shown.is_empty() && !self.shown.ends_with('\n') {
             self.printer.text("\n");
         }

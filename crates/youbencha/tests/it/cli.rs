@@ -45,6 +45,7 @@ fn help() {
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for agents, or agents' programs
       list              List the agents and evaluators that a case may name, or the runs of this project
+      prompt            Fill in prompt files, ask with them, test them
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
       schema            Print the JSON Schema of case, suite or eval files, or of results
@@ -98,6 +99,7 @@ fn nothing_typed_is_a_usage_error_that_helps() {
       init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
       install-agents    Install the judge's definition for agents, or agents' programs
       list              List the agents and evaluators that a case may name, or the runs of this project
+      prompt            Fill in prompt files, ask with them, test them
       report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
       run               Run cases: the agents, what they changed, and whether that holds
       schema            Print the JSON Schema of case, suite or eval files, or of results

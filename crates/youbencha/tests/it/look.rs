@@ -62,6 +62,7 @@ fn both_lists_in_words() {
       files          which files there are, what is in them, and which are as they were
       trajectory     which tools the agent called, how often, in which order, and what failed
       budget         tokens, cost, time and turns, against limits
+      answer         what the agent says at its end, in words or as an object
       agentic-judge  what another agent says about each assertion
     ----- stderr -----
     ");

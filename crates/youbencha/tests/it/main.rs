@@ -2,6 +2,7 @@
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
 
+mod answers;
 mod ask;
 mod baseline;
 mod budget;
@@ -28,6 +29,7 @@ mod live;
 mod look;
 #[cfg(target_os = "linux")]
 mod phoenix;
+mod prompt;
 mod real_claude;
 mod replay;
 mod report;

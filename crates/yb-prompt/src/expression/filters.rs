@@ -1,0 +1,119 @@
+//! The functions that an expression may call: they make values from values, and nothing else.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::Mistake;
+use super::evaluate::{describe, number, to_text};
+
+/// All filters with their arguments, as messages show them.
+const FILTERS: [(&str, &str); 10] = [
+    ("abs", "abs(number)"),
+    ("capitalize", "capitalize(text)"),
+    ("dump", "dump(value)"),
+    ("join", "join(list, separator = \", \")"),
+    ("lower", "lower(text)"),
+    ("replace", "replace(text, old, new)"),
+    ("round", "round(number, digits = 0)"),
+    ("truncate", "truncate(text, length)"),
+    ("upper", "upper(text)"),
+    ("urlencode", "urlencode(text)"),
+];
+
+pub(super) fn call(name: &str, arguments: &[Value], at: usize) -> Result<Value, Mistake> {
+    let Some((_, usage)) = FILTERS.iter().find(|(known, _)| *known == name) else {
+        let known: Vec<&str> = FILTERS.iter().map(|(known, _)| *known).collect();
+        return Err(Mistake::new(at, format!("unknown filter: `{name}`"))
+            .hint(format!("there are `{}`", known.join("`, `"))));
+    };
+    let call = Call { name, usage, arguments, at };
+    let (least, most) = match name {
+        "replace" => (3, 3),
+        "truncate" => (2, 2),
+        "join" | "round" => (1, 2),
+        _ => (1, 1),
+    };
+    if !(least..=most).contains(&arguments.len()) {
+        return Err(call.wrong(&format!("it has {} arguments", arguments.len())));
+    }
+    call.result()
+}
+
+struct Call<'a> {
+    name: &'a str,
+    usage: &'a str,
+    arguments: &'a [Value],
+    at: usize,
+}
+
+impl Call<'_> {
+    fn wrong(&self, found: &str) -> Mistake {
+        Mistake::new(self.at, format!("expected `{}`: {found}", self.usage))
+    }
+
+    fn value(&self, at: usize) -> &Value {
+        self.arguments.get(at).unwrap_or(&Value::Null)
+    }
+
+    fn text(&self, at: usize) -> String {
+        to_text(self.value(at))
+    }
+
+    fn number(&self, at: usize) -> Result<f64, Mistake> {
+        self.value(at).as_f64().ok_or_else(|| self.wrong(&format!("it got {}", describe(self.value(at)))))
+    }
+
+    fn result(&self) -> Result<Value, Mistake> {
+        Ok(match self.name {
+            "abs" => number(self.number(0)?.abs()),
+            "capitalize" => {
+                let text = self.text(0);
+                let mut letters = text.chars();
+                let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+                Value::from(first + letters.as_str())
+            }
+            "dump" => Value::from(serde_json::to_string_pretty(self.value(0)).unwrap_or_default()),
+            "join" => {
+                let Value::Array(items) = self.value(0) else {
+                    return Err(self.wrong(&format!("it got {}", describe(self.value(0)))));
+                };
+                let separator = if self.arguments.len() > 1 { self.text(1) } else { ", ".to_owned() };
+                Value::from(items.iter().map(to_text).collect::<Vec<_>>().join(&separator))
+            }
+            "lower" => Value::from(self.text(0).to_lowercase()),
+            "replace" => {
+                let (text, old) = (self.text(0), self.text(1));
+                if old.is_empty() {
+                    Value::from(text)
+                } else {
+                    Value::from(text.replace(&old, &self.text(2)))
+                }
+            }
+            "round" => {
+                let digits = if self.arguments.len() > 1 { self.number(1)? } else { 0.0 };
+                let scale = 10f64.powi(digits.clamp(0.0, 12.0) as i32);
+                number((self.number(0)? * scale).round() / scale)
+            }
+            "truncate" => {
+                let (text, length) = (self.text(0), self.number(1)?.max(0.0) as usize);
+                match text.char_indices().nth(length) {
+                    Some((end, _)) => Value::from(format!("{}…", text.get(..end).unwrap_or_default())),
+                    None => Value::from(text),
+                }
+            }
+            "upper" => Value::from(self.text(0).to_uppercase()),
+            _ => {
+                let mut out = String::new();
+                for byte in self.text(0).bytes() {
+                    if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+                        out.push(char::from(byte));
+                    } else {
+                        let _ = write!(out, "%{byte:02X}");
+                    }
+                }
+                Value::from(out)
+            }
+        })
+    }
+}

@@ -1,0 +1,14 @@
+//! What a prompt file means, and what becomes of it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "what a helper can't do fails its test"
+)]
+
+mod adapter;
+mod header;
+mod real_claude;
+mod registries;
+mod template;
+mod validation;

@@ -1,0 +1,125 @@
+//! `yb prompt`: prompt files filled in, asked with and tested.
+
+mod ask;
+mod render;
+mod suite;
+mod test;
+
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value;
+use yb_claude::sdk;
+use yb_prompt::{
+    AdaptOptions, AdapterOptions, ClientConfig, Formatted, Prompt, PromptClient, PromptError, create_client,
+};
+
+use crate::args::{FilledArgs, PromptCommand, QueryArgs};
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+
+pub(super) fn run(command: &PromptCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    match command {
+        PromptCommand::Render(args) => render::run(args, printer),
+        PromptCommand::Run(args) => ask::run(args, printer),
+        PromptCommand::Test(args) => test::run(args, printer),
+    }
+}
+
+/// A client, and what it has to say.
+struct Workshop {
+    client: PromptClient,
+    warnings: Arc<Mutex<Vec<String>>>,
+}
+
+impl Workshop {
+    fn new(args: &QueryArgs) -> Self {
+        let mut options = AdapterOptions::default();
+        options.max_turns = args.max_turns;
+        options.max_budget_usd = args.max_budget_usd;
+        options.permission_mode = args.permission_mode;
+        options.system_prompt_preset = args.preset;
+        options.allowed_tools = (!args.allowed_tools.is_empty()).then(|| args.allowed_tools.clone());
+        options.disallowed_tools = (!args.disallowed_tools.is_empty()).then(|| args.disallowed_tools.clone());
+        let warnings = Arc::<Mutex<Vec<String>>>::default();
+        let heard = Arc::clone(&warnings);
+        let config = ClientConfig::new().with_options(options).with_on_warning(move |text| {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+        });
+        Self { client: create_client(config), warnings }
+    }
+
+    fn load(&self, file: &Path) -> Result<Prompt, CliError> {
+        let path = file.to_str().ok_or_else(|| {
+            CliError::new(ErrorKind::Usage, format!("the path is not UTF-8: `{}`", file.display()))
+        })?;
+        Ok(self.client.load_prompt(path)?)
+    }
+
+    fn format(&self, prompt: &Prompt, props: &Value) -> Result<Formatted, CliError> {
+        Ok(self.client.format(prompt, props, &AdaptOptions::default())?)
+    }
+
+    /// Says what of a prompt has no effect.
+    fn warn(&self, printer: &mut Printer) {
+        for text in self.warnings.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            printer.note(format_args!("warning: {text}"));
+        }
+    }
+
+    /// A prompt, and the query for the props that were given.
+    fn filled(&self, args: &FilledArgs) -> Result<(Prompt, Formatted), CliError> {
+        let prompt = self.load(&args.file)?;
+        let props = props(args)?.unwrap_or_else(|| prompt.test_props());
+        let formatted = self.format(&prompt, &props)?;
+        Ok((prompt, formatted))
+    }
+}
+
+/// The props that were given.
+fn props(args: &FilledArgs) -> Result<Option<Value>, CliError> {
+    let text = match (&args.props, &args.props_file) {
+        (Some(text), _) => text.clone(),
+        (None, Some(file)) => {
+            let read = if file == Path::new("-") {
+                let mut text = String::new();
+                std::io::stdin().read_to_string(&mut text).map(|_| text)
+            } else {
+                std::fs::read_to_string(file)
+            };
+            read.map_err(|error| {
+                let message = format!("failed to read the props: `{}`", file.display());
+                CliError::new(ErrorKind::Usage, message).caused_by(error)
+            })?
+        }
+        (None, None) => return Ok(None),
+    };
+    let value: Value = serde_json::from_str(&text).map_err(|error| {
+        CliError::new(ErrorKind::Usage, "the props are not JSON")
+            .caused_by(error)
+            .hint("for example `--props '{\"name\": \"Ann\"}'`")
+    })?;
+    Ok(Some(value))
+}
+
+impl From<PromptError> for CliError {
+    fn from(error: PromptError) -> Self {
+        let kind = match &error {
+            PromptError::Query(sdk::Error::Invalid(_)) => ErrorKind::Usage,
+            PromptError::Query(sdk::Error::CliNotFound(_) | sdk::Error::Spawn { .. }) => ErrorKind::Agent,
+            PromptError::Query(error) => match error.api_failure() {
+                Some(failure) if failure.kind == yb_claude::ApiFailureKind::Unauthenticated => {
+                    ErrorKind::Agent
+                }
+                Some(failure) if failure.retryable => ErrorKind::Infrastructure,
+                _ => ErrorKind::Failed,
+            },
+            PromptError::Answer { .. } => ErrorKind::Failed,
+            _ => ErrorKind::Usage,
+        };
+        let hints = error.hints();
+        hints.into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
+    }
+}

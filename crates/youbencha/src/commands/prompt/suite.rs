@@ -1,0 +1,181 @@
+//! The rows of a dataset as a suite: files that `yb run` reads like any other, so that everything it can do is done for prompts too.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use yb_engine::run::folder_name;
+use yb_prompt::{ClaudeAgentQueryOptions, Formatted, Prompt, Row, SystemPromptConfig};
+
+use crate::error::{CliError, ErrorKind};
+
+/// How answers can be held against what is expected.
+pub(super) const EVALS: [&str; 4] = ["equals", "contains", "matches", "json"];
+
+/// A suite on disk.
+#[derive(Debug)]
+pub(super) struct PromptSuite {
+    files: Vec<(PathBuf, String)>,
+}
+
+impl PromptSuite {
+    /// The files of a suite with a case for each row.
+    pub(super) fn new(
+        prompt: &Prompt,
+        rows: &[(Row, Formatted)],
+        gates: Map<String, Value>,
+    ) -> Result<Self, CliError> {
+        let evals = evals(prompt)?;
+        let width = rows.iter().map(|(row, _)| row.line.to_string().len()).max().unwrap_or(1);
+        let mut files = Vec::new();
+        for (row, formatted) in rows {
+            let name = format!("row-{:0width$}", row.line);
+            let (text, query) = match formatted {
+                Formatted::Text(params) => (&params.prompt, &params.options),
+                Formatted::Object(params) => (&params.prompt, &params.options),
+            };
+            let case = case(prompt, &name, row, query)?;
+            let expected = assertions(row, query, &evals)?;
+            let mut put = |end: &str, text: String| files.push((PathBuf::from(format!("{name}{end}")), text));
+            put(".json", pretty(&case));
+            put(".prompt.txt", text.clone());
+            put(".expected.json", pretty(&expected));
+        }
+        let cases: Vec<String> =
+            rows.iter().map(|(row, _)| format!("row-{:0width$}.json", row.line)).collect();
+        let mut suite = json!({
+            "youbencha": 1,
+            "name": prompt.name(),
+            "description": format!("The rows of a dataset of {}, as `yb prompt test` wrote them.", prompt.path()),
+            "cases": cases,
+        });
+        if !gates.is_empty() {
+            suite["gates"] = Value::Object(gates);
+        }
+        files.push((PathBuf::from(SUITE_FILE), pretty(&suite)));
+        Ok(Self { files })
+    }
+
+    /// Writes them below a directory, into a folder whose name follows from what is in them: what a stopped run needs stays as it
+    /// was when the prompt is changed. Gives the suite's file.
+    pub(super) fn write(&self, root: &Path, prompt: &Prompt) -> Result<PathBuf, CliError> {
+        let mut digest = blake3::Hasher::new();
+        for (path, text) in &self.files {
+            digest.update(path.to_string_lossy().as_bytes()).update(b"\0");
+            digest.update(text.as_bytes()).update(b"\0");
+        }
+        let short: String = digest.finalize().to_hex().chars().take(12).collect();
+        let folder = root.join("prompts").join(format!("{}-{short}", folder_name(prompt.name())));
+        // The agent works in an empty tree.
+        std::fs::create_dir_all(folder.join(START)).map_err(CliError::failed_to("write the suite"))?;
+        for (path, text) in &self.files {
+            let path = folder.join(path);
+            if std::fs::read_to_string(&path).ok().as_deref() != Some(text) {
+                std::fs::write(&path, text).map_err(CliError::failed_to("write the suite"))?;
+            }
+        }
+        Ok(folder.join(SUITE_FILE))
+    }
+}
+
+const SUITE_FILE: &str = "suite.json";
+const START: &str = "start";
+
+fn pretty(value: &Value) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
+}
+
+/// How the prompt's answers are held against what is expected: as its header says, else as fits its kind.
+pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
+    let settings = prompt.test_settings();
+    let default = if prompt.kind() == "object_config" { "json" } else { "equals" };
+    let named: Vec<&str> = match &settings.evals[..] {
+        [] => vec![default],
+        evals => evals.iter().map(String::as_str).collect(),
+    };
+    let thresholds = settings.score_thresholds.iter().map(|(name, _)| name.as_str());
+    for name in named.iter().copied().chain(thresholds) {
+        if !EVALS.contains(&name) {
+            let message = format!("{}: unknown eval: `{name}`", prompt.path());
+            return Err(
+                CliError::new(ErrorKind::Usage, message).hint(format!("there are `{}`", EVALS.join("`, `")))
+            );
+        }
+        if !named.contains(&name) {
+            let message = format!("{}: a threshold for an eval that is not used: `{name}`", prompt.path());
+            return Err(CliError::new(ErrorKind::Usage, message).hint("add it to `test_settings.evals`"));
+        }
+    }
+    Ok(named)
+}
+
+/// What the answer to one row must be.
+fn assertions(row: &Row, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
+    let wrong = |eval: &str, expected: &str| {
+        let message = format!("line {}: `{eval}` needs {expected} as `expected_output`", row.line);
+        CliError::new(ErrorKind::Usage, message)
+    };
+    let mut found = Map::new();
+    if let Some(format) = &query.output_format {
+        found.insert("json_schema".to_owned(), format.schema.clone());
+    }
+    if let Some(expected) = &row.expected_output {
+        for eval in evals.iter().copied() {
+            let value = match (eval, expected) {
+                ("json", value) => value.clone(),
+                ("equals", Value::String(text)) => json!(text),
+                ("equals", Value::Number(_) | Value::Bool(_)) => json!(expected.to_string()),
+                ("equals", _) => return Err(wrong(eval, "a text")),
+                (_, Value::String(text)) => json!([text]),
+                (_, Value::Array(items)) if items.iter().all(Value::is_string) => json!(items),
+                _ => return Err(wrong(eval, "a text or a list of texts")),
+            };
+            found.insert(eval.to_owned(), value);
+        }
+    }
+    if found.is_empty() {
+        // Nothing is expected but that something is said.
+        found.insert("matches".to_owned(), json!([r"\S"]));
+    }
+    Ok(Value::Object(found))
+}
+
+fn case(prompt: &Prompt, name: &str, row: &Row, query: &ClaudeAgentQueryOptions) -> Result<Value, CliError> {
+    let mut config = Map::new();
+    let mut put = |key: &str, value: Value| {
+        if !value.is_null() {
+            config.insert(key.to_owned(), value);
+        }
+    };
+    put("prompt_file", json!(format!("{name}.prompt.txt")));
+    match &query.system_prompt {
+        None => put("system_prompt", json!("")),
+        Some(SystemPromptConfig::Text(text)) => put("system_prompt", json!(text)),
+        Some(SystemPromptConfig::Preset { append }) => put("append_system_prompt", json!(append)),
+    }
+    let mode = query.permission_mode.unwrap_or(yb_claude::PermissionMode::Default);
+    put("permission_mode", json!(mode.as_str()));
+    put("max_turns", json!(query.max_turns));
+    put("allowed_tools", json!(query.allowed_tools));
+    put("disallowed_tools", json!(query.disallowed_tools));
+    if let Some(format) = &query.output_format {
+        put("extra_args", json!({"json-schema": format.schema.to_string()}));
+    }
+    let config = Value::Object(config);
+    if config.to_string().contains("${") {
+        let message = format!("line {}: `${{` in the system prompt or the schema can't be tested", row.line);
+        return Err(CliError::new(ErrorKind::Usage, message)
+            .hint("a case would take it for a variable; it may stand in `<User>`"));
+    }
+    let mut case = json!({
+        "youbencha": 1,
+        "name": name,
+        "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
+        "directory": START,
+        "agent": { "type": "claude-code", "model": query.model, "config": config },
+        "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
+    });
+    if let Some(usd) = query.max_budget_usd {
+        case["max_budget_usd"] = json!(usd);
+    }
+    Ok(case)
+}

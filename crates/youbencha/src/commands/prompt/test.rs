@@ -1,0 +1,95 @@
+//! `yb prompt test`: the rows of a dataset, through the same engine, journal and gates as cases.
+
+use clap::{Args as _, FromArgMatches as _};
+use serde_json::{Map, Value, json};
+use yb_prompt::{Prompt, Row};
+
+use super::Workshop;
+use super::suite::PromptSuite;
+use crate::args::{PromptTestArgs, RunArgs};
+use crate::commands::run::{self, load};
+use crate::error::{CliError, ErrorKind};
+use crate::exit_code::ExitCode;
+use crate::printer::Printer;
+
+pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let workshop = Workshop::new(&args.query);
+    let prompt = workshop.load(&args.file)?;
+    let dataset = args.dataset.as_ref().map(|path| path.to_string_lossy());
+    let rows = prompt.dataset(dataset.as_deref(), workshop.client.loader())?;
+    if rows.is_empty() {
+        return Err(CliError::new(ErrorKind::Usage, "the dataset has no rows"));
+    }
+    let rows = rows
+        .into_iter()
+        .map(|row| {
+            let formatted = workshop.format(&prompt, &row.input).map_err(|error| of_row(&error, &row))?;
+            Ok((row, formatted))
+        })
+        .collect::<Result<Vec<_>, CliError>>()?;
+    workshop.warn(printer);
+    let (settings, _) = load::settings(false)?;
+    let root = settings.workspace_dir();
+    let gates = gates(&prompt, &root, printer)?;
+    let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
+    run::run(&as_run(args, &suite)?, printer)
+}
+
+/// The same error, which says whose it is.
+fn of_row(error: &CliError, row: &Row) -> CliError {
+    let message = format!("line {} of the dataset: {}", row.line, error.message());
+    error.hints().iter().fold(CliError::new(error.kind(), message), |edge, hint| edge.hint(hint))
+}
+
+/// What the prompt's header asks of the results.
+fn gates(
+    prompt: &Prompt,
+    root: &std::path::Path,
+    printer: &mut Printer,
+) -> Result<Map<String, Value>, CliError> {
+    let settings = prompt.test_settings();
+    let mut gates = Map::new();
+    // A row passes when every eval does, so a share of rows is at most that of each eval.
+    let share = settings.score_thresholds.iter().map(|(_, share)| *share).reduce(f64::max);
+    if let Some(share) = share {
+        gates.insert("min_pass_rate".to_owned(), json!(share));
+    }
+    if let Some(tolerance) = settings.regression_tolerance {
+        let Some(key) = &settings.experiment_key else {
+            let message = format!("{}: `regression_tolerance` without `experiment_key`", prompt.path());
+            return Err(CliError::new(ErrorKind::Usage, message)
+                .hint("name the baseline that results are compared with: `experiment_key: main`"));
+        };
+        if yb_engine::baseline::names(root).contains(key) {
+            gates.insert("no_regression".to_owned(), json!({"against": key, "tolerance": tolerance}));
+        } else {
+            printer.note(format_args!(
+                "note: nothing to compare with yet; afterwards `yb baseline set {key}` keeps these results"
+            ));
+        }
+    }
+    Ok(gates)
+}
+
+/// What would be typed after `yb run`; it has more options than a test of a prompt, and those stay as they are.
+fn as_run(args: &PromptTestArgs, suite: &std::path::Path) -> Result<RunArgs, CliError> {
+    let mut words: Vec<std::ffi::OsString> = vec!["run".into(), "--config".into(), suite.into()];
+    let mut put = |flag: &str, value: Option<String>| {
+        if let Some(value) = value {
+            words.push(format!("--{flag}={value}").into());
+        }
+    };
+    put("repeat", args.repeat.map(|number| number.to_string()));
+    put("jobs", args.jobs.map(|number| number.to_string()));
+    put("max-cost", args.max_cost.map(|usd| usd.to_string()));
+    put("isolation", args.isolation.map(|level| level.as_str().to_owned()));
+    for gate in &args.gates {
+        put("gate", Some(gate.clone()));
+    }
+    let flags = [("--dry-run", args.dry_run), ("--json", args.json), ("--quiet", args.quiet)];
+    words.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).into()));
+    let parsed = RunArgs::augment_args(clap::Command::new("run")).try_get_matches_from(words);
+    parsed
+        .and_then(|matches| RunArgs::from_arg_matches(&matches))
+        .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))
+}

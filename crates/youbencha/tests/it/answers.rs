@@ -1,0 +1,60 @@
+//! The evaluator `answer`, as its users meet it.
+
+use yb_testkit::TestContext;
+
+use crate::YB;
+
+/// What a case comes to whose agent says this, with this configuration of `answer`.
+fn run(said: &str, config: &str) -> yb_testkit::Outcome {
+    let context = TestContext::new();
+    context.write("start/a.txt", "a\n");
+    context.write("more.json", r#"{"contains": ["${NAME}"], "json_schema": {"required": ["n"]}}"#);
+    context.write("unknown.json", r#"{"equal": 1}"#);
+    let agent = serde_json::to_string(&format!("printf '%s' '{said}'")).unwrap();
+    let case = format!(
+        "youbencha: 1
+name: asking
+description: What is it?
+directory: start
+agent: {{ type: command, config: {{ prompt: Say what it is., command: {{ argv: [sh, -c, {agent}] }} }} }}
+evaluators: [{{ name: answer, config: {{ {config} }} }}]
+"
+    );
+    context.write("case.yaml", case);
+    context.command(YB).args(["run", "-c", "case.yaml"]).run()
+}
+
+#[test]
+fn the_words_and_the_value_of_an_answer_are_held_against_what_is_expected() {
+    for (said, config, code, message) in [
+        ("It is Paris. ", "assertions: { equals: It is Paris. }", 0, "✓ 1 of 1 hold"),
+        ("Rome", "assertions: { equals: Paris }", 1, "✗ 0 of 1 hold | expected `Paris`, found `Rome`"),
+        ("Rome", "assertions: { contains: [om, x] }", 1, "✗ 1 of 2 hold | `x` is not in `Rome`"),
+        ("Rome", "assertions: { matches: '^R..e$' }", 0, "✓ 1 of 1 hold"),
+        (r#"{"n": 1.0}"#, "assertions: { json: { n: 1 } }", 0, "✓ 1 of 1 hold"),
+        (r#"{"n": "${NAME}"}"#, "assertions_file: more.json", 0, "✓ 2 of 2 hold"),
+        ("no", "assertions: { json: 1 }", 1, "✗ 0 of 1 hold | no JSON: `no`"),
+        ("", "assertions: { matches: '.*' }", 1, "| the agent said nothing"),
+    ] {
+        let outcome = run(said, config);
+        assert_eq!(outcome.code, Some(code), "{said}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stdout.contains(message), "{said}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn mistakes_are_found_before_anything_starts() {
+    for (config, message) in [
+        ("assertions: { equal: x }", "unknown key: `equal`"),
+        ("assertions: { matches: '(' }", "not a regular expression"),
+        ("assertions: { json_schema: { type: 3 } }", "not a JSON Schema that can be used"),
+        ("assertions_file: gone.json", "failed to read the assertions"),
+        ("assertions_file: unknown.json", "failed to read the assertions (unknown key `equal`)"),
+    ] {
+        let outcome = run("x", config);
+        assert_eq!(outcome.code, Some(2), "{config}: {}{}", outcome.stdout, outcome.stderr);
+        assert!(outcome.stderr.contains(message), "{config}: {}", outcome.stderr);
+    }
+    let vacuous = run("x", "assertions: {}");
+    assert!(vacuous.stderr.contains("vacuous: nothing is asserted"), "{}", vacuous.stderr);
+}

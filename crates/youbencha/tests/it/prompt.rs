@@ -1,0 +1,262 @@
+//! `yb prompt`: render, run and test.
+
+use insta::assert_snapshot;
+use serde_json::Value;
+use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_testkit::{Invocation, RealClaude, TestContext};
+
+use crate::YB;
+
+const GREET: &str = "\
+---
+name: greet
+text_config:
+  model_name: claude-opus-5-5
+  max_calls: 2
+  temperature: 0.3
+input_schema:
+  type: object
+  properties: { name: { type: string }, towns: { type: array, items: { type: string } } }
+  required: [name]
+test_settings:
+  props: { name: ann, towns: [oslo, rome] }
+---
+import Rules from './rules.mdx'
+
+<System><Rules tone=\"kind\" /></System>
+
+<User>
+  Greet {capitalize(props.name)}.
+
+  <If condition={props.towns}>
+    She likes:
+
+    <ForEach arr={props.towns}>
+      {(town) => (<>- {upper(town)}</>)}
+    </ForEach>
+  </If>
+</User>
+";
+
+const VERDICT: &str = "\
+---
+name: verdict
+object_config:
+  model_name: claude-opus-5-5
+  schema:
+    type: object
+    properties: { good: { type: boolean } }
+    required: [good]
+test_settings:
+  dataset: ./rows.jsonl
+  score_thresholds: { json: 0.5 }
+---
+<User>Is {props.what} good? Say $\\{no_variable\\}.</User>
+";
+
+fn context() -> TestContext {
+    let context = TestContext::new();
+    context.write("greet.prompt.mdx", GREET);
+    context.write("rules.mdx", "Be {props.tone} and brief.");
+    context.write("verdict.prompt.mdx", VERDICT);
+    context
+}
+
+#[test]
+fn a_prompt_is_shown_with_its_query() {
+    let outcome = context().run(YB, ["prompt", "render", "greet.prompt.mdx", "--max-budget-usd", "0.5"]);
+    assert_snapshot!(outcome.snapshot(), @r#"
+    exit code: 0
+    ----- stdout -----
+    [system]
+    Be kind and brief.
+
+    [user]
+    Greet Ann.
+
+    She likes:
+
+    - OSLO
+    - ROME
+
+    [query]
+    {
+      "maxBudgetUsd": 0.5,
+      "maxTurns": 2,
+      "model": "claude-opus-5-5",
+      "permissionMode": "default",
+      "systemPrompt": "Be kind and brief."
+    }
+    ----- stderr -----
+    warning: the Claude Agent SDK has no use for these options of `text_config` in `greet`: `temperature`
+    "#);
+    let outcome =
+        context().run(YB, ["prompt", "render", "verdict.prompt.mdx", "--json", "--props", "{\"what\": 1}"]);
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let shown: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(shown["messages"][0]["content"], "Is 1 good? Say ${no_variable}.");
+    assert_eq!(shown["query"]["prompt"], "Is 1 good? Say ${no_variable}.");
+    assert_eq!(shown["query"]["options"]["outputFormat"]["type"], "json_schema");
+}
+
+#[test]
+fn mistakes_are_shown_with_their_place_and_exit_with_2() {
+    let context = context();
+    let wrong = context.run(YB, ["prompt", "render", "greet.prompt.mdx", "--props", "{\"towns\": 1}"]);
+    assert_snapshot!(wrong.snapshot(), @r#"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the props do not satisfy `input_schema` of `greet`: "name" is a required property; `/towns`: 1 is not of type "array"
+    "#);
+    context.write(
+        "bad.prompt.mdx",
+        "---\ntext_config: { model_name: m }\n---\n<User>\n  {props.a b}\n</User>\n",
+    );
+    assert_snapshot!(context.run(YB, ["prompt", "run", "bad.prompt.mdx"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: bad.prompt.mdx:5:12: unexpected name: `b`
+    ");
+    context.write(
+        "image.prompt.mdx",
+        "---\nimage_config: { model_name: m }\n---\n<ImagePrompt>A cat</ImagePrompt>\n",
+    );
+    assert_snapshot!(context.run(YB, ["prompt", "run", "image.prompt.mdx"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the Claude Agent SDK can't make images: `image`
+    hint: call the API of an image model, or offer one to the agent as a tool and use `text_config`
+    ");
+    assert_snapshot!(context.run(YB, ["prompt", "test", "greet.prompt.mdx"]).snapshot(), @r"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: greet.prompt.mdx: the prompt has no dataset
+    hint: name one: `test_settings: { dataset: ./rows.jsonl }`
+    ");
+    assert_snapshot!(context.run(YB, ["prompt", "render", "greet.prompt.mdx", "--props", "{"]).snapshot(), @r#"
+    exit code: 2
+    ----- stdout -----
+    ----- stderr -----
+    error: the props are not JSON
+      caused by: EOF while parsing an object at line 1 column 1
+    hint: for example `--props '{"name": "Ann"}'`
+    "#);
+}
+
+/// The real CLI and a model that plays the script.
+struct Real {
+    context: TestContext,
+    claude: RealClaude,
+    server: Server,
+}
+
+impl Real {
+    fn new(script: &str) -> Self {
+        let script = Script::parse(script, &Vars::new()).unwrap();
+        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let mut context = context();
+        context.filter(r"\$\d+\.\d+", "[COST]").filter(r"\d+ tokens", "[TOKENS] tokens");
+        Self { context, claude: RealClaude::new(), server }
+    }
+
+    fn yb(&self, args: &[&str]) -> Invocation {
+        let program = self.claude.program().to_str().unwrap().to_owned();
+        let command = self.context.command(YB).envs(self.claude.env(&self.server.base_url()));
+        command.env("YB_CLAUDE", program).arg("prompt").args(args)
+    }
+
+    fn run(&self, args: &[&str]) -> Invocation {
+        self.yb(&["run"]).args(args).arg("--claude").arg(self.claude.program())
+    }
+
+    fn asked(&self) -> String {
+        self.server.requests().iter().map(|seen| seen.body.to_string()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+#[test]
+fn real_claude_writes_the_text_of_a_prompt() {
+    let real = Real::new("{ tape: 1, lanes: { main: [ { say: 'Hello, Ann.', pace: { chunk: 3 } } ] } }");
+    let outcome = real.run(&["greet.prompt.mdx"]).run();
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 0
+    ----- stdout -----
+    Hello, Ann.
+    ----- stderr -----
+    warning: the Claude Agent SDK has no use for these options of `text_config` in `greet`: `temperature`
+    claude-opus-5-5, [COST], [TIME], session [UUID]
+    ");
+    let asked = real.asked();
+    assert!(asked.contains("Be kind and brief.") && asked.contains("- ROME"), "{asked}");
+    let outcome = real.run(&["greet.prompt.mdx", "--json"]).run();
+    let told: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(
+        (told["answer"].as_str(), told["model"].as_str()),
+        (Some("Hello, Ann."), Some("claude-opus-5-5"))
+    );
+}
+
+#[test]
+fn real_claude_gives_the_object_of_a_prompt() {
+    let real = Real::new(
+        "{ tape: 1, lanes: { main: [ { tools: [ { StructuredOutput: { good: true } } ] }, { say: Done. } ] } }",
+    );
+    let outcome = real.run(&["verdict.prompt.mdx", "--props", "{\"what\": \"it\"}"]).run();
+    assert_snapshot!(outcome.snapshot(), @r#"
+    exit code: 0
+    ----- stdout -----
+    {
+      "good": true
+    }
+    ----- stderr -----
+    claude-opus-5-5, [COST], [TIME], session [UUID]
+    "#);
+}
+
+#[test]
+fn real_claude_without_an_object_fails() {
+    let real = Real::new("{ tape: 1, lanes: { main: [ { say: No. }, { say: No. }, { say: No. } ] } }");
+    let outcome = real.run(&["verdict.prompt.mdx", "--props", "{\"what\": \"it\"}"]).run();
+    assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
+}
+
+#[test]
+fn real_claude_is_tested_with_every_row() {
+    let real = Real::new(
+        "
+tape: 1
+lanes:
+  one: { match: Is one good, replies: [ { tools: [ { StructuredOutput: { good: true } } ] }, { say: Done. } ] }
+  two: { match: Is two good, replies: [ { tools: [ { StructuredOutput: { good: true } } ] }, { say: Done. } ] }
+",
+    );
+    real.context.write(
+        "rows.jsonl",
+        "{\"input\": {\"what\": \"one\"}, \"expected_output\": {\"good\": true}}\n\n{\"input\": {\"what\": \"two\"}, \"expected_output\": {\"good\": false}}\n",
+    );
+    let outcome = real.yb(&["test", "verdict.prompt.mdx", "--jobs", "1", "--quiet"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    for told in [
+        "2 of 2 trials: 1 passed, 1 failed",
+        "held         min_pass_rate: 1 of 2 trials passed (50.0 %), at least 50.0 % has to",
+    ] {
+        assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
+    }
+    assert!(real.asked().contains("Say ${no_variable}."), "{}", real.asked());
+    let shown = real.context.command(YB).arg("show").arg("row-3").run();
+    assert!(shown.stdout.contains("expected {\"good\":false}, found {\"good\":true}"), "{}", shown.stdout);
+    // The same files again: what a stopped run needs is there.
+    let folder = real.context.dir().join(".youbencha-workspace/prompts");
+    assert_eq!(std::fs::read_dir(folder).unwrap().count(), 1);
+    let higher = real.yb(&["test", "verdict.prompt.mdx", "--quiet", "--gate", "min_pass_rate=0.9"]).run();
+    assert_eq!(higher.code, Some(1), "{}", higher.stdout);
+    // A run of a prompt is one like any other.
+    let again = real.context.command(YB).envs(real.claude.env(&real.server.base_url()));
+    let again = again.env("YB_CLAUDE", real.claude.program());
+    let again = again.args(["run", "--rerun", "failed", "latest", "--quiet"]).run();
+    assert!(again.stdout.starts_with("row-3: failed\n"), "{}{}", again.stdout, again.stderr);
+}
