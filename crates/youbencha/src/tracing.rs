@@ -13,6 +13,7 @@ use yb_engine::config::Settings;
 use yb_engine::run::Plan;
 use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redact};
 
+use crate::agents;
 use crate::args::OtelArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
@@ -60,6 +61,14 @@ impl Tracing {
             parent: parent.unwrap_or_default(),
             deadline: timeout.unwrap_or(DEADLINE),
         })
+    }
+
+    /// Of a command that reads no settings of its own.
+    pub(crate) fn start_here(args: &OtelArgs) -> Result<Self, CliError> {
+        let project = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
+        // What is wrong with the settings is for those who need them.
+        let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
+        Self::start(args, &settings, &agents::environment())
     }
 
     /// Whether anybody wants a trace.

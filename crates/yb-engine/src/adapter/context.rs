@@ -14,8 +14,8 @@ use yb_supervise::{CancellationToken, PauseSwitch, SandboxKind};
 
 use super::{AdapterError, Observer};
 use crate::case::{Limits, Network};
-use crate::trace::Trace;
 use crate::tools::Tools;
+use crate::trace::Trace;
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use yb_claude::PermissionMode;
 
-use super::examples;
 use super::runs::dollars;
+use super::{OtelArgs, examples};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PromptCommand {
@@ -95,6 +95,9 @@ pub(crate) struct PromptRunArgs {
     /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) otel: OtelArgs,
 }
 
 #[derive(Debug, clap::Args)]
@@ -141,6 +144,9 @@ pub(crate) struct PromptTestArgs {
     /// Print nothing but the results
     #[arg(short, long)]
     pub(crate) quiet: bool,
+
+    #[command(flatten)]
+    pub(crate) otel: OtelArgs,
 }
 
 fn permission_mode(text: &str) -> Result<PermissionMode, String> {

@@ -5,11 +5,9 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, Stop};
-use yb_engine::config::Settings;
 use yb_otel::{AgentSpans, AgentSpansConfig, End};
 use yb_supervise::CancellationToken;
 
-use crate::agents;
 use crate::args::AskArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
@@ -23,7 +21,7 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let cancel = CancellationToken::new();
-        let tracing = tracing(args)?;
+        let tracing = Tracing::start_here(&args.otel)?;
         let spans = spans(args, &context, &tracing);
         let provider = provider(args, spans.as_ref()).with_cancellation(cancel.clone());
         let mut live = Live::new(printer, args.json);
@@ -52,13 +50,6 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
         tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
         code
     })
-}
-
-fn tracing(args: &AskArgs) -> Result<Tracing, CliError> {
-    let project = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
-    // A question needs no settings; what is wrong with them is for those who do.
-    let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
-    Tracing::start(&args.otel, &settings, &agents::environment())
 }
 
 /// The trace of a question is the agent's span and what is below it.

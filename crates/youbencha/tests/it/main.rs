@@ -46,10 +46,10 @@ mod suite_run;
 mod suites;
 mod tape;
 mod tape_serve;
+mod tools;
 mod tracing;
 #[cfg(target_os = "linux")]
 mod tracing_phoenix;
-mod tools;
 mod validate;
 
 /// The program under test.

@@ -89,7 +89,9 @@ fn as_run(args: &PromptTestArgs, suite: &std::path::Path) -> Result<RunArgs, Cli
     let flags = [("--dry-run", args.dry_run), ("--json", args.json), ("--quiet", args.quiet)];
     words.extend(flags.iter().filter(|(_, given)| *given).map(|(flag, _)| (*flag).into()));
     let parsed = RunArgs::augment_args(clap::Command::new("run")).try_get_matches_from(words);
-    parsed
+    let mut run = parsed
         .and_then(|matches| RunArgs::from_arg_matches(&matches))
-        .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))
+        .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))?;
+    run.otel = args.otel.clone();
+    Ok(run)
 }
