@@ -39,14 +39,14 @@ impl Frames {
                 let thread = tree.thread_of(event.parent_tool_use_id.as_deref(), None);
                 stream_event(tree, &thread, &event.event, at);
             }
-            Message::Result(result) => self.result(tree, result, at),
+            Message::Result(result) => self.result(tree, result),
             _ => {}
         }
     }
 
     /// A turn is over; its result says how, and what everything cost.
-    fn result(&mut self, tree: &mut Tree, result: &ResultMessage, at: SystemTime) {
-        tree.close_chat(MAIN, at, None);
+    fn result(&mut self, tree: &mut Tree, result: &ResultMessage) {
+        tree.close_chat(MAIN, None);
         if let Some(usage) = &result.usage {
             let tokens = Tokens::from(usage);
             tree.root_usage(Some(&tokens), Some(tokens.output));
@@ -239,7 +239,7 @@ fn user(tree: &mut Tree, message: &UserMessage, at: SystemTime) {
         || message.subagent_type.clone(),
         at,
     );
-    tree.close_chat(&thread, at, None);
+    tree.close_chat(&thread, None);
     let mut told = Vec::new();
     let wanted = tree.settings.content.wanted;
     for block in message.message.content.blocks() {

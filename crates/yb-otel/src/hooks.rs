@@ -47,7 +47,7 @@ pub struct OtelHooksConfig {
     pub redact: Redact,
     /// Where durations, tokens and cost are counted.
     pub metrics: Option<Metrics>,
-    /// The span that sessions are part of.
+    /// The span that sessions are part of: the current one, unless told.
     pub parent: Context,
 }
 
@@ -65,7 +65,7 @@ impl OtelHooksConfig {
             content: false,
             redact: Redact::default(),
             metrics: None,
-            parent: Context::new(),
+            parent: Context::current(),
         }
     }
 

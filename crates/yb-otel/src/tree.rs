@@ -238,7 +238,7 @@ impl Tree {
 
     /// A subagent has finished. One that nobody told of is passed over.
     pub(crate) fn subagent_ends(&mut self, agent: &str, failure: Option<&Failure>, at: SystemTime) {
-        self.close_chat(agent, at, None);
+        self.close_chat(agent, None);
         let Some(span) = self.subagents.remove(agent) else { return };
         self.ended_subagents.insert(agent.to_owned());
         span.end(failure, self.settings.content.wanted, at);
@@ -263,7 +263,7 @@ impl Tree {
     pub(crate) fn end(&mut self, failure: Option<&Failure>, at: SystemTime) {
         let unfinished = Failure::new("no_result", "the agent ended before this did");
         let open = failure.unwrap_or(&unfinished);
-        self.close_chats(at, failure);
+        self.close_chats(failure);
         for id in sorted(self.tools.keys()) {
             if let Some(tool) = self.tools.remove(&id) {
                 self.ended_tools.insert(id);

@@ -7,7 +7,7 @@ use opentelemetry::trace::SpanKind;
 use serde_json::Value;
 use yb_claude::Tokens;
 
-use super::{Chat, Failure, PROVIDER, Tree, finish, sorted, specific};
+use super::{Chat, Failure, MAIN, PROVIDER, Tree, finish, sorted, specific};
 use crate::content::{answer, message};
 use crate::metrics::Operation;
 
@@ -30,7 +30,7 @@ impl Tree {
         }
         let other = self.threads.get(thread)?.chat.as_ref().is_some_and(|chat| chat.id != id);
         if other {
-            self.close_chat(thread, at, None);
+            self.close_chat(thread, None);
         }
         let thread = self.threads.get_mut(thread)?;
         if thread.chat.is_none() {
@@ -46,13 +46,15 @@ impl Tree {
     }
 
     /// A call of the model becomes a span when it is over: only then is everything known.
-    pub(crate) fn close_chat(&mut self, thread: &str, _at: SystemTime, failure: Option<&Failure>) {
-        let Some(thread) = self.threads.get_mut(thread) else { return };
+    pub(crate) fn close_chat(&mut self, thread_key: &str, failure: Option<&Failure>) {
+        let Some(thread) = self.threads.get_mut(thread_key) else { return };
         let (Some(chat), agent) = (thread.chat.take(), thread.agent.clone()) else { return };
         let Some(kind) = self.names.chat_span else { return };
         let names = self.names;
         let failure = failure.or(chat.failure.as_ref());
-        let model = chat.model.clone().or_else(|| self.settings.model.clone());
+        // What was asked for is known of the agent; its subagents may ask for others.
+        let (asked, answered) = (self.settings.model.clone(), chat.model.clone());
+        let model = if thread_key == MAIN { asked.or(answered) } else { answered.or(asked) };
         let mut attributes = self.common();
         if let Some(operation) = names.operation {
             attributes.push(KeyValue::new(operation, kind));
@@ -60,9 +62,8 @@ impl Tree {
         if !names.provider_everywhere {
             attributes.push(KeyValue::new(names.provider, PROVIDER));
         }
-        if self.settings.model.is_none() {
-            attributes.extend(model.clone().map(|model| KeyValue::new(names.request_model, model)));
-        }
+        attributes.retain(|attribute| attribute.key.as_str() != names.request_model);
+        attributes.extend(model.clone().map(|model| KeyValue::new(names.request_model, model)));
         attributes.extend(chat.model.clone().map(|model| KeyValue::new(names.response_model, model)));
         if !chat.id.is_empty() {
             attributes.push(KeyValue::new(names.response_id, chat.id.clone()));
@@ -94,9 +95,9 @@ impl Tree {
         }
     }
 
-    pub(super) fn close_chats(&mut self, at: SystemTime, failure: Option<&Failure>) {
+    pub(super) fn close_chats(&mut self, failure: Option<&Failure>) {
         for thread in sorted(self.threads.keys()) {
-            self.close_chat(&thread, at, failure);
+            self.close_chat(&thread, failure);
         }
     }
 

@@ -18,7 +18,7 @@ impl Tree {
             return;
         }
         if self.root.is_some() {
-            self.close_chats(at, None);
+            self.close_chats(None);
             let failure = match self.outcome.take() {
                 Some(Ok(())) => None,
                 Some(Err(failure)) => Some(failure),

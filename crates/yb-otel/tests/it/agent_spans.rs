@@ -124,6 +124,44 @@ async fn content_is_written_when_asked_for_and_without_secrets() {
 }
 
 #[tokio::test]
+async fn what_the_api_counts_at_the_end_of_an_answer_is_told_when_it_is_printed() {
+    let event = |event: Value| json!({"type": "stream_event", "session_id": "s1", "event": event});
+    let start = json!({"type": "message_start", "message": {"id": "msg1", "model": "m2", "content": [],
+        "usage": {"input_tokens": 3, "output_tokens": 1}}});
+    let delta =
+        json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}});
+    let frames = [
+        event(start),
+        says("msg1", json!({"type": "text", "text": "Hi."})),
+        event(delta),
+        // What the CLI made up is no answer of a model.
+        json!({"type": "assistant", "isApiErrorMessage": true, "is_api_error_message": true, "error": "rate_limit",
+            "message": {"id": "x", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]}}),
+        json!({"type": "result", "subtype": "success", "is_error": true, "api_error_type": "rate_limit_error"}),
+    ];
+    let spans = spans(config().with_model("asked"), &frames, End::Ok).await;
+    insta::assert_snapshot!(tree(&spans), @r"
+    invoke_agent claude-code ERROR rate_limit_error
+      chat asked
+      chat asked ERROR rate_limit
+    ");
+    let chat = &spans[1].attributes;
+    assert_eq!(chat["gen_ai.usage.output_tokens"], 9);
+    assert_eq!(chat["gen_ai.response.finish_reasons"], json!(["end_turn"]));
+    assert_eq!(
+        (&chat["gen_ai.request.model"], &chat["gen_ai.response.model"]),
+        (&json!("asked"), &json!("m1"))
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_goes_on_does_not_count_what_was_before() {
+    let spans = spans(config().with_resumed(), &[result()], End::Ok).await;
+    assert!(!spans[0].attributes.contains_key("youbencha.cost_usd"));
+    assert_eq!(spans[0].attributes["gen_ai.usage.output_tokens"], 7, "that is the turn's own");
+}
+
+#[tokio::test]
 async fn parallel_subagents_keep_their_own_tools_and_calls() {
     let started = |call: &str, agent: &str, background: bool| {
         json!({"type": "system", "subtype": "task_started", "task_id": agent, "tool_use_id": call,
