@@ -229,6 +229,9 @@ fn part(block: &Block) -> Option<Value> {
 }
 
 fn user(tree: &mut Tree, message: &UserMessage, at: SystemTime) {
+    if message.is_replay {
+        return;
+    }
     let thread = thread(
         tree,
         message.parent_tool_use_id.as_deref(),

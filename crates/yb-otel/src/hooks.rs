@@ -285,6 +285,11 @@ impl TelemetryContext {
         self.spans.frame(message, SystemTime::now());
     }
 
+    /// The session has ended so; what is open ends with it.
+    pub fn end(&self, end: End) {
+        self.spans.end(end);
+    }
+
     /// The same messages, told to the spans as they pass; at their end the session ends as its result says, at an error
     /// with that, and when nobody reads on, as aborted.
     pub fn watch<S>(&self, messages: S) -> Watched<S> {

@@ -1,7 +1,9 @@
 //! The spans of one agent: what is open, under what, and how each of them ends. Hooks and frames both feed it, and a
 //! call of a tool is one span whoever tells of it first.
 
+mod chat;
 mod open;
+mod root;
 
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
@@ -10,10 +12,9 @@ use opentelemetry::global::BoxedTracer;
 use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Array, Context, KeyValue, StringValue, Value as OtelValue};
 use serde_json::Value;
-use yb_claude::Tokens;
 
-use crate::content::{Content, answer, message, text_part};
-use crate::metrics::{Metrics, Operation};
+use crate::content::Content;
+use crate::metrics::Metrics;
 use crate::names::{Convention, common};
 pub(crate) use open::{Chat, Failure, Open};
 
@@ -68,6 +69,8 @@ pub(crate) struct Tree {
     session: Option<String>,
     /// Hooks tell of subagents, and messages only add to that.
     hooked: bool,
+    /// How often a span of the agent began.
+    begun: u64,
     /// Nobody records: nothing is done any more.
     silent: bool,
 }
@@ -101,6 +104,7 @@ impl Tree {
             background: HashSet::new(),
             session: None,
             hooked: false,
+            begun: 0,
             silent: false,
         }
     }
@@ -116,6 +120,11 @@ impl Tree {
         self.hooked = true;
     }
 
+    /// How often a span of the agent began.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
     pub(crate) fn root(&self) -> Option<&Open> {
         self.root.as_ref()
     }
@@ -126,69 +135,6 @@ impl Tree {
 
     pub(crate) fn open_subagents(&self) -> Vec<String> {
         sorted(self.subagents.keys())
-    }
-
-    /// Begins the agent's span. One that is still open ends first: as its result says, or as superseded.
-    pub(crate) fn begin(&mut self, prompt: Option<&str>, at: SystemTime) {
-        if self.silent {
-            return;
-        }
-        if self.root.is_some() {
-            self.close_chats(at, None);
-            let failure = match self.outcome.take() {
-                Some(Ok(())) => None,
-                Some(Err(failure)) => Some(failure),
-                None => Some(Failure::new("superseded", "another prompt came before the answer")),
-            };
-            self.end_root(at, failure.as_ref());
-        }
-        self.outcome = None;
-        let mut attributes = self.common();
-        let names = self.names;
-        if let Some(operation) = names.operation {
-            attributes.push(KeyValue::new(operation, names.agent_span));
-        }
-        if let Some(agent_name) = names.agent_name {
-            attributes.push(KeyValue::new(agent_name, self.settings.agent_name.clone()));
-        }
-        let content = &self.settings.content;
-        let given = self.settings.prompt.as_deref().map(|prompt| content.text(prompt));
-        let prompt = prompt.and_then(|prompt| content.wanted(prompt)).or(given);
-        let told = prompt.iter().map(|prompt| message("user", &[text_part(prompt)])).collect::<Vec<_>>();
-        if let Some(prompt) = prompt {
-            let text = if names.messages { Value::Array(told.clone()).to_string() } else { prompt };
-            attributes.push(KeyValue::new(names.input, text));
-        }
-        let name = specific(names, names.agent_span, &self.settings.agent_name);
-        let root = self.start(name, SpanKind::Internal, attributes, &self.parent.clone(), at);
-        if !root.context.span().is_recording() {
-            self.silent = true;
-            return;
-        }
-        let thread = Thread { agent: root.context.clone(), told_at: at, told, chat: None };
-        self.threads.insert(MAIN.to_owned(), thread);
-        self.root = Some(root);
-    }
-
-    /// The session, for this and every later span.
-    pub(crate) fn session(&mut self, session: &str) {
-        if session.is_empty() || self.session.as_deref() == Some(session) {
-            return;
-        }
-        let first = self.session.replace(session.to_owned()).is_none();
-        if let (Some(root), true) = (&mut self.root, first) {
-            root.set(KeyValue::new(self.names.conversation, session.to_owned()));
-        }
-    }
-
-    /// The model, when nobody asked for one.
-    pub(crate) fn model(&mut self, model: &str) {
-        if self.settings.model.is_none() {
-            self.settings.model = Some(model.to_owned());
-            if let Some(root) = &mut self.root {
-                root.set(KeyValue::new(self.names.request_model, model.to_owned()));
-            }
-        }
     }
 
     /// Something happened that has no span of its own.
@@ -313,150 +259,6 @@ impl Tree {
         thread.map_or_else(Context::new, |thread| thread.agent.clone())
     }
 
-    /// The model is told something.
-    pub(crate) fn told(&mut self, thread: &str, parts: Vec<Value>, role: &str, at: SystemTime) {
-        let wanted = self.settings.content.wanted;
-        let Some(thread) = self.threads.get_mut(thread) else { return };
-        thread.told_at = at;
-        if wanted && !parts.is_empty() {
-            let parts: Vec<Value> = parts.into_iter().map(|part| self.settings.content.value(part)).collect();
-            thread.told.push(message(role, &parts));
-        }
-    }
-
-    /// The call of the model that this answer is part of; a new one when the answer is another.
-    pub(crate) fn chat(&mut self, thread: &str, id: &str, at: SystemTime) -> Option<&mut Chat> {
-        if self.silent || self.names.chat_span.is_none() || self.root.is_none() {
-            return None;
-        }
-        let other = self.threads.get(thread)?.chat.as_ref().is_some_and(|chat| chat.id != id);
-        if other {
-            self.close_chat(thread, at, None);
-        }
-        let thread = self.threads.get_mut(thread)?;
-        if thread.chat.is_none() {
-            let (told, started) = (std::mem::take(&mut thread.told), thread.told_at);
-            thread.chat = Some(Chat::new(id, told, started, at));
-        }
-        thread.chat.as_mut().inspect(|_| thread.told_at = at)
-    }
-
-    /// The call of the model that is open in a thread.
-    pub(crate) fn open_chat(&mut self, thread: &str) -> Option<&mut Chat> {
-        self.threads.get_mut(thread)?.chat.as_mut()
-    }
-
-    /// A call of the model becomes a span when it is over: only then is everything known.
-    pub(crate) fn close_chat(&mut self, thread: &str, _at: SystemTime, failure: Option<&Failure>) {
-        let Some(thread) = self.threads.get_mut(thread) else { return };
-        let (Some(chat), agent) = (thread.chat.take(), thread.agent.clone()) else { return };
-        let Some(kind) = self.names.chat_span else { return };
-        let names = self.names;
-        let failure = failure.or(chat.failure.as_ref());
-        let model = chat.model.clone().or_else(|| self.settings.model.clone());
-        let mut attributes = self.common();
-        if let Some(operation) = names.operation {
-            attributes.push(KeyValue::new(operation, kind));
-        }
-        if !names.provider_everywhere {
-            attributes.push(KeyValue::new(names.provider, PROVIDER));
-        }
-        if self.settings.model.is_none() {
-            attributes.extend(model.clone().map(|model| KeyValue::new(names.request_model, model)));
-        }
-        attributes.extend(chat.model.clone().map(|model| KeyValue::new(names.response_model, model)));
-        if !chat.id.is_empty() {
-            attributes.push(KeyValue::new(names.response_id, chat.id.clone()));
-        }
-        attributes.extend(chat.stop_reason.clone().map(|reason| finish(names, reason)));
-        attributes.extend(self.usage(chat.input.as_ref(), chat.output, true));
-        if self.settings.content.wanted {
-            if !chat.told.is_empty() {
-                attributes.push(KeyValue::new(names.input, Value::Array(chat.told.clone()).to_string()));
-            }
-            let parts: Vec<Value> =
-                chat.parts.iter().cloned().map(|part| self.settings.content.value(part)).collect();
-            attributes.push(KeyValue::new(
-                names.output,
-                Value::Array(vec![answer(&parts, chat.stop_reason.as_deref())]).to_string(),
-            ));
-        }
-        let name = specific(names, kind, model.as_deref().unwrap_or_default());
-        let span = self.start(name, SpanKind::Client, attributes, &agent, chat.started);
-        span.end(failure, self.settings.content.wanted, chat.last);
-        if let Some(metrics) = &self.settings.metrics {
-            let operation = Operation {
-                name: kind,
-                provider: PROVIDER,
-                model: model.as_deref(),
-                error_type: failure.map(|failure| failure.kind.as_ref()),
-            };
-            metrics.operation(operation, span.took(chat.last));
-        }
-    }
-
-    fn close_chats(&mut self, at: SystemTime, failure: Option<&Failure>) {
-        for thread in sorted(self.threads.keys()) {
-            self.close_chat(&thread, at, failure);
-        }
-    }
-
-    /// What was used, with the names that the conventions have for it.
-    fn usage(&self, input: Option<&Tokens>, output: Option<u64>, with_cache: bool) -> Vec<KeyValue> {
-        let names = self.names;
-        let number = |key, count: u64| KeyValue::new(key, i64::try_from(count).unwrap_or(i64::MAX));
-        let mut attributes = Vec::new();
-        if let Some(input) = input {
-            let cached = input.cache_read.saturating_add(input.cache_creation);
-            let read = if names.input_with_cache { input.input.saturating_add(cached) } else { input.input };
-            attributes.push(number(names.usage_input, read));
-            if with_cache {
-                attributes.extend(names.cache_read.map(|key| number(key, input.cache_read)));
-                attributes.extend(names.cache_write.map(|key| number(key, input.cache_creation)));
-            }
-        }
-        attributes.extend(output.map(|output| number(names.usage_output, output)));
-        attributes
-    }
-
-    /// What the agent used, on its own span.
-    pub(crate) fn root_usage(&mut self, input: Option<&Tokens>, output: Option<u64>) {
-        for attribute in self.usage(input, output, false) {
-            self.root_set(attribute);
-        }
-    }
-
-    /// One more attribute of the agent's own span.
-    pub(crate) fn root_set(&mut self, attribute: KeyValue) {
-        if let Some(root) = &mut self.root {
-            root.set(attribute);
-        }
-    }
-
-    /// Why the model stopped for the last time.
-    pub(crate) fn root_finish(&mut self, reason: &str) {
-        self.root_set(finish(self.names, reason.to_owned()));
-    }
-
-    /// The model has stopped, and nobody has said why.
-    pub(crate) fn root_stopped(&mut self) {
-        if self.root.as_ref().is_some_and(|root| !root.has(self.names.finish_reasons)) {
-            self.root_finish("stop");
-        }
-        self.outcome.get_or_insert(Ok(()));
-    }
-
-    /// What the agent answered.
-    pub(crate) fn root_output(&mut self, text: &str) {
-        let text = self.settings.content.text(text);
-        let text = if self.names.messages {
-            Value::Array(vec![answer(&[text_part(&text)], Some("stop"))]).to_string()
-        } else {
-            text
-        };
-        self.root_set(KeyValue::new(self.names.output, text));
-    }
-
     /// Ends everything. What is open at a failure has failed with it; what is open at a success never got its result.
     pub(crate) fn end(&mut self, failure: Option<&Failure>, at: SystemTime) {
         let unfinished = Failure::new("no_result", "the agent ended before this did");
@@ -472,20 +274,6 @@ impl Tree {
             self.subagent_ends(&agent, Some(open), at);
         }
         self.end_root(at, failure);
-    }
-
-    fn end_root(&mut self, at: SystemTime, failure: Option<&Failure>) {
-        let Some(root) = self.root.take() else { return };
-        root.end(failure, true, at);
-        if let Some(metrics) = &self.settings.metrics {
-            let operation = Operation {
-                name: "invoke_agent",
-                provider: PROVIDER,
-                model: self.settings.model.as_deref(),
-                error_type: failure.map(|failure| failure.kind.as_ref()),
-            };
-            metrics.operation(operation, root.took(at));
-        }
     }
 
     /// What every span has.

@@ -16,12 +16,27 @@ use crate::agent_spans::{AgentSpans, End};
 pub struct Watched<S> {
     messages: S,
     spans: AgentSpans,
+    since: SystemTime,
+    /// How many sessions had begun before.
+    begun: u64,
     ended: bool,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(messages: S, spans: AgentSpans) -> Self {
-        Self { messages, spans, ended: false }
+        let begun = spans.state().tree.begun();
+        Self { messages, spans, since: SystemTime::now(), begun, ended: false }
+    }
+
+    /// A session that failed before its prompt was heard has a span as well.
+    fn failed(&mut self, error: &Error) {
+        {
+            let tree = &mut self.spans.state().tree;
+            if tree.begun() == self.begun {
+                tree.begin(None, self.since);
+            }
+        }
+        self.end(End::error(kind(error), error.to_string()));
     }
 
     fn end(&mut self, end: End) {
@@ -74,8 +89,7 @@ impl<S: Stream<Item = Result<Message, Error>> + Unpin> Stream for Watched<S> {
         match &next {
             Poll::Ready(Some(Ok(message))) => self.spans.frame(message, SystemTime::now()),
             Poll::Ready(Some(Err(error))) => {
-                let end = End::error(kind(error), error.to_string());
-                self.end(end);
+                self.failed(error);
             }
             Poll::Ready(None) => self.end(End::Ok),
             Poll::Pending => {}

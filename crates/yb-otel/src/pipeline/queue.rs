@@ -1,11 +1,11 @@
 //! The way from whoever tells something to the thread that delivers it: bounded, and never waited for.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use opentelemetry::{Context, InstrumentationScope};
+use opentelemetry::{Context, InstrumentationScope, Value};
 use opentelemetry_proto::tonic::collector::metrics::v1::ExportMetricsServiceRequest;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogProcessor, SdkLogRecord};
@@ -15,12 +15,27 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use tokio::sync::mpsc;
 
+/// How much may wait: texts are long, and places alone would not bound it.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
 /// Something to deliver.
 #[derive(Debug)]
 pub(super) enum Item {
     Span(Box<SpanData>),
     Event(Box<(SdkLogRecord, InstrumentationScope)>),
     Metrics(Box<ExportMetricsServiceRequest>),
+}
+
+impl Item {
+    /// About how much memory it holds.
+    pub(super) fn size(&self) -> usize {
+        let attributes = match self {
+            Self::Span(span) => &span.attributes,
+            Self::Event(_) | Self::Metrics(_) => return 4096,
+        };
+        let text = |value: &Value| if let Value::String(text) = value { text.as_str().len() } else { 16 };
+        512 + attributes.iter().map(|attribute| 64 + text(&attribute.value)).sum::<usize>()
+    }
 }
 
 /// What got lost.
@@ -47,6 +62,7 @@ impl fmt::Display for Dropped {
 #[derive(Debug)]
 pub(super) struct Queue {
     items: mpsc::Sender<Item>,
+    waiting: AtomicUsize,
     dropped: AtomicU64,
     reason: Mutex<Option<String>>,
 }
@@ -54,16 +70,28 @@ pub(super) struct Queue {
 /// A queue of this many places, and its other end.
 pub(super) fn queue(places: usize) -> (Queue, mpsc::Receiver<Item>) {
     let (items, intake) = mpsc::channel(places.max(1));
-    (Queue { items, dropped: AtomicU64::new(0), reason: Mutex::new(None) }, intake)
+    let queue =
+        Queue { items, waiting: AtomicUsize::new(0), dropped: AtomicU64::new(0), reason: Mutex::new(None) };
+    (queue, intake)
 }
 
 impl Queue {
     fn push(&self, item: Item) {
-        match self.items.try_send(item) {
-            Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => self.lost(1, || "the queue was full".to_owned()),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.lost(1, || "it came after the end".to_owned()),
-        }
+        let size = item.size();
+        // Counted in before it is there, or it could be counted out first.
+        let fits = self.waiting.fetch_add(size, Ordering::Relaxed) + size <= MOST_BYTES;
+        let reason = match fits.then(|| self.items.try_send(item)) {
+            Some(Ok(())) => return,
+            Some(Err(mpsc::error::TrySendError::Closed(_))) => "it came after the end",
+            Some(Err(mpsc::error::TrySendError::Full(_))) | None => "the queue was full",
+        };
+        self.waiting.fetch_sub(size, Ordering::Relaxed);
+        self.lost(1, || reason.to_owned());
+    }
+
+    /// This much waits no more: it was delivered, or not.
+    pub(super) fn freed(&self, size: usize) {
+        self.waiting.fetch_sub(size, Ordering::Relaxed);
     }
 
     /// Counts what was not delivered.

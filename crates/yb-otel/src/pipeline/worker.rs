@@ -92,7 +92,7 @@ impl Deliverer {
                 let deadline = *leave.borrow();
                 return self.leave(pending, deadline).await;
             }
-            let count = pending.len() as u64;
+            let (count, size) = (pending.len() as u64, pending.iter().map(Item::size).sum());
             let delivering =
                 deliver(&mut self.destinations, &mut self.encoder, &self.queue, std::mem::take(&mut pending));
             tokio::pin!(delivering);
@@ -107,6 +107,7 @@ impl Deliverer {
             if cut_short {
                 self.queue.lost(count, late);
             }
+            self.queue.freed(size);
         }
     }
 

@@ -6,7 +6,7 @@ use opentelemetry::trace::noop::NoopTracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde_json::{Value, json};
 use yb_claude::Options;
-use yb_claude::sdk::{Hooks, Host, ScriptedCli, Step};
+use yb_claude::sdk::{Exit, Hooks, Host, ScriptedCli, Step};
 use yb_otel::{
     OtelHooksConfig, OtelHooksError, SessionUsage, TelemetryConfig, TelemetryContext, TelemetryEvent,
     Tracers, Vocabulary, abort_session, complete_session, create_otel_hooks, create_telemetry_hooks,
@@ -240,6 +240,16 @@ async fn odd_events_open_nothing_that_stays_open() {
       gen_ai.tool.call
       gen_ai.subagent
     ");
+}
+
+#[tokio::test]
+async fn a_cli_that_never_hears_the_prompt_has_a_span_that_says_so() {
+    let traced = Traced::new();
+    let (hooks, context) = create_otel_hooks(config(&traced)).unwrap();
+    let cli = ScriptedCli::new([Step::Exit(Exit::with_code(3))]);
+    let host = Host::new(Options::default()).with_transport(cli).with_hooks(hooks);
+    context.watch(host.query("Say hi.")).text().await.unwrap_err();
+    insta::assert_snapshot!(tree(&traced.spans().await), @"gen_ai.session ERROR crashed");
 }
 
 #[tokio::test]

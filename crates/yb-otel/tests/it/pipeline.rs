@@ -1,9 +1,11 @@
 //! What is delivered, what is dropped, and that nobody waits for it.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use opentelemetry::trace::{Span as _, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
+use tokio::net::{TcpListener, TcpStream};
 use yb_otel::{Evaluation, Pipeline, PipelineConfig, Redact, context_of, evaluation_result, traceparent};
 use yb_testkit::{OtlpReceiver, spans_in_file};
 
@@ -132,4 +134,69 @@ async fn nobody_at_the_address_is_counted_with_a_reason() {
     let dropped = pipeline.shutdown(Duration::from_secs(30)).await;
     assert_eq!(dropped.count, 1);
     assert!(dropped.reason.unwrap().starts_with("http://127.0.0.1:"));
+}
+
+#[tokio::test]
+async fn long_texts_that_wait_are_bounded_by_their_bytes() {
+    let traced = Traced::new();
+    traced.receiver.hang(true);
+    let text = "x".repeat(1024 * 1024);
+    for _ in 0..3 * 64 {
+        let mut span = traced.pipeline.tracer().start("span");
+        span.set_attribute(KeyValue::new("text", text.clone()));
+        span.end();
+    }
+    let before = traced.pipeline.dropped();
+    let after = traced.pipeline.shutdown(Duration::ZERO).await;
+    assert!(before.count > 0 && before.count < 3 * 64, "{before}");
+    assert_eq!(before.reason.unwrap(), "the queue was full");
+    assert_eq!(after.count, 3 * 64);
+}
+
+/// Something that speaks TLS in front of a receiver.
+async fn in_front_of(receiver: &OtlpReceiver, tls: tokio_rustls::TlsAcceptor) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let behind = receiver.endpoint().trim_start_matches("http://").to_owned();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let Ok(mut stream) = tls.accept(stream).await else { continue };
+            let mut plain = TcpStream::connect(&behind).await.unwrap();
+            // Either side may leave first.
+            let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
+        }
+    });
+    port
+}
+
+#[tokio::test]
+async fn https_believes_only_whom_the_certificate_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let [made, stranger] = ["made.pem", "stranger.pem"].map(|name| {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        std::fs::write(dir.path().join(name), made.cert.pem()).unwrap();
+        made
+    });
+    drop(stranger);
+    let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls_graviola::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![made.cert.der().clone()], key.into())
+        .unwrap();
+    let receiver = OtlpReceiver::start();
+    let port = in_front_of(&receiver, Arc::new(config).into()).await;
+    for (roots, dropped) in [("stranger.pem", 1), ("made.pem", 0)] {
+        let variables = [
+            ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("https://localhost:{port}/v1/traces")),
+            ("OTEL_EXPORTER_OTLP_CERTIFICATE", dir.path().join(roots).display().to_string()),
+        ];
+        let pipeline = Pipeline::start(&PipelineConfig::new(variables)).unwrap();
+        pipeline.tracer().start(roots).end();
+        let lost = pipeline.shutdown(Duration::from_secs(30)).await;
+        assert_eq!(lost.count, dropped, "{roots}: {lost}");
+    }
+    let names: Vec<_> = receiver.spans().into_iter().map(|span| span.name).collect();
+    assert_eq!(names, ["made.pem"]);
 }

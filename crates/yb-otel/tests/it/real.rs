@@ -8,7 +8,7 @@ use yb_claude::sdk::{Hooks, Host};
 use yb_claude::{AgentDefinition, Message, Options};
 use yb_otel::{
     AgentSpans, AgentSpansConfig, End, OtelHooksConfig, TelemetryContext, Vocabulary, create_otel_hooks,
-    fail_session, merge_hooks,
+    merge_hooks,
 };
 use yb_testkit::{ReceivedSpan, tree};
 
@@ -215,11 +215,11 @@ async fn real_claude_timeout_ends_every_open_span_with_error() {
         context.frame(&next.unwrap().unwrap());
     }
     drop(query);
-    fail_session(&context, &std::io::Error::from(std::io::ErrorKind::TimedOut));
+    context.end(End::error("timeout", "after 60 s"));
     insta::assert_snapshot!(tree(&traced.spans().await), @r"
-    invoke_agent greet ERROR error
-      chat claude-opus-5-5 ERROR error
-      execute_tool Bash ERROR error
+    invoke_agent greet ERROR timeout
+      chat claude-opus-5-5 ERROR timeout
+      execute_tool Bash ERROR timeout
     ");
 }
 
