@@ -8,7 +8,6 @@ target_dir=${CARGO_TARGET_DIR:-$root/target}
 nextest_version=0.9.143
 cargo_deny_version=0.20.2
 phoenix_version=20.26.1
-mlflow_version=3.17.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -146,23 +145,20 @@ install_statistics() {
   fi
 }
 
-# install_receiver NAME PACKAGE: a receiver of traces that others wrote, in an environment of its own. Its dependencies are
-# many; what comes from the index in more than ten minutes comes never.
-install_receiver() {
-  local home=$root/.tools/$1 wanted=$2 limit=()
-  if [[ $(cat "$home/.installed" 2>/dev/null) != "$wanted" ]]; then
-    say "installing $wanted into .tools/$1 (once; one to three minutes, 850 MB)"
+# Installs a receiver of traces that others wrote into an environment of its own. Its dependencies are many: what takes longer
+# than ten minutes takes for ever.
+install_phoenix() {
+  local home=$root/.tools/phoenix package=arize-phoenix==$phoenix_version limit=()
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "$package" ]]; then
+    say "installing $package into .tools/phoenix (once; one to three minutes, 850 MB)"
     rm -rf "$home"
     mkdir -p "$root/.tools"
     python3 -m venv "$home" >&2
     if command -v timeout >/dev/null; then limit=(timeout 600); fi
-    ${limit[@]+"${limit[@]}"} "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$wanted" >&2
-    printf '%s\n' "$wanted" >"$home/.installed"
+    ${limit[@]+"${limit[@]}"} "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$package" >&2
+    printf '%s\n' "$package" >"$home/.installed"
   fi
 }
-
-install_phoenix() { install_receiver phoenix "arize-phoenix==$phoenix_version"; }
-install_mlflow() { install_receiver mlflow "mlflow==$mlflow_version"; }
 
 # build_tool NAME VERSION [ARG…]: sets `tool` to the program in the ignored `.tools`, built once per version.
 # Without optimization: it starts a few times, and building is what takes long.

@@ -172,3 +172,20 @@ fn sigkill_while_it_stands_still_leaves_nothing() {
     world.assert_nothing_runs();
     world.resumed(2);
 }
+
+/// Whoever is to receive the trace does not hold up an end that somebody asked for.
+#[test]
+fn ctrl_c_twice_does_not_wait_for_a_receiver_that_hangs() {
+    let (world, receiver) = (waiting(2, false), yb_testkit::OtlpReceiver::start());
+    receiver.hang(true);
+    let endpoint = format!("--otel={}", receiver.endpoint());
+    let yb = world.start(&["-c", "suite.yaml", "--jobs", "2", &endpoint, "--otel-file", "trace.jsonl"]);
+    world.wait_for_lines("here", 2);
+    yb.signal(Signal::INT);
+    crate::suites::wait_until("its answer", || yb.stderr().contains("may end"));
+    yb.signal(Signal::INT);
+    let end = yb.wait();
+    assert_eq!(end.code, Some(130), "{}", end.stderr);
+    assert!(end.stderr.contains("warning: not all of the trace arrived: "), "{}", end.stderr);
+    world.assert_nothing_runs();
+}
