@@ -22,7 +22,10 @@ fn path() -> String {
 }
 
 fn folder(stdout: &str) -> PathBuf {
-    stdout.lines().find_map(|line| line.strip_prefix("  cd ")).expect("it says where it is").into()
+    stdout
+        .lines()
+        .find_map(|line| line.strip_prefix("  cd "))
+        .map_or_else(|| panic!("no folder: {stdout}"), PathBuf::from)
 }
 
 #[test]
