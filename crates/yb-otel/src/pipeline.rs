@@ -8,7 +8,6 @@ mod grpc;
 mod http;
 mod queue;
 mod send;
-mod tls;
 mod worker;
 
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! A receiver that is reached by http or https: one connection for one request, and no proxy, redirect or cookie.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,9 +10,9 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use yb_net::{Roots, Tls};
 
 use super::config::{PipelineError, Protocol, SignalSettings};
-use super::tls::Tls;
 
 /// A request that did not arrive.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl HttpReceiver {
             path: path.parse().map_err(|_| invalid("not a URL"))?,
             origin: format!("{}://{authority}", if secure { "https" } else { "http" }),
             headers,
-            tls: secure.then(|| Tls::new(settings.certificate.as_deref())).transpose()?,
+            tls: secure.then(|| tls(settings.certificate.as_deref())).transpose()?,
             timeout: settings.timeout,
             json,
         })
@@ -114,10 +115,20 @@ impl HttpReceiver {
         *request.uri_mut() = self.path.clone();
         *request.headers_mut() = self.headers.clone();
         match &self.tls {
-            Some(tls) => talk(tls.connect(&self.host, stream).await?, request).await,
+            Some(tls) => {
+                let stream = tls.connect(&self.host, stream).await.map_err(|error| error.to_string())?;
+                talk(stream, request).await
+            }
             None => talk(stream, request).await,
         }
     }
+}
+
+/// With the roots of a file, or the system's.
+fn tls(certificate: Option<&Path>) -> Result<Tls, PipelineError> {
+    let roots =
+        certificate.map_or(Roots::System, |file| Roots::Named { file: Some(file.to_owned()), dir: None });
+    Tls::new(&roots).map_err(|error| PipelineError::Tls(error.to_string()))
 }
 
 async fn talk<S>(stream: S, request: Request<Full<Bytes>>) -> Result<StatusCode, String>
