@@ -350,6 +350,10 @@ impl Played {
 
 fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {
     executed.outcome = Some(Outcome::Diverged);
+    // What the tape answered from then on says the same once more.
+    let first = divergence.to_string();
+    let first = first.lines().next().unwrap_or_default().to_owned();
+    executed.errors.retain(|error| !error.message.contains(&first));
     let record = ErrorRecord {
         message: divergence.to_string(),
         timestamp: executed.completed_at.clone(),
