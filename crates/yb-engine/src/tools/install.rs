@@ -123,7 +123,7 @@ impl Installer {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
                 Err(TryLockError::WouldBlock) if began.elapsed() < self.patience => {
-                    tokio::time::sleep(POLL).await
+                    tokio::time::sleep(POLL).await;
                 }
                 Err(TryLockError::WouldBlock) => {
                     return Err(ToolError::Busy {
