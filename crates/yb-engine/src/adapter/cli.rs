@@ -395,7 +395,10 @@ pub(super) fn npm_platform() -> Option<String> {
 }
 
 /// The versions of programs as they were when they were asked.
-static VERSIONS: Mutex<BTreeMap<(PathBuf, u64, Option<SystemTime>), String>> = Mutex::new(BTreeMap::new());
+static VERSIONS: Mutex<BTreeMap<State, String>> = Mutex::new(BTreeMap::new());
+
+/// A file as it is: its path, its size and when it was written.
+type State = (PathBuf, u64, Option<SystemTime>);
 
 /// The version that a program says, asked once for each state of its file.
 async fn ask_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {

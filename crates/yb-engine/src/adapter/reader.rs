@@ -177,7 +177,7 @@ pub(super) struct Finish {
 
 /// The beginning of an execution; what is not known stays away.
 pub(super) fn began(session: Option<&str>, model: Option<&str>) -> Option<Message> {
-    message(json!({"type": "system", "subtype": "init", "session_id": session, "model": model}))
+    message(&json!({"type": "system", "subtype": "init", "session_id": session, "model": model}))
 }
 
 /// What the agent said.
@@ -185,18 +185,18 @@ pub(super) fn said(text: &str, about: &About<'_>) -> Option<Message> {
     if text.trim().is_empty() {
         return None;
     }
-    assistant(json!([{"type": "text", "text": text}]), about)
+    assistant(&json!([{"type": "text", "text": text}]), about)
 }
 
 /// A tool that was called, with its arguments as an object.
 pub(super) fn called(id: &str, name: &str, arguments: &Value, about: &About<'_>) -> Option<Message> {
-    assistant(json!([{"type": "tool_use", "id": id, "name": name, "input": arguments}]), about)
+    assistant(&json!([{"type": "tool_use", "id": id, "name": name, "input": arguments}]), about)
 }
 
 /// What came of a call.
 pub(super) fn returned(id: &str, text: &str, is_error: bool, about: &About<'_>) -> Option<Message> {
     let content = json!([{"type": "tool_result", "tool_use_id": id, "content": text, "is_error": is_error}]);
-    message(json!({
+    message(&json!({
         "type": "user", "message": {"role": "user", "content": content},
         "parent_tool_use_id": about.parent, "timestamp": about.timestamp,
     }))
@@ -204,13 +204,13 @@ pub(super) fn returned(id: &str, text: &str, is_error: bool, about: &About<'_>) 
 
 /// A call that nobody allowed.
 pub(super) fn denied(id: &str, name: &str) -> Option<Message> {
-    message(json!({"type": "system", "subtype": "permission_denied", "tool_name": name, "tool_use_id": id}))
+    message(&json!({"type": "system", "subtype": "permission_denied", "tool_name": name, "tool_use_id": id}))
 }
 
 /// The agent failed to reach its model, and tries again.
 pub(super) fn retries(failure: &Failure, attempt: u64) -> Option<Message> {
     let name = failure.kind.map_or(failure.message.clone(), |kind| kind.code().to_owned());
-    message(json!({
+    message(&json!({
         "type": "system", "subtype": "api_retry", "attempt": attempt,
         "error_status": failure.known_status(), "error": name,
     }))
@@ -218,7 +218,7 @@ pub(super) fn retries(failure: &Failure, attempt: u64) -> Option<Message> {
 
 /// The agent got an answer, of which nothing is told yet.
 pub(super) fn alive() -> Option<Message> {
-    message(json!({"type": "stream_event", "event": {"type": "ping"}}))
+    message(&json!({"type": "stream_event", "event": {"type": "ping"}}))
 }
 
 /// The end of the execution.
@@ -261,7 +261,7 @@ pub(super) fn finished(finish: &Finish) -> Option<Message> {
         fields.insert("is_error".to_owned(), true.into());
         fields.insert("errors".to_owned(), json!([error]));
     }
-    message(result)
+    message(&result)
 }
 
 /// Whose words they are, and when they were said.
@@ -275,8 +275,8 @@ pub(super) struct About<'a> {
     pub(super) answer: Option<&'a str>,
 }
 
-fn assistant(content: Value, about: &About<'_>) -> Option<Message> {
-    message(json!({
+fn assistant(content: &Value, about: &About<'_>) -> Option<Message> {
+    message(&json!({
         "type": "assistant",
         "message": {"role": "assistant", "id": about.answer, "model": about.model, "content": content},
         "parent_tool_use_id": about.parent, "timestamp": about.timestamp,
@@ -284,7 +284,7 @@ fn assistant(content: Value, about: &About<'_>) -> Option<Message> {
 }
 
 /// An object is always a message.
-fn message(value: Value) -> Option<Message> {
+fn message(value: &Value) -> Option<Message> {
     Message::parse(value.to_string().as_bytes()).ok()
 }
 

@@ -59,10 +59,38 @@ const ROWS: &[Row] = &[
     row("isolation_bubblewrap", "runs with `isolation: bubblewrap`"),
 ];
 
+const NO_TERMINAL: &str =
+    "in the protocol Gemini's CLI runs commands in a terminal of its own, which landlock does not give";
 const ROOT: &str = "as root, it refuses to bypass permissions outside a sandbox";
 
-/// Cells that are not plainly the real CLI doing it.
-const CELLS: &[(&str, &str, Cell)] = &[("claude-code", "isolation_none", Cell::Cant(ROOT))];
+/// Cells that are not plainly the real CLI doing it. The protocol `acp` is spoken to Gemini's CLI.
+const CELLS: &[(&str, &str, Cell)] = &[
+    ("claude-code", "isolation_none", Cell::Cant(ROOT)),
+    (
+        "acp",
+        "edit_and_shell",
+        Cell::Cant("it does, but in the protocol Gemini's CLI does not tell what a command printed"),
+    ),
+    (
+        "acp",
+        "non_zero_exit",
+        Cell::Cant("the protocol answers with the error, and the agent lives on: `agent_error`, exit code 0"),
+    ),
+    (
+        "acp",
+        "unauthenticated",
+        Cell::Cant(
+            "refused credentials are told as such; that there are none is not known before it is asked",
+        ),
+    ),
+    (
+        "acp",
+        "rate_limited",
+        Cell::Cant("the protocol has no word for retries: after three times the patience it is `infra`"),
+    ),
+    ("acp", "isolation_landlock", Cell::Cant(NO_TERMINAL)),
+    ("acp", "usage", Cell::Cant("it does not tell apart what was read from a cache")),
+];
 
 fn cell(agent: &str, row: &str) -> Cell {
     let special = CELLS.iter().find(|(of, at, _)| (*of, *at) == (agent, row));
@@ -75,7 +103,11 @@ fn real(agent: &str) -> RealAgent {
 }
 
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello there. } ] } }";
-const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long an agent may retry. One that says nothing meanwhile needs that long to start on a busy machine.
+fn patience(agent: &str) -> Duration {
+    Duration::from_secs(if agent == "acp" { 10 } else { 5 })
+}
 
 /// The first request of the conversation, whatever its protocol.
 fn asked(server: &yb_tape::Server) -> String {
@@ -111,7 +143,10 @@ async fn success(agent: &'static str) {
     is_success(&done);
     assert_eq!(last_words(&done), "Hello there.");
     assert_eq!(done.log.agent.name, agent);
-    assert_eq!(done.log.agent.version, real(agent).pinned_version());
+    // In the protocol an agent says its name as well.
+    let version = &done.log.agent.version;
+    assert_eq!(version.rsplit(' ').next(), Some(real(agent).pinned_version().as_str()));
+    assert!(agent == "acp" || !version.contains(' '), "{version}");
     assert!(server.unscripted().is_empty(), "{:?}", server.unscripted());
     assert!(
         std::fs::read_dir(stage.path("users-home")).unwrap().next().is_none(),
@@ -143,7 +178,11 @@ lanes:
         assert!(call.result.is_some() && call.is_error == Some(false), "{call:#?}");
         assert!(serde_json::from_str::<Value>(&call.arguments).is_ok(), "{call:#?}");
     }
-    assert!(calls[2].result.as_ref().unwrap().contains("hello"), "{calls:#?}");
+    let printed = calls[2].result.as_ref().unwrap();
+    match cell(agent, "edit_and_shell") {
+        Cell::Real => assert!(printed.contains("hello"), "{calls:#?}"),
+        Cell::Cant(_) => assert_eq!(printed, "", "{calls:#?}"),
+    }
     let told = done.log.messages.iter().filter(|message| message.role == Role::Tool).count();
     assert_eq!(told, 3);
     assert!(server.unscripted().is_empty());
@@ -154,8 +193,11 @@ async fn non_zero_exit(agent: &'static str) {
     let script = "{ tape: 1, lanes: { main: [ { fault: { status: 400, message: no such thing } } ] } }";
     let (stage, _server) = Stage::agent(agent, script);
     let done = stage.run().await;
-    assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::AgentError)), "{:#?}", done.log.errors);
-    assert!(done.result.exit_code > 0, "{}", done.result.exit_code);
+    assert_eq!(done.result.outcome, Some(Outcome::AgentError), "{:#?}", done.log.errors);
+    match cell(agent, "non_zero_exit") {
+        Cell::Real => assert!(done.result.exit_code > 0 && done.result.status == ExecutionStatus::Failed),
+        Cell::Cant(_) => assert_eq!(done.result.exit_code, 0),
+    }
     assert!(done.log.errors[0].message.contains("no such thing"), "{:#?}", done.log.errors);
 }
 
@@ -203,7 +245,7 @@ async fn unavailable(agent: &'static str) {
 async fn unauthenticated(agent: &'static str) {
     let script = "{ tape: 1, lanes: { main: [ { fault: { status: 401, message: bad key } } ] } }";
     let (stage, _server) = Stage::agent(agent, script);
-    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    let done = stage.with(|context| context.patience = patience(agent)).run().await;
     assert_eq!(done.result.outcome, Some(Outcome::Unauthenticated), "{:#?}", done.log.errors);
     assert!(done.codes()[0].ends_with("_AUTH_FAILED"), "{:?}", done.codes());
     assert!(done.log.errors[0].message.contains("authentication failed"), "{:#?}", done.log.errors);
@@ -215,6 +257,10 @@ async fn unauthenticated(agent: &'static str) {
             .retain(|name, _| name == "PATH" || name == "HOME" || name.to_string_lossy().starts_with("YB_"));
     });
     let found = stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
+    if let Cell::Cant(_) = cell(agent, "unauthenticated") {
+        assert_eq!(found.status, AvailabilityStatus::Ready, "{found:?}");
+        return;
+    }
     assert_eq!(found.status, AvailabilityStatus::NotAuthenticated, "{found:?}");
     assert!(!found.hints.is_empty() && found.message.contains("authenticat"), "{found:?}");
 }
@@ -222,7 +268,11 @@ async fn unauthenticated(agent: &'static str) {
 async fn rate_limited(agent: &'static str) {
     let script = "{ tape: 1, lanes: { main: [ { fault: { status: 429, message: Rate limit reached } } ] } }";
     let (stage, _server) = Stage::agent(agent, script);
-    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    let done = stage.with(|context| context.patience = patience(agent)).run().await;
+    if let Cell::Cant(_) = cell(agent, "rate_limited") {
+        assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::Infra)), "{:#?}", done.log.errors);
+        return;
+    }
     assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::RateLimited)), "{:#?}", done.log.errors);
     assert!(done.codes()[0].ends_with("_RATE_LIMIT"), "{:?}", done.codes());
 }
@@ -231,7 +281,7 @@ async fn refused(agent: &'static str) {
     // A port that was free a moment ago; nobody listens there.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stage = Stage::agent_at(agent, &format!("http://127.0.0.1:{port}"));
-    let done = stage.with(|context| context.patience = PATIENCE).run().await;
+    let done = stage.with(|context| context.patience = patience(agent)).run().await;
     assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::Infra)), "{:#?}", done.log.errors);
 }
 
@@ -245,7 +295,7 @@ lanes:
     - fault: { status: 500, message: broken }
 "#;
     let (stage, _server) = Stage::agent(agent, script);
-    let stage = stage.with(|context| context.patience = PATIENCE);
+    let stage = stage.with(|context| context.patience = patience(agent));
     let done = stage.run().await;
     assert_eq!(ended(&done), (ExecutionStatus::Failed, Some(Outcome::Infra)), "{:#?}", done.log.errors);
     assert!(stage.path("workspace/half.txt").exists());
@@ -319,6 +369,11 @@ lanes:
     is_success(&done);
     let usage = &done.log.usage;
     assert_eq!(usage.source, UsageSource::SelfReported);
+    if let Cell::Cant(_) = cell(agent, "usage") {
+        let told = (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens);
+        assert_eq!(told, (250, 60, 0), "{usage:#?}");
+        return;
+    }
     assert_eq!(
         (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens),
         (220, 60, 30),
@@ -340,17 +395,26 @@ lanes:
 "#;
     let (stage, _server) = Stage::agent(agent, script);
     let stage = stage.with(|context| context.isolation = isolation);
-    if let Cell::Cant(reason) = cell(agent, &format!("isolation_{isolation}")) {
-        assert_eq!(reason, ROOT);
-        if rustix::process::geteuid().is_root() {
-            let error = stage.refused().await;
-            assert!(error.to_string().contains("as root"), "{error}");
-            return;
-        }
+    let cell = cell(agent, &format!("isolation_{isolation}"));
+    if cell == Cell::Cant(ROOT) && rustix::process::geteuid().is_root() {
+        let error = stage.refused().await;
+        assert!(error.to_string().contains("as root"), "{error}");
+        return;
     }
     let done = stage.run().await;
     is_success(&done);
-    assert_eq!(std::fs::read_to_string(stage.path("workspace/inside.txt")).unwrap(), "inside\n");
+    if cell == Cell::Cant(NO_TERMINAL) {
+        let told = done.log.tool_calls[0].result.as_deref();
+        assert!(told.is_some_and(|text| text.contains("forkpty")), "{told:?}");
+        return;
+    }
+    let inside = std::fs::read_to_string(stage.path("workspace/inside.txt"));
+    assert!(
+        inside.is_ok_and(|text| text == "inside\n"),
+        "{}\n{:#?}",
+        done.result.output,
+        done.log.tool_calls
+    );
     assert_eq!(done.log.execution.isolation, isolation);
 }
 

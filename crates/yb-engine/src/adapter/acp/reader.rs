@@ -7,7 +7,8 @@ use yb_claude::Message;
 
 use super::super::cli::permission_mode;
 use super::super::reader::{
-    About, Failure, Finish, Kind, Reader, Used, alive, called, denied, event, finished, returned, said,
+    About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, denied, event, finished, returned,
+    said,
 };
 use super::super::{AcpSpec, ExecutionContext};
 
@@ -272,6 +273,11 @@ impl AcpReader {
 }
 
 impl Reader for AcpReader {
+    /// The protocol has no word for it.
+    fn retries(&self) -> Retries {
+        Retries::Silently
+    }
+
     fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let event = Value::Object(event);

@@ -33,7 +33,7 @@ impl Play {
         self.transcript.observe_with(&mut self.reader, message.to_string().as_bytes());
     }
 
-    fn answers(&mut self, request: &Value, result: Value) {
+    fn answers(&mut self, request: &Value, result: &Value) {
         self.says(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
     }
 
@@ -46,18 +46,18 @@ impl Play {
         );
         self.answers(
             &asked,
-            json!({ "protocolVersion": 1, "agentInfo": { "name": "a", "version": "1.2.3" } }),
+            &json!({ "protocolVersion": 1, "agentInfo": { "name": "a", "version": "1.2.3" } }),
         );
         let asked = self.heard();
         assert_eq!((&asked["method"], &asked["params"]["cwd"]), (&json!("session/new"), &json!("/w")));
-        self.answers(&asked, json!({ "sessionId": "s-1" }));
+        self.answers(&asked, &json!({ "sessionId": "s-1" }));
         let asked = self.heard();
         assert_eq!(asked["method"], "session/prompt");
         assert_eq!(asked["params"]["prompt"][0]["text"], "Do it.");
         asked
     }
 
-    fn update(&mut self, update: Value) {
+    fn update(&mut self, update: &Value) {
         self.says(&json!({ "method": "session/update", "params": { "sessionId": "s-1", "update": update } }));
     }
 }
@@ -68,13 +68,13 @@ fn a_conversation_becomes_messages_calls_and_figures() {
     let prompt = play.begin();
     for text in ["I lo", "ok."] {
         play.update(
-            json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
+            &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
         );
     }
     let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "c1", "status": "in_progress", "kind": "read",
         "title": "a.txt", "locations": [{ "path": "/w/a.txt" }], "content": [] });
-    play.update(call);
-    play.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
+    play.update(&call);
+    play.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c1", "status": "completed",
         "content": [{ "type": "content", "content": { "type": "text", "text": "hi" } }] }));
     let ask = json!({ "id": 0, "method": "session/request_permission", "params": {
         "options": [{ "optionId": "always", "kind": "allow_always" }, { "optionId": "once", "kind": "allow_once" }],
@@ -84,14 +84,14 @@ fn a_conversation_becomes_messages_calls_and_figures() {
         play.heard(),
         json!({ "jsonrpc": "2.0", "id": 0, "result": { "outcome": { "outcome": "selected", "optionId": "once" } } })
     );
-    play.update(json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "status": "failed", "rawOutput": "no" }));
+    play.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "status": "failed", "rawOutput": "no" }));
     play.update(
-        json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Done." } }),
+        &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Done." } }),
     );
     play.says(&json!({ "id": 7, "method": "fs/read_text_file", "params": {} }));
     assert_eq!(play.heard()["error"]["code"], -32601);
     let usage = json!({ "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 3 });
-    play.answers(&prompt, json!({ "stopReason": "end_turn", "usage": usage }));
+    play.answers(&prompt, &json!({ "stopReason": "end_turn", "usage": usage }));
     assert!(play.reader.is_done());
 
     let summary = play.transcript.summary();
@@ -142,16 +142,16 @@ fn credentials_models_and_servers_are_told_in_the_protocols_words() {
         config.mcp_servers.insert("s".to_owned(), server.as_object().cloned().unwrap());
     });
     let asked = play.heard();
-    play.answers(&asked, json!({ "protocolVersion": 1 }));
+    play.answers(&asked, &json!({ "protocolVersion": 1 }));
     let asked = play.heard();
     assert_eq!((&asked["method"], &asked["params"]["methodId"]), (&json!("authenticate"), &json!("key")));
-    play.answers(&asked, json!({}));
+    play.answers(&asked, &json!({}));
     let asked = play.heard();
     assert_eq!(
         asked["params"]["mcpServers"],
         json!([{ "name": "s", "command": "srv", "args": [], "env": [{ "name": "A", "value": "b" }] }])
     );
-    play.answers(&asked, json!({ "sessionId": "s-1", "models": { "currentModelId": "x" } }));
+    play.answers(&asked, &json!({ "sessionId": "s-1", "models": { "currentModelId": "x" } }));
     let asked = play.heard();
     assert_eq!((&asked["method"], &asked["params"]["modelId"]), (&json!("session/set_model"), &json!("m-1")));
     play.says(&json!({ "id": asked["id"], "error": { "code": -32602, "message": "no such model" } }));

@@ -58,8 +58,8 @@ impl CodexReader {
         }
     }
 
-    fn finish(&self, finish: Finish) -> Vec<Message> {
-        finished(&finish).into_iter().collect()
+    fn finish(finish: &Finish) -> Vec<Message> {
+        finished(finish).into_iter().collect()
     }
 }
 
@@ -80,11 +80,11 @@ impl Reader for CodexReader {
             "turn.completed" => {
                 let used = event.get("usage").and_then(Value::as_object).map(used);
                 let by_model = self.model.clone().zip(used).into_iter().collect();
-                self.finish(Finish { text: self.last.clone(), used, by_model, ..Finish::default() })
+                Self::finish(&Finish { text: self.last.clone(), used, by_model, ..Finish::default() })
             }
             "turn.failed" => {
                 let message = event.get("error").and_then(|error| error.get("message")?.as_str());
-                self.finish(Finish {
+                Self::finish(&Finish {
                     failure: Some(failure(message.unwrap_or("without a reason"))),
                     ..Finish::default()
                 })
