@@ -98,6 +98,8 @@ fn delays(address: SocketAddr, clock: Instant) -> Result<Vec<Duration>, Failure>
             let together = Arc::clone(&together);
             thread::spawn(move || -> std::io::Result<Vec<Duration>> {
                 together.wait();
+                // Streams that nobody has tuned to each other, and that don't all begin at once.
+                thread::sleep(Duration::from_micros(10_125) * u32::try_from(number).unwrap_or(0));
                 let body = json!({ "stream": true, "messages": [{ "role": "user", "content": number.to_string() }] });
                 let mut stream = TcpStream::connect(address)?;
                 write!(stream, "{}", post(&body))?;

@@ -48,14 +48,26 @@ pub(crate) fn bind(port: u16) -> Result<TcpListener, Error> {
 
 impl Host {
     pub(crate) fn start<H: Handler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
+        Self::run(listener, handler, &mut tokio::runtime::Builder::new_current_thread())
+    }
+
+    /// With two threads that share the work: what comes from a live model must not wait where one thread has to.
+    pub(crate) fn start_wide<H: Handler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
+        Self::run(listener, handler, tokio::runtime::Builder::new_multi_thread().worker_threads(2))
+    }
+
+    fn run<H: Handler>(
+        listener: TcpListener,
+        handler: Arc<H>,
+        runtime: &mut tokio::runtime::Builder,
+    ) -> Result<Self, Error> {
         let address = listener.local_addr().map_err(Error::Start)?;
         if !address.ip().is_loopback() {
             let source = std::io::Error::other("not a loopback address");
             return Err(Error::Bind { port: address.port(), source });
         }
         listener.set_nonblocking(true).map_err(Error::Start)?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Error::Start)?;
+        let runtime = runtime.thread_name("yb-tape").enable_all().build().map_err(Error::Start)?;
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
         let thread = thread::Builder::new()

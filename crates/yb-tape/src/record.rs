@@ -132,7 +132,7 @@ impl Recorder {
         let (heard, hears) = mpsc::channel();
         let scribe = Scribe::start(&options.tape, head, keep, options.secrets.swap(), hears)?;
         let proxy = Proxy { client, heard, next: AtomicU64::new(1), began: Instant::now() };
-        let host = Host::start(listener, Arc::new(proxy))?;
+        let host = Host::start_wide(listener, Arc::new(proxy))?;
         Ok(Self { host: Some(host), scribe, tape: options.tape })
     }
 
