@@ -25,7 +25,7 @@ pub(super) fn run(names: &[String], printer: &mut Printer) -> Result<ExitCode, C
             let installer = Installer::new(env.clone()).cancel_on(stop.clone());
             let there = tools.find(spec.cli.name, &spec.version);
             if there.is_err() && installer.has_npm() {
-                printer.note(&format!(
+                printer.note(format_args!(
                     "installing {spec} with npm into {}: about {} MB",
                     tools.root().display(),
                     spec.cli.megabytes
