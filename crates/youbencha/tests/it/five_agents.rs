@@ -52,10 +52,13 @@ fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     for call in &log.tool_calls {
         assert_eq!(call.is_error, Some(false), "{agent}: {call:#?}");
     }
-    assert!(log.tool_calls[0].result.as_ref().unwrap().contains("Hello!"), "{agent}");
+    // Gemini does not tell what a file has in it.
+    let file = log.tool_calls[0].result.as_ref().unwrap();
+    assert!(agent == "gemini" || file.contains("Hello!"), "{agent}: {file}");
     assert!(log.tool_calls[2].result.as_ref().unwrap().contains("PASS"), "{agent}");
     assert_eq!((log.usage.input_tokens, log.usage.output_tokens), (700, 80), "{agent}: {:#?}", log.usage);
-    assert_eq!(log.model.name, pinned.model, "{agent}");
+    // opencode says whose it is as well.
+    assert_eq!(log.model.name.rsplit('/').next(), Some(pinned.model), "{agent}");
     // The same fields, filled in by everyone.
     for field in [
         "/version",

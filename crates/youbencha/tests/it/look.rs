@@ -85,7 +85,7 @@ fn both_lists_in_words() {
       disallowed_tools     yes          yes          -      yes     yes       -    -
       max_tokens           yes          -            -      -       -         -    -
       temperature          yes          -            -      -       -         -    -
-      max_turns            yes          -            -      yes     yes       -    -
+      max_turns            yes          -            -      yes     -         -    -
       mcp_servers          yes          yes          yes    yes     yes       yes  -
       effort               yes          yes          yes    -       yes       -    -
       settings             yes          -            -      yes     yes       -    -
