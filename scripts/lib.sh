@@ -118,17 +118,37 @@ stop_if_missing() {
   fi
 }
 
-# Installs the pinned agents, unless those of the present lock file are there. npm empties `node_modules`
-# first, so the copy of the lock file that is written last also tells an interrupted installation.
+# install_agents: all that the tests need.
 install_agents() {
-  local stamp
-  stamp=$root/agents/node_modules/.installed-$(uname -s)-$(uname -m)
-  if ! cmp -s "$root/agents/package-lock.json" "$stamp"; then
-    say "installing the pinned agents into agents/node_modules"
-    # `--loglevel error` drops npm's warnings about settings and engines; the agents are native programs.
-    (cd "$root/agents" && npm ci --ignore-scripts --no-audit --no-fund --loglevel error) >&2
-    cp "$root/agents/package-lock.json" "$stamp"
+  install_from_npm all "the pinned agents (once; 1.3 GB)"
+}
+
+# install_claude: the one that the demo needs, unless all are there.
+install_claude() {
+  if ! is_installed all; then
+    install_from_npm claude "the pinned Claude Code (once; 350 MB)" --omit=dev
   fi
+}
+
+# stamp WHAT: where it is written down which lock file was installed from.
+stamp() { echo "$root/agents/node_modules/.installed-$1-$(uname -s)-$(uname -m)"; }
+
+is_installed() { cmp -s "$root/agents/package-lock.json" "$(stamp "$1")"; }
+
+# install_from_npm WHAT WORDS OPTION…: what agents/package.json pins, unless it is there. npm empties `node_modules`
+# first, so the copy of the lock file that is written last also tells an interrupted installation.
+install_from_npm() {
+  local what=$1 words=$2
+  shift 2
+  if is_installed "$what"; then
+    return
+  fi
+  say "installing $words into agents/node_modules"
+  # opencode is on npm for Linux on x86_64 alone; elsewhere npm would refuse the others with it.
+  [[ $(uname -sm) = "Linux x86_64" ]] || set -- --force "$@"
+  # `--loglevel error` drops npm's warnings about settings and engines; the agents are native programs.
+  (cd "$root/agents" && npm ci --ignore-scripts --no-audit --no-fund --loglevel error "$@") >&2
+  cp "$root/agents/package-lock.json" "$(stamp "$what")"
 }
 
 # Installs what our statistics are compared with into an environment of its own. The stamp is written last, so that it also
