@@ -15,5 +15,5 @@ fn every_example_parses() {
             script.lanes().map(|(name, replies)| format!("{name} {replies}")).collect()
         })
         .collect();
-    assert_eq!(lanes, [vec!["main 3", "reviewer 1"], vec!["main 5"]]);
+    assert_eq!(lanes, [vec!["main 3", "reviewer 1"], vec!["main 2"], vec!["main 5"]]);
 }
