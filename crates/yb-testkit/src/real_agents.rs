@@ -126,7 +126,7 @@ impl RealAgent {
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let package: serde_json::Value =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let lists = ["dependencies", "optionalDependencies"];
+        let lists = ["dependencies", "devDependencies"];
         let version = lists.iter().find_map(|list| package[list][self.package].as_str());
         version.unwrap_or_else(|| panic!("{} pins no {}", path.display(), self.package)).to_owned()
     }

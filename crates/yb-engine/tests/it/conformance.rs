@@ -239,7 +239,11 @@ async fn unavailable(agent: &'static str) {
     assert!(!found.hints.is_empty(), "{found:?}");
     let error = stage.refused().await;
     assert_eq!(error.outcome(), Outcome::Unauthenticated);
-    assert!(error.hints().iter().any(|hint| hint.contains("install")), "{error}");
+    let hints = error.hints();
+    assert!(
+        hints.iter().any(|hint| hint.contains("install") || hint.contains(variable)),
+        "{error}: {hints:?}"
+    );
 }
 
 async fn unauthenticated(agent: &'static str) {

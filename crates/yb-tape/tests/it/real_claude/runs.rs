@@ -206,18 +206,17 @@ impl Agent {
 
     /// What was said and done, in the order of each conversation.
     fn transcript(&self, output: &str) -> Vec<Value> {
-        let mut said: Vec<Value> = output
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .filter(|frame| frame["type"] == "assistant")
-            .map(|frame| serde_json::json!([frame["parent_tool_use_id"], frame["message"]["content"]]))
-            .map(|frame| {
-                let text = frame.to_string().replace(self.workspace().to_str().unwrap(), "WORKSPACE");
-                serde_json::from_str(&text).unwrap()
-            })
-            .collect();
-        // Conversations side by side print in any order, each of them in its own.
-        said.sort_by_key(|frame| frame[0].to_string());
+        let mut conversations: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+        let frames = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        for frame in frames.filter(|frame| frame["type"] == "assistant") {
+            let text = frame["message"]["content"].to_string();
+            let text = text.replace(self.workspace().to_str().unwrap(), "WORKSPACE");
+            let conversation = conversations.entry(frame["parent_tool_use_id"].to_string()).or_default();
+            conversation.push(serde_json::from_str(&text).unwrap());
+        }
+        // Conversations side by side print in any order, each of them in its own; of equal ones any may be either.
+        let mut said: Vec<Value> = conversations.into_values().map(Value::Array).collect();
+        said.sort_by_key(Value::to_string);
         said
     }
 }
