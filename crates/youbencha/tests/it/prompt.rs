@@ -201,6 +201,19 @@ fn real_claude_writes_the_text_of_a_prompt() {
 }
 
 #[test]
+fn real_claude_answers_a_prompt_as_a_trace() {
+    let real = Real::new("{ tape: 1, lanes: { main: [ { say: 'Hello, Ann.' } ] } }");
+    let outcome = real.run(&["greet.prompt.mdx", "--otel-file", "trace.jsonl"]).run();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let spans = yb_testkit::spans_in_file(&real.context.dir().join("trace.jsonl"));
+    let agent = spans.iter().find(|span| span.name.starts_with("invoke_agent")).unwrap();
+    assert_eq!(agent.attributes["agentmark.prompt_name"], "greet", "{agent:?}");
+    let chat = spans.iter().find(|span| span.name.starts_with("chat")).unwrap();
+    assert_eq!(chat.parent_id, agent.span_id, "{spans:?}");
+    assert!(!real.context.read("trace.jsonl").contains("Hello, Ann."));
+}
+
+#[test]
 fn real_claude_gives_the_object_of_a_prompt() {
     let real = Real::new(
         "{ tape: 1, lanes: { main: [ { tools: [ { StructuredOutput: { good: true } } ] }, { say: Done. } ] } }",
