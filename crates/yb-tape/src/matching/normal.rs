@@ -27,7 +27,7 @@ const VOLATILE: [(&str, &str); 7] = [
     // Names that an agent gives to what it starts, and object names of git; these need a digit and a letter.
     (
         "id",
-        r"\b(?:agentId|agent_id|task_id|session_id)(?:: ?|=)[A-Za-z0-9-]+|<(?:task-id|agent-id|session-id)>[^<]*|\b[0-9a-f]{7,64}\b",
+        r"\b(?:agentId|agent_id|task_id|session_id|Chunk ID)(?:: ?|=)[A-Za-z0-9-]+|<(?:task-id|agent-id|session-id)>[^<]*|\b[0-9a-f]{7,64}\b",
     ),
 ];
 
@@ -110,6 +110,7 @@ mod tests {
             ("[main 1a2b3c4] fix", "[main {id}] fix"),
             ("2f1c7a9e-0f4f-4c1e-9f77-0123456789ab", "{id}"),
             ("agentId: a81bc93 (internal)", "{id} (internal)"),
+            ("Chunk ID: 81c927\nWall time: 0.05 seconds", "{id}\nWall time: {duration}"),
         ] {
             assert_eq!(normal().text(text), expected, "{text}");
         }

@@ -9,6 +9,9 @@ use yb_testkit::{Invocation, REAL_AGENTS, TestContext};
 
 use crate::YB;
 
+/// What each of them says at its end.
+const SAID: &str = "`greet.sh` greets by name, and the test passes.";
+
 /// The example, copied to where it may be changed, and its model.
 fn example() -> (TestContext, Server) {
     let context = TestContext::new();
@@ -47,7 +50,7 @@ fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     assert_eq!(log.agent.version, pinned.pinned_version(), "{agent}");
     assert!(log.errors.is_empty(), "{agent}: {:#?}", log.errors);
     let last = log.messages.last().unwrap();
-    assert_eq!(last.content, "`greet.sh` greets by name, and the test passes.", "{agent}");
+    assert_eq!(last.content, SAID, "{agent}");
     assert_eq!(log.tool_calls.len(), 3, "{agent}: {:#?}", log.tool_calls);
     for call in &log.tool_calls {
         assert_eq!(call.is_error, Some(false), "{agent}: {call:#?}");
@@ -92,6 +95,24 @@ fn real_claude_and_four_others_run_the_example_and_a_page_compares_them() {
     let page = context.read("page.html");
     for agent in REAL_AGENTS {
         assert!(page.contains(agent.name), "{}", agent.name);
+    }
+}
+
+#[test]
+fn real_claude_and_four_others_are_recorded_and_replayed_without_their_model() {
+    let (context, server) = example();
+    let outcome = yb(&context, &server, &["run", "-c", "suite.yaml", "--quiet", "--record", "tapes"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let asked = server.requests().len();
+    let outcome = yb(&context, &server, &["run", "-c", "suite.yaml", "--quiet", "--replay", "tapes"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    assert_eq!(server.requests().len(), asked, "a replay asked the model");
+    for agent in REAL_AGENTS {
+        let (log, json) = read(&artifacts(&context, &format!("greet-by-name--{}--1", agent.name)));
+        assert_eq!(log.messages.last().unwrap().content, SAID, "{}", agent.name);
+        assert_eq!(json["usage"]["source"], "observed", "{}", agent.name);
+        // opencode also asks for a title, which it does not count itself.
+        assert!(log.usage.input_tokens >= 700 && log.usage.output_tokens >= 80, "{}", agent.name);
     }
 }
 
