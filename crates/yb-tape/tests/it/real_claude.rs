@@ -142,5 +142,37 @@ lanes:
     }
 }
 
+#[test]
+fn what_follows_a_compaction_is_a_conversation_of_its_own() {
+    let script = "
+tape: 1
+lanes:
+  main:
+    - say: I am asked for the first time.
+    - say: '<summary>We have met.</summary>'
+";
+    let asking = || {
+        let mut agent = Agent::new();
+        agent.args.push("--input-format=stream-json".to_owned());
+        agent.prompt = ["Who are you?", "/compact", "And now?"]
+            .map(|text| {
+                serde_json::json!({"type": "user", "message": {"role": "user", "content": text}}).to_string()
+                    + "\n"
+            })
+            .concat();
+        agent
+    };
+    let recorded = asking().record(script);
+    assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
+    let tape = recorded.tape.as_ref().unwrap();
+    let turns: Vec<usize> = tape.lanes().iter().map(|lane| lane.exchanges.len()).collect();
+    assert_eq!(turns, [2, 1], "{:#?}", tape.lanes());
+    let replayed = asking().replay(tape, ReplayOptions::default());
+    let outcome = replayed.outcome.as_ref().unwrap();
+    assert!(outcome.divergence.is_none(), "{}", outcome.divergence.as_ref().unwrap());
+    assert_eq!((replayed.exit, outcome.left), (Some(0), 0), "{}", replayed.output);
+    assert_eq!(replayed.transcript, recorded.transcript);
+}
+
 /// Long enough for a slow machine; a test that needs it has failed.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -2,6 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
+use yb_tape::{Script, Server, ServerOptions, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{Outcome, RealClaude, TestContext};
 
@@ -285,4 +286,34 @@ fn real_claude_is_replayed_and_its_divergence_told() {
     assert_eq!(outcome.code, Some(5), "{}\n{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.contains("diverged in lane `main`, turn 2"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("Good morning."), "{}", outcome.stdout);
+}
+
+/// The real CLI again; after the first step its requests go to the API that it would have asked, for another model.
+#[test]
+fn real_claude_forks_to_another_model_of_its_api() {
+    let context = world();
+    let claude = RealClaude::new();
+    let agent = "{ type: claude-code, config: { prompt: Make the greeting friendlier. } }";
+    context.write("suite.yaml", suite(agent).replacen("    tape: { script: model.yaml }\n", "", 1));
+    let api = |text: &str| {
+        let workspace = Vars::new().with("workspace", ".");
+        Server::start(Script::parse(text, &workspace).unwrap(), &ServerOptions::default()).unwrap()
+    };
+    let run = |server: &Server, args: &[&str]| {
+        let command = context.command(YB).args(["run", "-c", "suite.yaml", "--quiet"]).args(args);
+        let command = command.env("PATH", std::env::var("PATH").unwrap());
+        let command = command.env("YB_CLAUDE", claude.program()).env("ANTHROPIC_API_KEY", "not-a-secret");
+        let outcome = command.env("ANTHROPIC_BASE_URL", server.base_url()).run();
+        assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    };
+    run(&api(&MODEL.replace("{{workspace}}/", "")), &["--record", "tapes"]);
+    let warmer =
+        MODEL.replace("{{workspace}}/", "").replace("Hello and welcome!", "Hello and a warm welcome!");
+    let other = api(&warmer);
+    run(&other, &["--replay", "tapes", "--fork", "1", "--model", "claude-haiku-4-5"]);
+    let asked = other.requests();
+    assert_eq!(asked.len(), 2, "{asked:#?}");
+    assert!(asked.iter().all(|seen| seen.body["model"] == "claude-haiku-4-5"), "{asked:#?}");
+    let diff = yb(&context, &["show", "latest", "--diff"]);
+    assert!(diff.stdout.contains("+Hello and a warm welcome!"), "{}", diff.stdout);
 }
