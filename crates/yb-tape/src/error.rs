@@ -95,7 +95,7 @@ impl Error {
                 Some("a tape is never written over: choose another name, or remove it first")
             }
             Self::NoTape { .. } => {
-                Some("a script is served with `Script` and `Server`; a tape comes from a recording")
+                Some("a tape comes from a recording, such as `yb tape record`; record it again")
             }
             Self::NewerTape { .. } => Some("use a newer version of this program, or record again"),
             Self::Upstream { .. } => Some("write it as `https://host` or `http://host:port`"),

@@ -14,24 +14,26 @@ pub(crate) fn encode(lines: &[u8]) -> Vec<u8> {
 
 /// Takes the first frame off `rest`. An error leaves `rest` somewhere in the frame that could not be read.
 pub(crate) fn decode(rest: &mut &[u8]) -> io::Result<Vec<u8>> {
-    let broken =
-        |error: &dyn std::fmt::Display| io::Error::new(io::ErrorKind::InvalidData, error.to_string());
+    let broken = |reason: &str| io::Error::new(io::ErrorKind::InvalidData, reason);
     let mut source = *rest;
     let mut decoder = FrameDecoder::new();
     let mut lines = Vec::new();
-    let decoding =
-        StreamingDecoder::new_with_decoder(&mut source, &mut decoder).map_err(|error| broken(&error))?;
-    let read = decoding.take(MAX_FRAME_BYTES + 1).read_to_end(&mut lines)?;
+    let decoding = StreamingDecoder::new_with_decoder(&mut source, &mut decoder)
+        .map_err(|_| broken("no frame of a tape begins like this"))?;
+    let read = decoding
+        .take(MAX_FRAME_BYTES + 1)
+        .read_to_end(&mut lines)
+        .map_err(|_| broken("a frame is cut off or was changed"))?;
     if u64::try_from(read).is_ok_and(|read| read > MAX_FRAME_BYTES) {
-        return Err(broken(&"a frame is too large"));
+        return Err(broken("a frame is too large"));
     }
     if !decoder.is_finished() {
-        return Err(broken(&"a frame has no end"));
+        return Err(broken("a frame has no end"));
     }
     if decoder.get_checksum_from_data().is_some()
         && decoder.get_checksum_from_data() != decoder.get_calculated_checksum()
     {
-        return Err(broken(&"a frame's checksum is wrong"));
+        return Err(broken("a frame's checksum is wrong"));
     }
     *rest = source;
     Ok(lines)
