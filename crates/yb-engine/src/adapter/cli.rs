@@ -356,10 +356,7 @@ fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Resu
 
 /// A program in the PATH that the agent will have.
 pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
-    let name = format!("{program}{}", std::env::consts::EXE_SUFFIX);
-    let dirs = host.variable(vars::PATH)?;
-    let absolute = std::env::split_paths(dirs).filter(|dir| dir.is_absolute());
-    absolute.map(|dir| dir.join(&name)).find(|path| path.is_file())
+    yb_supervise::find_program(program, host.variable(vars::PATH)?)
 }
 
 fn install(about: &About) -> String {
