@@ -260,8 +260,11 @@ impl ObjectStore {
             return Err(RepoError::BadName { what: "trial id", name: trial.to_owned() });
         }
         let reference = format!("refs/trials/{trial}/{moment}");
-        // Only one attempt of a trial is ever at work: a lock that is there is that of a git that was killed.
-        let _ = std::fs::remove_file(self.path.join(format!("{reference}.lock")));
+        // Only one attempt of a trial is ever at work: a lock that is there is that of a git that was killed, and a reference
+        // is that of an attempt that was, perhaps while it was written.
+        for left in [format!("{reference}.lock"), reference.clone()] {
+            let _ = std::fs::remove_file(self.path.join(left));
+        }
         Ok(Import {
             git_dir: self.path.clone(),
             reference,

@@ -7,6 +7,7 @@ use super::capture::{CaptureLimits, CaptureWarning, ObjectStore};
 use super::error::RepoError;
 use super::files::temporary;
 use super::import::{Import, Imported};
+use super::lock::Lock;
 use super::mirror::{Origin, Resolved, digest};
 use super::rules::{Include, Rules};
 use super::skeleton;
@@ -44,6 +45,12 @@ impl ObjectStore {
 
     /// Keeps the files of a directory as a tree.
     pub(crate) async fn expect_directory(&self, key: &str, directory: &Path) -> Result<String, RepoError> {
+        // Trials that end at the same moment all want it; one makes it.
+        let _lock =
+            Lock::take(&self.path().join(format!("expected-{}.lock", digest(key))), self.git()).await?;
+        if let Some(tree) = self.expected(key) {
+            return Ok(tree);
+        }
         let import = Import {
             git_dir: self.path().to_owned(),
             reference: format!("{REFS}-of-files/{}", digest(key)),
