@@ -216,6 +216,14 @@ impl View {
         if !shown.path.is_absolute() {
             return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
         }
+        let is_covered = matches!(self.0.get(&shown.path), Some(Mount::Nothing { .. }));
+        if access == Access::Read && shown.source == shown.path && !is_covered && self.shows(&shown.path) {
+            // Nothing can be put where the system has a link; it is enough that what it leads to is there.
+            if !self.shows(&real) {
+                self.0.insert(real.clone(), Mount::Bind { source: real.clone(), real, access });
+            }
+            return Ok(());
+        }
         self.0.insert(shown.path.clone(), Mount::Bind { source: shown.source.clone(), real, access });
         Ok(())
     }
@@ -413,6 +421,20 @@ mod tests {
         assert!(view.shows(&link) && view.shows(&real));
         assert!(!view.shows(&dir.path().join("lib/other")));
         assert_eq!(view.0[&link], Mount::Link("./lib/../lib/program".into()));
+    }
+
+    /// Such as `/usr/lib/ssl/cert.pem`, which cargo names in `SSL_CERT_FILE`: `bwrap` can't put a file where there is a link.
+    #[test]
+    fn what_is_seen_already_is_not_put_there_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let (shown, other) = (dir.path().join("shown"), dir.path().join("other"));
+        std::fs::create_dir_all(&shown).unwrap();
+        std::fs::write(&other, "").unwrap();
+        let link = shown.join("link");
+        std::os::unix::fs::symlink(&other, &link).unwrap();
+        let view = view(&Sandbox::new().read_only(&shown).read_only(&link), "");
+        let other = other.canonicalize().unwrap();
+        assert!(!view.0.contains_key(&link) && view.0.contains_key(&other), "{view:?}");
     }
 
     #[test]
