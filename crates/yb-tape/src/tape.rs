@@ -16,7 +16,7 @@ pub use self::check::{Difference, Verification};
 use crate::error::Error;
 use crate::format::record::{self, Head, Line};
 use crate::format::{Id, VERSION, frame, reduce, writer};
-use crate::matching::dialogue::{self, Dialogue, Wire};
+use crate::matching::dialogue::{self, Api, Dialogue};
 use crate::matching::lanes;
 use crate::matching::normal::Normal;
 use crate::rewrite::Pieces;
@@ -41,7 +41,7 @@ struct Inner {
 pub struct Exchange {
     pub(crate) record: record::Exchange,
     pub(crate) body: Bytes,
-    pub(crate) wire: Option<Wire>,
+    pub(crate) api: Option<Api>,
     pub(crate) dialogue: Option<Dialogue>,
     pub(crate) lane: Option<usize>,
     pub(crate) turn: usize,
@@ -252,13 +252,13 @@ impl Exchange {
     ) -> Self {
         let body = record.response.body.as_ref().and_then(|id| blobs.get(id)).cloned().unwrap_or_default();
         let request = &record.request;
-        let wire = Wire::of(&request.method, &request.path);
-        let dialogue = wire.and_then(|wire| {
+        let api = Api::of(&request.method, &request.path);
+        let dialogue = api.and_then(|api| {
             let whole = reduce::restore(&request.body, &|id| parsed.get(id).cloned());
-            dialogue::read(wire, &request.path, &whole, normal)
+            dialogue::read(api, &request.path, &whole, normal)
         });
         let turn = dialogue.as_ref().map_or(0, |dialogue| dialogue.turn);
-        Self { record, body, wire, dialogue, lane: None, turn }
+        Self { record, body, api, dialogue, lane: None, turn }
     }
 
     /// The order of arrival, from 1.

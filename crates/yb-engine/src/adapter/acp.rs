@@ -13,27 +13,23 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use yb_claude::env_vars as vars;
-use yb_supervise::{Exits, Stdin};
+use yb_supervise::Stdin;
 
 use super::artifacts::Artifacts;
-use super::cli::on_path;
 use super::codes::Family;
+use super::command::{exits, find, variables};
 use super::drive::{Stdout, drive};
-use super::guard::{self, Model};
 use super::normalize::{self, Told};
 use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
 use super::{
-    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
-    ExecutionContext, ExecutionResult, Host, Intent,
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
+    ExecutionResult, Host, Intent,
 };
 use crate::log::{StdinContent, YouBenchaLog};
 
 const NAME: &str = "acp";
 const FOLDER: &str = "acp-logs";
-/// Variables that name a model's API.
-const APIS: [&str; 3] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
 const AGENT: Agent = Agent {
     label: "the agent",
     family: Family::Agent,
@@ -148,22 +144,11 @@ fn spec(config: &AgentConfig) -> Result<&AcpSpec, AdapterError> {
 
 /// A program by path, or in the PATH that it will have.
 fn program(name: &str, host: &Host) -> Result<PathBuf, AdapterError> {
-    let path = Path::new(name);
-    let found = match path.components().count() {
-        0 | 1 => on_path(name, host),
-        _ => path.is_file().then(|| path.to_owned()),
-    };
+    let found = find(name, host);
     found.ok_or_else(|| AdapterError::NotInstalled {
         message: format!("the program of `agent.config.acp` is not found: `{name}`"),
         hints: vec!["install it, or give its full path".to_owned()],
     })
-}
-
-/// The ways out: to the APIs that its variables name.
-fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
-    let named = APIS.iter().filter_map(|name| context.host.variable(name));
-    let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
-    guard::exits(&context.network, &context.host, &model)
 }
 
 fn command(program: &Path, spec: &AcpSpec, context: &ExecutionContext) -> yb_supervise::Command {
@@ -173,14 +158,6 @@ fn command(program: &Path, spec: &AcpSpec, context: &ExecutionContext) -> yb_sup
         command = command.secret(name, value);
     }
     command.stdin(Stdin::Interactive)
-}
-
-/// The given variables, and a HOME and a TMPDIR of its own where they name none.
-fn variables(context: &ExecutionContext) -> Environment {
-    let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
-    let mut variables = Environment::from([private(vars::HOME, "home"), private(vars::TMPDIR, "tmp")]);
-    variables.extend(context.host.env.clone());
-    variables
 }
 
 #[cfg(test)]

@@ -20,6 +20,7 @@ use super::normalize::{self, Told};
 use super::reader::Reader;
 use super::secrets::{secrets, secrets_of_json};
 use super::verdict::Agent;
+use super::view;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
     ExecutionContext, ExecutionResult, Host, Intent,
@@ -247,7 +248,7 @@ impl<T: Cli> Adapter for T {
         let exits = guard::exits(&context.network, &context.host, &self.model(&context.host))?;
         let reader = self.reader(&call);
         let driven = drive(command, Stdout::Frames(reader), &artifacts, context, exits, |view| {
-            self.show(super::view::show_packages(view, &program), context)
+            self.show(view::show_packages(view, &program), context)
         })
         .await?;
         let agent = Agent { label: about.label, family: Family::Agent, login: about.login };
@@ -299,8 +300,8 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
 /// The host's variables, a HOME and a TMPDIR of its own, and what the invocation decided.
 fn environment(invocation: &Invocation, context: &ExecutionContext) -> Environment {
     let mut env = context.host.env.clone();
-    env.insert(vars::HOME.into(), context.private_dir.join("home").into());
-    env.insert(vars::TMPDIR.into(), context.private_dir.join("tmp").into());
+    env.insert(vars::HOME.into(), context.private_dir.join(view::HOME).into());
+    env.insert(vars::TMPDIR.into(), context.private_dir.join(view::TMP).into());
     for name in [vars::NO_PROXY, vars::NO_PROXY_LOWER] {
         let known = context.host.variable(vars::NO_PROXY).map(|hosts| hosts.to_string_lossy().into_owned());
         let hosts = known.map_or(LOOPBACK.to_owned(), |known| format!("{known},{LOOPBACK}"));

@@ -3,7 +3,6 @@
 mod template;
 
 use async_trait::async_trait;
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -29,7 +28,7 @@ use template::Values;
 const NAME: &str = "command";
 const FOLDER: &str = "command-logs";
 /// Variables that name a model's API.
-const APIS: [&str; 2] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL"];
+const APIS: [&str; 3] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
 const AGENT: Agent =
     Agent { label: "the command", family: Family::Agent, login: "give it credentials by `env` in the case" };
 
@@ -119,7 +118,7 @@ impl Adapter for Command {
         let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
         result.executed = Some(Executed {
             argv: argv.into_iter().map(Into::into).collect(),
-            env: variables(context).map(|(name, _)| name).collect(),
+            env: variables(context).into_keys().collect(),
             stdin: if via == PromptVia::Stdin { StdinContent::Prompt } else { StdinContent::Nothing },
         });
         Ok(result)
@@ -140,7 +139,7 @@ impl Adapter for Command {
 }
 
 /// The ways out: to the APIs that its variables name.
-fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+pub(super) fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
     let named = APIS.iter().filter_map(|name| context.host.variable(name));
     let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
     guard::exits(&context.network, &context.host, &model)
@@ -199,18 +198,18 @@ fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command
 }
 
 /// The given variables, and a HOME and a TMPDIR of its own where they name none.
-fn variables(context: &ExecutionContext) -> impl Iterator<Item = (OsString, OsString)> {
+pub(super) fn variables(context: &ExecutionContext) -> Environment {
     let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
     let mut variables = Environment::from([
         private(yb_claude::env_vars::HOME, HOME),
         private(yb_claude::env_vars::TMPDIR, TMP),
     ]);
     variables.extend(context.host.env.clone());
-    variables.into_iter()
+    variables
 }
 
 /// A program by path, or in the PATH that the child will have.
-fn find(program: &str, host: &Host) -> Option<PathBuf> {
+pub(super) fn find(program: &str, host: &Host) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {
         return path.is_file().then(|| path.to_owned());

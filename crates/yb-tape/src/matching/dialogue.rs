@@ -8,7 +8,7 @@ use crate::format::Id;
 
 /// An API whose requests can be matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Wire {
+pub(crate) enum Api {
     /// Anthropic's.
     Messages,
     /// The same, asking only for the number of tokens.
@@ -20,7 +20,7 @@ pub(crate) enum Wire {
     Gemini,
 }
 
-impl Wire {
+impl Api {
     /// The API of a request; none for anything else that an agent may ask.
     pub(crate) fn of(method: &str, path: &str) -> Option<Self> {
         if method != "POST" {
@@ -102,25 +102,25 @@ pub(crate) struct Dialogue {
 }
 
 /// Reads a request's body; nothing when it is not one of that API.
-pub(crate) fn read(wire: Wire, path: &str, body: &Value, normal: &Normal) -> Option<Dialogue> {
+pub(crate) fn read(api: Api, path: &str, body: &Value, normal: &Normal) -> Option<Dialogue> {
     let mut all: Vec<(Who, Part)> = Vec::new();
-    match wire {
-        Wire::Messages | Wire::CountTokens if body.get("messages").is_some() => {
+    match api {
+        Api::Messages | Api::CountTokens if body.get("messages").is_some() => {
             for message in body.get("messages")?.as_array()? {
                 messages(message, normal, &mut all);
             }
         }
-        Wire::Chat => {
+        Api::Chat => {
             for message in body.get("messages")?.as_array()? {
                 chat(message, normal, &mut all);
             }
         }
-        Wire::Responses => match body.get("input")? {
+        Api::Responses => match body.get("input")? {
             Value::String(text) => say(Who::User, text, normal, &mut all),
             input => input.as_array()?.iter().for_each(|item| responses(item, normal, &mut all)),
         },
-        Wire::Messages => return None,
-        Wire::Gemini | Wire::CountTokens => {
+        Api::Messages => return None,
+        Api::Gemini | Api::CountTokens => {
             for content in body.get("contents")?.as_array()? {
                 gemini(content, normal, &mut all);
             }
@@ -327,8 +327,8 @@ mod tests {
 
     use super::*;
 
-    fn check(wire: Wire, body: &Value) {
-        let dialogue = read(wire, "/", body, &Normal::default()).unwrap();
+    fn check(api: Api, body: &Value) {
+        let dialogue = read(api, "/", body, &Normal::default()).unwrap();
         assert_eq!(dialogue.opening, [Part::Said("go".to_owned())], "{body}");
         let calls: Vec<_> = dialogue
             .spoken
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn every_api_tells_the_same_story() {
         check(
-            Wire::Messages,
+            Api::Messages,
             &json!({ "messages": [
                 { "role": "system", "content": "env" },
                 { "role": "user", "content": [{ "type": "text", "text": "<system-reminder>x</system-reminder>" }, { "type": "text", "text": "go" }] },
@@ -361,7 +361,7 @@ mod tests {
             ] }),
         );
         check(
-            Wire::Chat,
+            Api::Chat,
             &json!({ "messages": [
                 { "role": "system", "content": "env" },
                 { "role": "user", "content": "go" },
@@ -372,7 +372,7 @@ mod tests {
             ] }),
         );
         check(
-            Wire::Responses,
+            Api::Responses,
             &json!({ "input": [
                 { "type": "message", "role": "developer", "content": [{ "type": "input_text", "text": "env" }] },
                 { "type": "message", "role": "user", "content": [{ "type": "input_text", "text": "go" }] },
@@ -385,7 +385,7 @@ mod tests {
             ] }),
         );
         let gemini = read(
-            Wire::Gemini,
+            Api::Gemini,
             "/v1beta/models/m:streamGenerateContent",
             &json!({ "contents": [
                 { "role": "user", "parts": [{ "text": "go" }] },
@@ -405,11 +405,11 @@ mod tests {
 
     #[test]
     fn what_is_no_conversation_is_none() {
-        for wire in [Wire::Messages, Wire::CountTokens, Wire::Responses, Wire::Chat, Wire::Gemini] {
+        for api in [Api::Messages, Api::CountTokens, Api::Responses, Api::Chat, Api::Gemini] {
             for body in
                 [json!(null), json!([]), json!({}), json!({ "messages": 1, "input": 1, "contents": 1 })]
             {
-                assert_eq!(read(wire, "/", &body, &Normal::default()), None, "{wire:?} {body}");
+                assert_eq!(read(api, "/", &body, &Normal::default()), None, "{api:?} {body}");
             }
         }
     }

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use super::dialogue::{Dialogue, Part, Wire};
+use super::dialogue::{Api, Dialogue, Part};
 use super::divergence::{Divergence, DivergenceKind, excerpts};
 use crate::tape::{Exchange, Tape};
 
 /// What identifies a point of a conversation: what opened it and what the model has said since.
-type Key = (Wire, Vec<Part>, Vec<Part>);
+type Key = (Api, Vec<Part>, Vec<Part>);
 
 /// The exchanges of a tape, and which of them were given out.
 #[derive(Debug)]
@@ -51,19 +51,19 @@ impl Index {
     pub(crate) fn new(tape: &Tape, before: u64) -> Self {
         let mut points: HashMap<Key, Vec<usize>> = HashMap::new();
         for (index, exchange) in tape.exchanges().iter().enumerate() {
-            if let (Some(wire), Some(dialogue)) = (exchange.wire, &exchange.dialogue)
+            if let (Some(api), Some(dialogue)) = (exchange.api, &exchange.dialogue)
                 && exchange.number() < before
             {
-                points.entry(key(wire, dialogue)).or_default().push(index);
+                points.entry(key(api, dialogue)).or_default().push(index);
             }
         }
         let served = vec![Served::No; tape.exchanges().len()];
         Self { tape: tape.clone(), points, served }
     }
 
-    pub(crate) fn find(&mut self, wire: Wire, dialogue: &Dialogue, rule: Rule) -> Match {
-        let Some(here) = self.points.get(&key(wire, dialogue)) else {
-            return Match::None(Box::new(self.nowhere(wire, dialogue)));
+    pub(crate) fn find(&mut self, api: Api, dialogue: &Dialogue, rule: Rule) -> Match {
+        let Some(here) = self.points.get(&key(api, dialogue)) else {
+            return Match::None(Box::new(self.nowhere(api, dialogue)));
         };
         let of = |index: &usize| &self.tape.exchanges()[*index];
         let form: Vec<usize> = here
@@ -120,8 +120,7 @@ impl Index {
     pub(crate) fn left(&self) -> usize {
         let all = self.points.values().flatten();
         all.filter(|index| {
-            self.served[**index] == Served::No
-                && self.tape.exchanges()[**index].wire != Some(Wire::CountTokens)
+            self.served[**index] == Served::No && self.tape.exchanges()[**index].api != Some(Api::CountTokens)
         })
         .count()
     }
@@ -138,8 +137,8 @@ impl Index {
     }
 
     /// Says how a conversation that is nowhere on the tape differs from the one that is most like it.
-    fn nowhere(&self, wire: Wire, dialogue: &Dialogue) -> Divergence {
-        let known = self.tape.exchanges().iter().filter(|exchange| exchange.wire == Some(wire));
+    fn nowhere(&self, api: Api, dialogue: &Dialogue) -> Divergence {
+        let known = self.tape.exchanges().iter().filter(|exchange| exchange.api == Some(api));
         let mut like: Option<(&Exchange, &Dialogue, usize)> = None;
         for exchange in known {
             let Some(other) = dialogue_of(exchange).filter(|other| other.opening == dialogue.opening) else {
@@ -154,7 +153,7 @@ impl Index {
                 like = Some((exchange, other, same));
             }
         }
-        let Some((exchange, other, same)) = like else { return self.unknown(dialogue, wire) };
+        let Some((exchange, other, same)) = like else { return self.unknown(dialogue, api) };
         if same == other.spoken.len() {
             // Everything that the tape knows of it was said. What came after is an answer of the tape's last turn, or foreign.
             let answer = String::from_utf8_lossy(&exchange.body);
@@ -192,15 +191,14 @@ impl Index {
         divergence
     }
 
-    fn unknown(&self, dialogue: &Dialogue, wire: Wire) -> Divergence {
+    fn unknown(&self, dialogue: &Dialogue, api: Api) -> Divergence {
         let came = dialogue.opening.iter().map(Part::text).collect::<Vec<_>>().join("\n");
-        let openings =
-            self.tape.exchanges().iter().filter(|exchange| exchange.wire == Some(wire)).filter_map(
-                |exchange| {
-                    let dialogue = dialogue_of(exchange)?;
-                    Some((dialogue.opening.iter().map(Part::text).collect::<Vec<_>>().join("\n"), exchange))
-                },
-            );
+        let openings = self.tape.exchanges().iter().filter(|exchange| exchange.api == Some(api)).filter_map(
+            |exchange| {
+                let dialogue = dialogue_of(exchange)?;
+                Some((dialogue.opening.iter().map(Part::text).collect::<Vec<_>>().join("\n"), exchange))
+            },
+        );
         // The nearest is the one with the longest common beginning; of equals the first.
         let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
         let mut nearest: Option<(usize, String)> = None;
@@ -262,8 +260,8 @@ impl Index {
     }
 }
 
-fn key(wire: Wire, dialogue: &Dialogue) -> Key {
-    (wire, dialogue.opening.clone(), dialogue.spoken.clone())
+fn key(api: Api, dialogue: &Dialogue) -> Key {
+    (api, dialogue.opening.clone(), dialogue.spoken.clone())
 }
 
 fn dialogue_of(exchange: &Exchange) -> Option<&Dialogue> {

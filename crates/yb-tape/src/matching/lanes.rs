@@ -1,6 +1,6 @@
 //! Which exchanges of a tape are one conversation. Only for people and for step numbers: matching does not need it.
 
-use super::dialogue::{Dialogue, Part, Wire};
+use super::dialogue::{Api, Dialogue, Part};
 use crate::tape::{Exchange, Lane};
 
 const OPENING_CHARS: usize = 80;
@@ -10,7 +10,7 @@ pub(crate) fn assign(exchanges: &mut [Exchange]) -> Vec<Lane> {
     let mut lanes: Vec<Lane> = Vec::new();
     for index in 0..exchanges.len() {
         let Some(dialogue) = &exchanges[index].dialogue else { continue };
-        if exchanges[index].wire == Some(Wire::CountTokens) {
+        if exchanges[index].api == Some(Api::CountTokens) {
             continue;
         }
         let found = lanes

@@ -75,11 +75,12 @@ impl Scribe {
         let thread = thread::Builder::new().name("yb-tape-scribe".to_owned()).spawn(move || {
             for heard in hears {
                 let metered = usage::meter(&heard.answer());
-                lock(&shared).observed.count(metered.as_ref());
-                let written = write(&mut writer, &heard, metered, keep, &secrets);
+                let written = write(&mut writer, &heard, metered.as_ref(), keep, &secrets);
+                let mut state = lock(&shared);
+                state.observed.count(metered.as_ref());
                 if let Err(error) = written {
                     // What is missing must not be followed by what is there.
-                    lock(&shared).failure = Some((error.kind(), error.to_string()));
+                    state.failure = Some((error.kind(), error.to_string()));
                     return None;
                 }
             }
@@ -114,6 +115,15 @@ impl Scribe {
     }
 }
 
+impl Drop for Scribe {
+    /// What was heard is on the tape, even if nobody finishes it.
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
 fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -121,7 +131,7 @@ fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
 fn write(
     writer: &mut Writer,
     heard: &Heard,
-    metered: Option<usage::Metered>,
+    metered: Option<&usage::Metered>,
     keep: Keep,
     secrets: &Swap,
 ) -> io::Result<()> {
@@ -160,7 +170,7 @@ fn write(
         pieces,
         end: heard.end,
     };
-    let (model, usage) = metered.map(|metered| (metered.model, metered.usage)).unzip();
+    let (model, usage) = metered.map(|metered| (metered.model.clone(), metered.usage)).unzip();
     let at_ms = u64::try_from(heard.at.as_millis()).unwrap_or(u64::MAX);
     writer.append(Exchange { number: heard.number, at_ms, request, response, model, usage })
 }

@@ -1,6 +1,6 @@
 //! The recorded order of requests: conversations side by side are kept in step with each other.
 
-use crate::matching::dialogue::Wire;
+use crate::matching::dialogue::Api;
 use crate::tape::Tape;
 
 /// Which exchanges were asked for.
@@ -17,7 +17,7 @@ impl Order {
     /// Only exchanges with a number below `before` are waited for.
     pub(super) fn new(tape: &Tape, before: u64) -> Self {
         let asked = tape.exchanges().iter().map(|exchange| {
-            exchange.wire.is_none_or(|wire| wire == Wire::CountTokens)
+            exchange.api.is_none_or(|api| api == Api::CountTokens)
                 || exchange.dialogue.is_none()
                 || exchange.number() >= before
         });

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt as _, Either, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::http::request::Parts;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
@@ -20,7 +20,7 @@ use super::{MAIN, ReplayOutcome, lock};
 use crate::api_error::Kind;
 use crate::format::record::Ending;
 use crate::host::Handler;
-use crate::matching::dialogue::{self, Wire};
+use crate::matching::dialogue::{self, Api};
 use crate::matching::divergence::{Divergence, DivergenceKind};
 use crate::matching::index::{Index, Match, Rule};
 use crate::matching::normal::Normal;
@@ -84,7 +84,7 @@ impl Player {
         let before = fork.as_ref().map_or(u64::MAX, |(step, _)| first_after(tape, *step));
         let mut plain: HashMap<(String, String), (Vec<usize>, usize)> = HashMap::new();
         for (index, exchange) in tape.exchanges().iter().enumerate() {
-            if exchange.wire.is_none() {
+            if exchange.api.is_none() {
                 let key = (exchange.method().to_owned(), exchange.path().to_owned());
                 plain.entry(key).or_default().0.push(index);
             }
@@ -130,12 +130,12 @@ impl Player {
         }
         let body: Value = serde_json::from_slice(&bytes).unwrap_or(Value::Null);
         let (method, path) = (parts.method.as_str(), parts.uri.path());
-        let Some(wire) = Wire::of(method, path) else { return self.plain(method, path) };
-        let Some(dialogue) = dialogue::read(wire, path, &body, &self.normal) else {
+        let Some(api) = Api::of(method, path) else { return self.plain(method, path) };
+        let Some(dialogue) = dialogue::read(api, path, &body, &self.normal) else {
             let came = String::from_utf8_lossy(&bytes).chars().take(100).collect();
             return Ok(self.diverge(self.unknown(format!("{method} {path}"), came)));
         };
-        let found = lock(&self.state).index.find(wire, &dialogue, self.rule);
+        let found = lock(&self.state).index.find(api, &dialogue, self.rule);
         let divergence = match found {
             Match::Exchange { index, tolerated } => {
                 self.in_turn(index).await;
@@ -143,12 +143,14 @@ impl Player {
             }
             Match::None(divergence) => divergence,
         };
-        if wire == Wire::CountTokens {
-            return Ok(self.improvise(&json!({ "input_tokens": side::count_tokens(&body) })));
+        if api == Api::CountTokens {
+            let count = side::count_tokens(&body);
+            let key = if path.ends_with(":countTokens") { "totalTokens" } else { "input_tokens" };
+            return Ok(self.improvise(&json!({ (key): count })));
         }
         let is_live = lock(&self.state).until_fork == Some(0);
         match &self.live {
-            Some(live) if is_live => self.forward(live, parts, bytes, body).await,
+            Some(live) if is_live => self.forward(live, api, parts, bytes, body).await,
             _ => Ok(self.diverge(*divergence)),
         }
     }
@@ -290,10 +292,23 @@ impl Player {
     }
 
     /// Asks the live model.
-    async fn forward(&self, live: &Live, parts: Parts, mut bytes: Bytes, mut body: Value) -> Answer {
-        if let (Some(model), Some(fields)) = (&live.model, body.as_object_mut()) {
-            fields.insert("model".to_owned(), Value::from(model.as_str()));
-            bytes = body.to_string().into();
+    async fn forward(
+        &self,
+        live: &Live,
+        api: Api,
+        mut parts: Parts,
+        mut bytes: Bytes,
+        mut body: Value,
+    ) -> Answer {
+        match (&live.model, body.as_object_mut()) {
+            (Some(model), _) if api == Api::Gemini => {
+                parts.uri = of_model(&parts.uri, model).unwrap_or(parts.uri);
+            }
+            (Some(model), Some(fields)) => {
+                fields.insert("model".to_owned(), Value::from(model.as_str()));
+                bytes = body.to_string().into();
+            }
+            _ => {}
         }
         let asked = Instant::now();
         lock(&self.state).outcome.forwarded += 1;
@@ -374,6 +389,14 @@ fn status_fault(status: u16, retry_after: Option<Duration>) -> Response<Sent> {
     answer
 }
 
+/// The same request of another model, where that is a part of the path: `…/models/MODEL:generateContent`.
+fn of_model(uri: &Uri, model: &str) -> Option<Uri> {
+    let text = uri.path_and_query()?.as_str();
+    let (before, rest) = text.split_once("/models/")?;
+    let (_, method) = rest.split_once(':')?;
+    format!("{before}/models/{model}:{method}").parse().ok()
+}
+
 fn is_event_stream(exchange: &Exchange) -> bool {
     let headers = &exchange.record.response.headers;
     headers.iter().any(|(name, value)| name == "content-type" && value.starts_with("text/event-stream"))
@@ -384,4 +407,17 @@ fn first_after(tape: &Tape, step: usize) -> u64 {
     let main = tape.lanes().iter().find(|lane| lane.name == MAIN);
     let exchanges = main.into_iter().flat_map(|lane| &lane.exchanges).map(|index| &tape.exchanges()[*index]);
     exchanges.filter(|exchange| exchange.turn() > step).map(Exchange::number).min().unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn geminis_model_is_a_part_of_its_path() {
+        let uri = Uri::from_static("/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse");
+        let other = of_model(&uri, "gemini-2.5-flash").unwrap();
+        assert_eq!(other, "/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse");
+        assert_eq!(of_model(&Uri::from_static("/v1/messages"), "x"), None);
+    }
 }

@@ -69,7 +69,7 @@ impl Tape {
         if usize::try_from(length) != Ok(exchange.body.len()) {
             found.problems.push(format!("exchange {number}: its pieces are not its body"));
         }
-        if exchange.wire.is_some() && exchange.dialogue.is_none() {
+        if exchange.api.is_some() && exchange.dialogue.is_none() {
             found
                 .problems
                 .push(format!("exchange {number} can't be matched: its request has no conversation"));
