@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         command = command.env("HOME", dir.path());
         if level.limits {
             let limits = ResourceLimits::new().memory(8 << 30).processes(1024);
-            command = command.limits(limits).growth([dir.path()], 10 << 30);
+            command = command.limits(limits).growth([dir.path()], None, 10 << 30);
         }
         if let Some(kind) = level.kind {
             let sandbox = Sandbox::new().by(kind).writable(dir.path());

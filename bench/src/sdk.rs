@@ -23,7 +23,7 @@ pub(crate) const FLOODING: &str = "__sdk_flooding";
 /// The hidden command that starts the CLI without a shim.
 pub(crate) const DIRECT: &str = "__sdk_direct";
 
-const STARTS: usize = 40;
+const STARTS: usize = 100;
 const HOOKS: usize = 5_000;
 const RUNS: usize = 200;
 const FRAMES: usize = 100_000;
@@ -154,6 +154,7 @@ fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -
         .current_dir(claude.private())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::null())
         .spawn()?;
     let (mut stdin, stdout) =
         (child.stdin.take().ok_or("no stdin")?, child.stdout.take().ok_or("no stdout")?);
@@ -162,6 +163,8 @@ fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -
     writeln!(stdin, "{initialize}")?;
     while !lines.next().ok_or("the CLI ended")??.contains("control_response") {}
     writeln!(stdin, "{prompt}")?;
+    // As the SDK does it: a CLI that reads the end of its input goes another way.
+    while !lines.next().ok_or("the CLI ended")??.contains(r#""type":"result""#) {}
     drop(stdin);
     for line in lines {
         line?;

@@ -29,6 +29,7 @@ mod workspace;
 pub use crate::net::HostPolicy;
 pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree};
 pub use cut::{Cut, History};
+pub(crate) use error::blocking;
 pub use error::{GitError, RepoError, RepoErrorKind};
 pub(crate) use files::{path_of, temporary as temporary_name};
 pub use git::{Git, GitVersion, MIN_GIT};

@@ -17,13 +17,14 @@ use std::time::Instant;
 
 use jiff::Timestamp;
 use tokio::sync::OnceCell;
-use yb_supervise::{CancellationToken, PauseSwitch};
+use yb_supervise::{CancellationToken, PauseSwitch, disk_usage};
 
 pub use agent::agent_host;
 pub use error::TrialError;
 pub use eval::Evaluated;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
+pub(crate) use place::PRIVATE;
 
 use crate::adapter::{
     AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
@@ -36,7 +37,7 @@ use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use crate::outcome::Outcome;
 use crate::repo::{
     Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Resolved, Revision, Source, StartTree, WorkspaceOptions,
+    Resolved, Revision, Source, StartTree, WorkspaceOptions, blocking,
 };
 use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use crate::run::RunDir;
@@ -179,7 +180,14 @@ impl StartPoint {
 /// The tree that trials of one combination begin with, once the first of them has recorded it. A case with hooks before
 /// the agent has none: a hook may do something else each time.
 #[derive(Debug, Default)]
-pub struct KnownStart(OnceCell<Arc<StartTree>>);
+pub struct KnownStart(OnceCell<Known>);
+
+#[derive(Debug)]
+struct Known {
+    start: Arc<StartTree>,
+    /// What its workspace takes on disk.
+    disk: u64,
+}
 
 /// Which attempt of which trial, and where it belongs.
 #[derive(Debug, Clone, Copy)]
@@ -339,6 +347,7 @@ impl Runner {
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let mut host = self.host(case)?;
+        let secrets = self.secrets(case)?;
         let (start_point, store) = (attempt.start, attempt.store);
         let level = self.level(case)?;
         let hidden = self.hidden(case, attempt);
@@ -361,13 +370,18 @@ impl Runner {
                 return Err(failed.error());
             }
         }
-        let start = if case.pre_execution.is_empty() {
-            let record = async || store.start(&place.trial, &workspace, &include).await.map(Arc::new);
-            let start = attempt.known.0.get_or_try_init(record).await?.clone();
-            store.start_as(&place.trial, &start)?;
-            start
+        let (start, disk_before) = if case.pre_execution.is_empty() {
+            let record = async || {
+                let start = Arc::new(store.start(&place.trial, &workspace, &include).await?);
+                let folder = place.workspace.clone();
+                let disk = blocking(move || Ok(disk_usage(&folder))).await?;
+                Ok::<_, RepoError>(Known { start, disk })
+            };
+            let Known { start, disk } = attempt.known.0.get_or_try_init(record).await?;
+            store.start_as(&place.trial, start)?;
+            (start.clone(), Some(*disk))
         } else {
-            Arc::new(store.start(&place.trial, &workspace, &include).await?)
+            (Arc::new(store.start(&place.trial, &workspace, &include).await?), None)
         };
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
@@ -379,12 +393,13 @@ impl Runner {
             agent: adapter.name(),
             model: config.model.as_deref(),
             prompt: config.prompt.as_deref(),
-            secrets: &self.secrets(case)?,
+            secrets: &secrets,
         };
         let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
         let reel = self.reel(case, attempt, &place, &mut host)?;
         let mut context = self.context(case, &place, config, host, view);
         context.trace.clone_from(&trace);
+        context.disk_before = disk_before;
         let ended = tokio::select! {
             ended = adapter.execute(&context) => ended,
             // What its tape has nothing more for, and what does not end by that, is ended.
@@ -464,7 +479,6 @@ impl Runner {
             told.push(result);
             place.write(hooks::HOOKS_FILE, &told)?;
         }
-        let secrets = self.secrets(case)?;
         for warning in &mut warnings {
             *warning = without_secrets(warning, secrets.iter().cloned());
         }

@@ -19,7 +19,8 @@ use crate::lines::{Lines, Queue, Splitter};
 use crate::logfile::LogFile;
 use crate::pause::{Held, PauseSwitch};
 use crate::plan::{Start, unique_id};
-use crate::pump::{Pump, output_pipe};
+use crate::program;
+use crate::pump::{Pump, Worker};
 use crate::quota::Quota;
 use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
@@ -31,7 +32,6 @@ use crate::sandbox::{Network, Sandbox};
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;
-use crate::{program, wake};
 
 /// What `Capture` keeps in memory by default, of both pipes together.
 pub const CAPTURE_LIMIT: usize = 10_485_760;
@@ -281,10 +281,16 @@ impl Command {
         self
     }
 
-    /// Ends the child at once when directories together hold this many bytes more than when it began.
-    pub fn growth(mut self, directories: impl IntoIterator<Item = impl AsRef<Path>>, bytes: u64) -> Self {
+    /// Ends the child at once when directories together hold this many bytes more than before. How much that was is
+    /// looked up while it begins, unless somebody knows ([`disk_usage`](crate::disk_usage)).
+    pub fn growth(
+        mut self,
+        directories: impl IntoIterator<Item = impl AsRef<Path>>,
+        before: Option<u64>,
+        bytes: u64,
+    ) -> Self {
         let directories = directories.into_iter().map(|directory| directory.as_ref().to_owned()).collect();
-        self.quotas.push(Quota::growth(directories, bytes));
+        self.quotas.push(Quota::growth(directories, before, bytes));
         self
     }
 
@@ -368,7 +374,7 @@ impl Command {
         });
         let secrets = Secrets::new(&secrets);
         let (tap_sender, tap) = if self.tap { Some(tap()).unzip() } else { (None, None) };
-        let wake = wake::pair().map_err(system("make a socket"))?;
+        let worker = Worker::take().map_err(system("start a thread"))?;
         let (keep, queue) = match self.output {
             OutputMode::Capture { limit } => (Keep::Capture(Captured::with_limit(limit)), None),
             OutputMode::Stream { line_limit, tee } => {
@@ -376,7 +382,7 @@ impl Command {
                     Some(path) => Some(LogFile::create(&path, self.log_ceiling, false)?),
                     None => None,
                 };
-                let queue = Queue::new(wake.1.clone());
+                let queue = Queue::new(worker.waker());
                 let lines = Splitter::new(queue.clone(), line_limit);
                 (Keep::Stream { lines, tee, stderr: Tail::default() }, Some(queue))
             }
@@ -394,8 +400,8 @@ impl Command {
         };
         #[cfg(windows)]
         let gate = None;
-        let (stdout, stdout_writer) = output_pipe().map_err(system("make a pipe"))?;
-        let (stderr, stderr_writer) = output_pipe().map_err(system("make a pipe"))?;
+        let (stdout, stdout_writer) = std::io::pipe().map_err(system("make a pipe"))?;
+        let (stderr, stderr_writer) = std::io::pipe().map_err(system("make a pipe"))?;
         let (stdin_reader, stdin_writer) = match &self.stdin {
             Stdin::None => (None, None),
             Stdin::Bytes(_) | Stdin::Interactive => {
@@ -427,7 +433,7 @@ impl Command {
         };
         let backend = Backend::start(way, start).await?;
         let lines = queue.clone().map(|queue| Lines { queue });
-        let pump = Pump::start(stdout, stderr, sink, queue, wake).map_err(system("start a thread"))?;
+        let pump = Pump::start(worker, stdout, stderr, sink, queue).map_err(system("start a thread"))?;
         let (feeder, stdin) = match (self.stdin, stdin_writer) {
             (Stdin::Bytes(bytes), Some(writer)) => (Some(tokio::spawn(writer.feed(bytes))), None),
             (_, writer) => (None, writer),

@@ -68,6 +68,7 @@ pub use limits::{HeldBy, OverLimit, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
 pub use pause::PauseSwitch;
 pub use program::find_program;
+pub use quota::disk_usage;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};

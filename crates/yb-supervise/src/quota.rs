@@ -20,8 +20,8 @@ impl Quota {
     }
 
     /// What was there before does not count.
-    pub(crate) fn growth(directories: Vec<PathBuf>, limit: u64) -> Self {
-        Self { directories, limit, before: None }
+    pub(crate) fn growth(directories: Vec<PathBuf>, before: Option<u64>, limit: u64) -> Self {
+        Self { directories, limit, before }
     }
 }
 
@@ -33,6 +33,10 @@ const SHARE_OF_TIME: u32 = 10;
 pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
     if quotas.is_empty() {
         std::future::pending::<()>().await;
+    }
+    // What ends within a moment fills nothing.
+    if quotas.iter().all(|quota| quota.before.is_some()) {
+        tokio::time::sleep(INTERVAL).await;
     }
     loop {
         let began = Instant::now();
@@ -57,7 +61,7 @@ pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
 }
 
 /// Bytes on disk below a directory; links are not followed, and what vanishes meanwhile counts nothing.
-fn disk_usage(directory: &Path) -> u64 {
+pub fn disk_usage(directory: &Path) -> u64 {
     let mut total = 0;
     let mut open = vec![directory.to_owned()];
     while let Some(directory) = open.pop() {

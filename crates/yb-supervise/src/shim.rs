@@ -126,6 +126,7 @@ impl Shim {
                 shim.send(&News::Forked {
                     pid: shim.leader.as_raw_pid() as u32,
                     start: shim.tree.leader.map_or(0, |leader| leader.start),
+                    shim_start: shim.tree.below.map_or(0, |shim| shim.start),
                     means: shim.means,
                     cgroup: shim.cgroup_path(),
                 });

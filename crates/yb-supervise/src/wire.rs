@@ -71,6 +71,8 @@ pub(crate) enum News {
     Forked {
         pid: u32,
         start: u64,
+        /// When the shim itself started.
+        shim_start: u64,
         means: Means,
         cgroup: Option<PathBuf>,
     },
@@ -326,10 +328,11 @@ impl News {
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = Writer(Vec::new());
         match self {
-            Self::Forked { pid, start, means, cgroup } => {
+            Self::Forked { pid, start, shim_start, means, cgroup } => {
                 out.u64(1);
                 out.u64(u64::from(*pid));
                 out.u64(*start);
+                out.u64(*shim_start);
                 out.u64(means_code(Some(*means)));
                 out.os(cgroup.as_deref().unwrap_or_else(|| "".as_ref()).as_os_str());
             }
@@ -372,6 +375,7 @@ impl News {
             1 => Self::Forked {
                 pid: body.u64()? as u32,
                 start: body.u64()?,
+                shim_start: body.u64()?,
                 means: means_from(body.u64()?)?.ok_or_else(malformed)?,
                 cgroup: Some(body.os()?).filter(|path| !path.is_empty()).map(PathBuf::from),
             },
@@ -459,7 +463,13 @@ mod tests {
         };
         for news in [
             News::Started,
-            News::Forked { pid: 7, start: 9, means: Means::Cgroup, cgroup: Some("/x/y".into()) },
+            News::Forked {
+                pid: 7,
+                start: 9,
+                shim_start: 8,
+                means: Means::Cgroup,
+                cgroup: Some("/x/y".into()),
+            },
             News::Failed { stage: Stage::Exec, errno: 13 },
             News::LeaderEnded(ExitStatus::Code(-1)),
             News::Paused,

@@ -150,6 +150,8 @@ pub struct ExecutionContext {
     pub network: Network,
     /// How much it may use.
     pub limits: Limits,
+    /// The bytes that the workspace holds on disk before the agent, where that is known: they are not the agent's.
+    pub disk_before: Option<u64>,
     /// Ends the agent when cancelled.
     pub cancellation: CancellationToken,
     /// Holds the agent, and its timeout, while it is on.
@@ -182,6 +184,7 @@ impl ExecutionContext {
             hidden: Vec::new(),
             network: Network::default(),
             limits: Limits::default(),
+            disk_before: None,
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),
             observer: None,

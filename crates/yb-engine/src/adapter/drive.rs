@@ -67,7 +67,8 @@ pub(super) async fn drive(
         .log_file(&artifacts.terminal_log)
         .cancel_on(context.cancellation.clone())
         .pause_on(context.pause.clone());
-    command = guard::limit(command, &context.limits, [&context.workspace, &context.private_dir]);
+    let writable = [context.workspace.as_path(), &context.private_dir];
+    command = guard::limit(command, &context.limits, writable, context.disk_before);
     if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         let view = more(view::of(context).map_err(private)?).by(kind);

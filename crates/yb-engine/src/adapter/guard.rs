@@ -64,8 +64,13 @@ pub(crate) fn connect(view: Sandbox, network: &Network, exits: Option<Exits>) ->
     }
 }
 
-/// The command with the limits; what it may write counts in these directories.
-pub(crate) fn limit(command: Command, limits: &Limits, directories: [&Path; 2]) -> Command {
+/// The command with the limits; what it may write counts in these directories, which may be known to hold so much before.
+pub(crate) fn limit(
+    command: Command,
+    limits: &Limits,
+    directories: [&Path; 2],
+    before: Option<u64>,
+) -> Command {
     let mut all = ResourceLimits::new();
     if let Some(mb) = limits.memory_mb {
         all = all.memory(mb * MB);
@@ -78,7 +83,7 @@ pub(crate) fn limit(command: Command, limits: &Limits, directories: [&Path; 2]) 
     }
     let Some(mb) = limits.disk_mb else { return command.limits(all) };
     // A little more, so that the directories are over their limit before a file is.
-    command.limits(all.file_size((mb + 1) * MB)).growth(directories, mb * MB)
+    command.limits(all.file_size((mb + 1) * MB)).growth(directories, before, mb * MB)
 }
 
 /// The address of this machine itself, if that is meant.

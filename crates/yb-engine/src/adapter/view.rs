@@ -1,7 +1,7 @@
 //! What an agent sees of the machine under bubblewrap: its own places, what it is made of, what the case gave it.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -16,8 +16,6 @@ const NOT_SHOWN: [&str; 6] = [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::PATH, v
 /// Where HOME and TMPDIR are, below the private directory.
 pub(super) const HOME: &str = "home";
 pub(super) const TMP: &str = "tmp";
-/// Where users and groups are written down, below the private directory.
-const ETC: &str = "etc";
 
 /// Places that a trial has and that are not to be seen from within.
 #[derive(Debug, Clone, Copy)]
@@ -32,23 +30,48 @@ pub(crate) struct Places<'a> {
 
 /// The workspace, a private HOME and TMPDIR, what the given variables name, and the system.
 pub(crate) fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox> {
-    let etc = places.private.join(ETC);
     let tmp = places.private.join(TMP);
     let home = places.private.join(HOME);
-    for directory in [&etc, &tmp, &home] {
-        fs::create_dir_all(directory)?;
+    fs::create_dir_all(places.private)?;
+    for directory in [&tmp, &home] {
+        own_directory(directory)?;
     }
     let mut sandbox =
         Sandbox::new().writable(places.workspace).writable(places.private).writable_as(&tmp, "/tmp");
     for (name, text) in users(&home) {
-        fs::write(etc.join(name), text)?;
-        sandbox = sandbox.read_only_as(etc.join(name), Path::new("/etc").join(name));
+        let file = places.private.join(name);
+        write_anew(&file, &text)?;
+        sandbox = sandbox.read_only_as(file, Path::new("/etc").join(name));
     }
     for path in places.hidden {
         sandbox = sandbox.hidden(path);
     }
     let named = env.iter().filter(|(name, _)| NOT_SHOWN.iter().all(|not| name.as_os_str() != *not));
     Ok(named.fold(sandbox, |sandbox, (_, value)| show(sandbox, Path::new(value))))
+}
+
+/// Makes sure of a directory where an earlier child may have left anything, a link to others' files among it.
+fn own_directory(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Ok(_) => fs::remove_file(path)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    fs::create_dir(path)
+}
+
+/// Writes a file where an earlier child may have left a link to others' files.
+fn write_anew(path: &Path, text: &str) -> io::Result<()> {
+    let make = || File::options().write(true).create_new(true).open(path);
+    let mut file = match make() {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fs::remove_file(path)?;
+            make()?
+        }
+        made => made?,
+    };
+    file.write_all(text.as_bytes())
 }
 
 /// The view of an execution, before its adapter adds to it.

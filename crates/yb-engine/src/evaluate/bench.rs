@@ -60,7 +60,7 @@ impl Bench {
             .env("PATH", self.path())
             .env("HOME", &home)
             .env("TMPDIR", &tmp);
-        command = limit(command, &self.limits, [job.tree, job.private]);
+        command = limit(command, &self.limits, [job.tree, job.private], None);
         if let Some(kind) = self.isolation.kind() {
             let env: Environment = job.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
             let places = Places { workspace: job.tree, private: job.private, hidden: &self.hidden };

@@ -9,9 +9,13 @@ const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n
 
 /// Makes a git directory whose HEAD stands on a branch, with further configuration.
 pub(crate) fn create(dir: &Path, branch: &str, config: &str) -> Result<(), RepoError> {
-    for sub in ["objects/info", "objects/pack", "refs/heads", "refs/tags"] {
+    fs::create_dir_all(dir).map_err(RepoError::io("make the directory", dir))?;
+    for sub in ["objects", "objects/pack", "refs", "refs/heads"] {
         let path = dir.join(sub);
-        fs::create_dir_all(&path).map_err(RepoError::io("make the directory", path))?;
+        match fs::create_dir(&path) {
+            Err(error) if !path.is_dir() => return Err(RepoError::io("make the directory", path)(error)),
+            _ => {}
+        }
     }
     write(&dir.join("config"), &format!("{CONFIG}{config}"))?;
     write(&dir.join("HEAD"), &format!("ref: refs/heads/{branch}\n"))

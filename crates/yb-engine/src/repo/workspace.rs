@@ -125,8 +125,13 @@ impl Cut {
             .args(["--reset", "-u", "--no-recurse-submodules", self.commit()])
             .bytes()
             .await?;
-        let (cut, target) = (self.clone(), path.clone());
-        let unsupported = blocking(move || Ok(find_unsupported(cut.listing(), &target))).await?;
+        let doubtful: Vec<Listed> = self.listing().iter().filter(|file| is_doubtful(file)).cloned().collect();
+        let unsupported = if doubtful.is_empty() {
+            Vec::new()
+        } else {
+            let target = path.clone();
+            blocking(move || Ok(find_unsupported(&doubtful, &target))).await?
+        };
         let files = self.listing().iter().filter(|file| file.mode != GITLINK);
         Ok(Workspace {
             path,
@@ -168,15 +173,18 @@ fn lay_out(cut: &Cut, path: &Path, branch: &str, config: &str) -> Result<(), Rep
     Ok(())
 }
 
-fn find_unsupported(listing: &[Listed], workspace: &Path) -> Vec<Unsupported> {
+/// Whether this may be, or ask for, something that a workspace does not have.
+fn is_doubtful(Listed { mode, path }: &Listed) -> bool {
+    let are_attributes = path == b".gitattributes" || path.ends_with(b"/.gitattributes");
+    *mode == GITLINK || (mode & FILE_TYPE == PLAIN && are_attributes)
+}
+
+fn find_unsupported(doubtful: &[Listed], workspace: &Path) -> Vec<Unsupported> {
     let mut found = Vec::new();
-    for Listed { mode, path } in listing {
+    for Listed { mode, path } in doubtful {
         if *mode == GITLINK {
             found.push(Unsupported::Submodule { path: lossy(path) });
-        } else if mode & FILE_TYPE == PLAIN
-            && (path == b".gitattributes" || path.ends_with(b"/.gitattributes"))
-            && fs::read(workspace.join(files::path_of(path))).is_ok_and(|text| uses_lfs(&text))
-        {
+        } else if fs::read(workspace.join(files::path_of(path))).is_ok_and(|text| uses_lfs(&text)) {
             found.push(Unsupported::Lfs { attributes: lossy(path) });
         }
     }

@@ -141,9 +141,15 @@ impl RunDir {
 fn link(target: &Path, link: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
-        let part = crate::repo::temporary_name(link);
-        std::os::unix::fs::symlink(target, &part)?;
-        fs::rename(&part, link)
+        use std::os::unix::fs::symlink;
+        match symlink(target, link) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                let part = crate::repo::temporary_name(link);
+                symlink(target, &part)?;
+                fs::rename(&part, link)
+            }
+            made => made,
+        }
     }
     #[cfg(not(unix))]
     {

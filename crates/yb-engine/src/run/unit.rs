@@ -17,7 +17,7 @@ use crate::log::UsageSource;
 use crate::outcome::Outcome;
 use crate::repo::ObjectStore;
 use crate::trace::Trace;
-use crate::trial::{Attempt, Finished, KnownStart, Runner, StartPoint, Step, Stop, TrialError};
+use crate::trial::{Attempt, Finished, KnownStart, PRIVATE, Runner, StartPoint, Step, Stop, TrialError};
 
 /// The longest error and warnings that go into the journal; the log has all of them.
 const KEPT: usize = 500;
@@ -140,9 +140,11 @@ fn outcome_of(error: &TrialError, stop: &Stop) -> Outcome {
     }
 }
 
-/// The agent's private files, keys among them, go whatever happened.
+/// Private files, keys among them, go whatever happened.
 pub(super) fn remove_private(run: &RunDir, trial: &str, attempt: u32) {
-    let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join("private"));
+    for folder in PRIVATE {
+        let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join(folder));
+    }
 }
 
 /// A half-made workspace is worth nothing; what the agent wrote into the artifacts is kept.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
-use super::place::Place;
+use super::place::{PRIVATE, Place};
 use super::{RESULTS_FILE, Runner, TrialError, expected_tree, hooks, refuse_unsupported, webhook};
 use crate::adapter::Isolation;
 use crate::case::{Case, EvalFile, MANUAL, NetworkMode};
@@ -83,7 +83,7 @@ impl Runner {
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
             artifacts: place.artifacts.clone(),
-            scratch: place.private.join("grading"),
+            scratch: place.scratch.clone(),
             bench: self.bench(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
             trace: None,
@@ -133,7 +133,7 @@ impl Runner {
             told.push(result);
             place.write(hooks::HOOKS_FILE, &told)?;
         }
-        crate::evaluate::remove_tree(&place.private);
+        crate::evaluate::remove_tree(&place.scratch);
         Ok(Evaluated { outcome, results, artifacts: place.artifacts, warnings })
     }
 
@@ -189,14 +189,16 @@ fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<Place, TrialEr
         again += 1;
         folder = root.join(format!("{name}-{again}"));
     }
+    let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
     let place = Place {
         trial: "eval".to_owned(),
         workspace: directory.to_owned(),
         artifacts: folder.join("artifacts"),
-        private: folder.join("private"),
+        private,
+        hooks,
+        scratch,
     };
     make(&place.artifacts)?;
-    make(&place.private)?;
     Ok(place)
 }
 

@@ -15,9 +15,6 @@ use crate::log::YouBenchaLog;
 use crate::outcome::Outcome;
 use crate::repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
 
-/// Below an attempt's private files: where trees are laid out while something looks at them.
-const SCRATCH: &str = "grading";
-
 impl Runner {
     /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
     pub(super) async fn grade(
@@ -43,7 +40,7 @@ impl Runner {
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
             artifacts: place.artifacts.clone(),
-            scratch: place.private.join(SCRATCH),
+            scratch: place.scratch.clone(),
             bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
             trace: self.trace.clone(),

@@ -76,7 +76,7 @@ pub(super) async fn before(
         ("BRANCH", branch.to_owned()),
     ];
     let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, place, runner, view)?) } else { None };
-    let held = Held { sandbox, limits: Some((view.limits, place.private.clone())) };
+    let held = Held { sandbox, limits: Some((view.limits, place.hooks.clone())) };
     let at = (place.workspace.as_path(), held);
     script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
 }
@@ -94,11 +94,11 @@ fn sandbox(
     for (name, value) in &hook.env {
         env.insert(name.into(), fill(value, runner)?.into());
     }
-    let places = Places { workspace: &place.workspace, private: &place.private, hidden: &view.hidden };
-    let sandbox = base_view(places, &env).map_err(TrialError::io(&place.private))?.writable(artifacts);
+    let places = Places { workspace: &place.workspace, private: &place.hooks, hidden: &view.hidden };
+    let sandbox = base_view(places, &env).map_err(TrialError::io(&place.hooks))?.writable(artifacts);
     let sandbox = sandbox.by(view.isolation.kind().unwrap_or_default());
     let sandbox = connect(sandbox, &view.network, None);
-    Ok(Sandboxed { sandbox, private: place.private.clone() })
+    Ok(Sandboxed { sandbox, private: place.hooks.clone() })
 }
 
 /// What holds a hook before the agent; one after it is the user's own command.
@@ -199,7 +199,7 @@ async fn script(
         }
     }
     if let Some((limits, private)) = &held.limits {
-        command = limit(command, limits, [&workspace, private]);
+        command = limit(command, limits, [&workspace, private], None);
     }
     if let Some(Sandboxed { sandbox, private }) = held.sandbox {
         command =

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -10,26 +11,38 @@ use super::TrialError;
 use crate::evaluate::FOLDER;
 use crate::run::{RunDir, sync_folder};
 
+/// The folders of an attempt that nobody needs afterwards: the agent's own, that of the hooks before it, and the one in
+/// which evaluators work.
+pub(crate) const PRIVATE: [&str; 3] = ["private", "private-hooks", "grading"];
+
 /// The directories of one attempt.
 #[derive(Debug)]
 pub(super) struct Place {
     pub(super) trial: String,
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
+    /// The agent's HOME, TMPDIR and whatever else is its own. Nothing runs in it before the agent.
     pub(super) private: PathBuf,
+    /// The same for the hooks before it.
+    pub(super) hooks: PathBuf,
+    /// Where it is graded: nothing of the trial can have been there before.
+    pub(super) scratch: PathBuf,
 }
 
 impl Place {
     /// `<run>/trials/<trial>/attempt-<n>`, and the link to its artifacts.
     pub(super) fn create(run: &RunDir, trial: &str, attempt: u32) -> Result<Self, TrialError> {
         let folder = run.attempt(trial, attempt);
+        let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
         let place = Self {
             workspace: folder.join("src-modified"),
             artifacts: run.artifacts(trial, attempt),
-            private: folder.join("private"),
+            private,
+            hooks,
+            scratch,
             trial: trial.to_owned(),
         };
-        for directory in [&place.artifacts, &place.private] {
+        for directory in [&folder, &place.artifacts, &place.private] {
             fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
         }
         run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
@@ -44,13 +57,15 @@ impl Place {
         fs::write(&part, text).and_then(|()| fs::rename(&part, &path)).map_err(TrialError::io(&path))
     }
 
-    /// Removes what nobody needs any more: the agent's private files, and its workspace unless that is kept.
+    /// Removes what nobody needs any more: the private files, and the workspace unless that is kept.
     pub(super) fn finish(&self, keep_workspace: bool) -> Result<(), TrialError> {
-        let gone: &[&PathBuf] =
-            if keep_workspace { &[&self.private] } else { &[&self.private, &self.workspace] };
-        for directory in gone {
-            if directory.exists() {
-                fs::remove_dir_all(directory).map_err(TrialError::io(*directory))?;
+        let workspace = (!keep_workspace).then_some(&self.workspace);
+        for directory in [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace) {
+            match fs::remove_dir_all(directory) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(TrialError::io(directory)(error));
+                }
+                _ => {}
             }
         }
         Ok(())

@@ -24,7 +24,7 @@ use crate::program;
 use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, Means, Mode};
 use crate::shim::SHIM_ARGUMENT;
-use crate::table::{self, Tree};
+use crate::table::Tree;
 use crate::wire::{Launch, News, Order, Stage, frame_length};
 
 /// How long a shim may take to start its child.
@@ -42,9 +42,8 @@ pub(crate) struct Contained {
     control: UnixStream,
     received: Vec<u8>,
     shim: Child,
-    /// The shim, as a later process can recognise it.
+    /// The shim, as a later process can recognise it, and its child: known once the shim has answered.
     shim_id: Option<Identity>,
-    /// Known once the shim has answered.
     leader: Option<Identity>,
     born: std::time::Instant,
     id: String,
@@ -59,8 +58,9 @@ impl Contained {
         let failed = |source| SpawnError::Shim { path: shim.clone(), source };
         let mut tree = Self::order_launch(&shim, start).await.map_err(failed)?;
         let mut answer = tree.answer().await;
-        if let Ok(News::Forked { pid, start, means, cgroup }) = answer {
+        if let Ok(News::Forked { pid, start, shim_start, means, cgroup }) = answer {
             tree.leader = Some(Identity { pid, start });
+            tree.shim_id = tree.shim.id().map(|pid| Identity { pid, start: shim_start });
             tree.means = means;
             tree.cgroup = cgroup;
             answer = match tree.answer().await {
@@ -108,8 +108,6 @@ impl Contained {
         command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
         #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
         let shim = command.spawn()?;
-        // Nobody but us reaps it, so the pid is the shim's.
-        let shim_id = shim.id().and_then(|pid| table::start_time(pid).map(|start| Identity { pid, start }));
         // The command holds the other ends of socket and pipes; they would never close.
         drop(command);
         ours.set_nonblocking(true)?;
@@ -132,7 +130,7 @@ impl Contained {
         let frame = order.encode();
         send_first_byte(&control, frame[0], start.stdin, start.channel).await?;
         control.write_all(&frame[1..]).await?;
-        let (leader, means, cgroup) = (None, Means::Sweep, None);
+        let (shim_id, leader, means, cgroup) = (None, None, Means::Sweep, None);
         Ok(Self { control, received: Vec::new(), shim, shim_id, leader, born, id, means, cgroup })
     }
 

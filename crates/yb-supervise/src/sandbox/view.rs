@@ -5,6 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -212,7 +214,7 @@ impl View {
 
     fn declare(&mut self, shown: &Shown, access: Access) -> Result<(), SpawnError> {
         let unusable = |source| SpawnError::SandboxPath { path: shown.source.clone(), source };
-        let real = shown.source.canonicalize().map_err(unusable)?;
+        let real = real(&shown.source).map_err(unusable)?;
         if !shown.path.is_absolute() {
             return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
         }
@@ -247,7 +249,7 @@ impl View {
 
     /// Shows what is there under its own name.
     fn bind_if_there(&mut self, path: PathBuf, access: Access) {
-        if let Ok(real) = path.canonicalize() {
+        if let Ok(real) = real(&path) {
             self.0.insert(path.clone(), Mount::Bind { source: path, real, access });
         }
     }
@@ -341,10 +343,20 @@ struct Hidden<'a> {
 impl<'a> Hidden<'a> {
     fn all(paths: &'a [PathBuf]) -> Vec<Self> {
         let there = paths.iter().filter_map(|path| {
-            let real = path.canonicalize().ok()?;
+            let real = real(path).ok()?;
             Some(Self { path, directory: real.is_dir(), real })
         });
         there.collect()
+    }
+}
+
+/// Where a path leads. The kernel knows that of what it has opened; without `/proc`, each part is looked at.
+fn real(path: &Path) -> std::io::Result<PathBuf> {
+    use rustix::fs::{Mode, OFlags, open, readlink};
+    let opened = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    match readlink(format!("/proc/self/fd/{}", opened.as_raw_fd()), Vec::new()) {
+        Ok(real) => Ok(OsString::from_vec(real.into_bytes()).into()),
+        Err(_) => path.canonicalize(),
     }
 }
 

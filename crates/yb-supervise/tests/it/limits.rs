@@ -98,11 +98,19 @@ async fn growth_counts_and_what_was_there_does_not() {
             "sleep 0.5; for n in $(seq {times}); do head -c 400000 /dev/zero > one/$n; head -c 400000 /dev/zero > two/$n; sleep 0.01; done; echo"
         )
     };
-    let command = |times| shell(dir.path(), &fill(times), Means::Subreaper).growth([&one, &two], 2_000_000);
-    assert!(command(2).run().await.success());
-    let report = command(1000).run().await;
-    let End::OverQuota { used, limit, .. } = report.end else { panic!("{}", report.end) };
-    assert!(limit == 2_000_000 && used > limit && used < 100_000_000, "{used}");
+    for known in [None, Some(yb_supervise::disk_usage(&one))] {
+        let command =
+            |times| shell(dir.path(), &fill(times), Means::Subreaper).growth([&one, &two], known, 2_000_000);
+        assert!(command(2).run().await.success());
+        let report = command(1000).run().await;
+        let End::OverQuota { used, limit, .. } = report.end else { panic!("{}", report.end) };
+        assert!(limit == 2_000_000 && used > limit && used < 100_000_000, "{used}");
+        for directory in [&one, &two] {
+            std::fs::remove_dir_all(directory).unwrap();
+            std::fs::create_dir(directory).unwrap();
+        }
+        std::fs::write(one.join("before"), vec![1; 3_000_000]).unwrap();
+    }
 }
 
 #[tokio::test]

@@ -110,3 +110,50 @@ fn hooks_before_the_agent_are_held_as_well() {
     assert_eq!(world.run_with("true", "none", &hook).code, Some(0));
     assert_eq!(world.found(), ["reads", "ran"]);
 }
+
+/// What ran in a private directory may have put links there, and `yb` itself writes and shows what is in it next.
+#[test]
+fn links_that_a_hook_leaves_lead_nobody_out() {
+    let world = World::new();
+    let (ssh, key) = (world.context.home().join(".ssh"), world.context.home().join(".ssh/id_ed25519"));
+    let (ssh_path, key_path) = (ssh.display(), key.display());
+    let plant = format!(
+        "cd $HOME/..; mv home h; mv tmp t; ln -s {ssh_path} home; ln -s {ssh_path} tmp
+        for file in passwd group prompt; do ln -sf {key_path} $file; done; echo planted >> $WORKSPACE_DIR/found"
+    );
+    let look = "for place in $HOME $TMPDIR /tmp; do
+            cat $place/id_ed25519 > /dev/null 2>&1 && echo reads $place >> found
+            (echo mine > $place/mine) 2> /dev/null || echo no $place >> found
+        done; true";
+    let script = |command: &str| json!({ "name": "script", "config": { "command": command } });
+    let hooks = json!({ "pre_execution": [script(&plant), script(look)] });
+    for (level, found) in [("bubblewrap", &["planted"][..]), ("landlock", &["planted", "no /tmp", "no /tmp"])]
+    {
+        let outcome = world.run_with(look, level, &hooks);
+        assert_eq!(outcome.code, Some(0), "{level}: {}{}", outcome.stdout, outcome.stderr);
+        assert_eq!(world.found(), found, "{level}");
+        assert_eq!(std::fs::read_to_string(&key).unwrap(), "PRIVATE KEY\n", "{level}");
+        assert!(!ssh.join("mine").exists(), "{level}");
+    }
+}
+
+/// Nor may an agent choose where it is graded, or what is there already.
+#[test]
+fn links_that_an_agent_leaves_lead_no_grading_out() {
+    let world = World::new();
+    let outside = world.context.home().join("outside");
+    std::fs::create_dir_all(outside.join("1-command/tree")).unwrap();
+    std::fs::write(outside.join("1-command/tree/mine"), "kept").unwrap();
+    let link = format!("ln -s {} $HOME/../grading", outside.display());
+    let fill =
+        "mkdir -p $HOME/../grading/1-command/tree && echo forged > $HOME/../grading/1-command/tree/mine";
+    let check = json!({ "evaluators": [{ "name": "command", "config": { "shell": "test ! -e mine" } }] });
+    for level in ["bubblewrap", "landlock"] {
+        for plant in [&link, fill] {
+            let outcome = world.run_with(plant, level, &check);
+            assert_eq!(outcome.code, Some(0), "{level}: {}{}", outcome.stdout, outcome.stderr);
+            assert_eq!(std::fs::read_to_string(outside.join("1-command/tree/mine")).unwrap(), "kept");
+            assert_eq!(std::fs::read_dir(outside.join("1-command/tree")).unwrap().count(), 1, "{level}");
+        }
+    }
+}
