@@ -14,6 +14,9 @@ use crate::Failure;
 /// After so long, something that should have happened never will.
 const HANG: Duration = Duration::from_secs(900);
 
+/// A folder that agents can look into, and find by the variable `MEET`.
+pub(crate) const MEET: &str = "meet";
+
 /// A folder with a suite of one case.
 pub(crate) struct World {
     root: tempfile::TempDir,
@@ -30,6 +33,7 @@ impl World {
         let root = tempfile::tempdir()?;
         fs::create_dir(root.path().join("tree"))?;
         fs::write(root.path().join("tree/a.txt"), "start\n")?;
+        fs::create_dir(root.path().join(MEET))?;
         let world = Self { root, yb };
         world.suite(agent, repeats)?;
         Ok(world)
@@ -37,6 +41,7 @@ impl World {
 
     pub(crate) fn suite(&self, agent: &str, repeats: usize) -> Result<(), Failure> {
         let case = json!({ "name": "one", "description": "One file changes.", "directory": "tree",
+            "env": { "MEET": self.path().join(MEET) },
             "agent": { "type": "command", "config": { "prompt": "Change one file.",
                 "command": { "argv": ["sh", "-c", agent] } } },
             "evaluators": [{ "name": "git-diff", "config": { "assertions": { "max_files_changed": 1 } } }] });

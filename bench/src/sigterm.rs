@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use crate::Failure;
-use crate::runs::{World, journal, results};
+use crate::runs::{MEET, World, journal, results};
 use crate::stats::{median, ms, row};
 
 const ROUNDS: usize = 10;
@@ -17,17 +17,16 @@ pub(crate) fn run() -> Result<(), Failure> {
         let (mut times, mut left, mut unfinished) = (Vec::new(), 0, 0);
         for _ in 0..ROUNDS {
             let world = World::new("true", 1)?;
-            let (here, go) = (world.path().join("here"), world.path().join("go"));
             let agent = format!(
-                "{trap}(setsid sleep 300 > /dev/null 2>&1 &); echo x >> {}; while [ ! -e {} ]; do sleep 0.05; done; echo more >> a.txt",
-                here.display(),
-                go.display()
+                "{trap}(setsid sleep 300 > /dev/null 2>&1 &); while [ ! -e $MEET/go ]; do sleep 0.05; done; echo more >> a.txt"
             );
             world.suite(&agent, RUNNING + 2)?;
             let yb = world.start(&["-c", "suite.yaml", "--jobs", "8"])?;
-            while fs::read_to_string(&here).unwrap_or_default().lines().count() < RUNNING {
+            while started(&world)? < RUNNING {
                 std::thread::sleep(Duration::from_millis(2));
             }
+            // Their shells have still to come to where they wait.
+            std::thread::sleep(Duration::from_millis(500));
             let began = Instant::now();
             yb.signal(Signal::TERM)?;
             let (code, said) = yb.wait()?;
@@ -36,7 +35,7 @@ pub(crate) fn run() -> Result<(), Failure> {
                 return Err(format!("exit code {code:?}: {said}").into());
             }
             left += world.orphans();
-            fs::write(&go, "")?;
+            fs::write(world.path().join(MEET).join("go"), "")?;
             let (code, said) = world.start(&["--resume"])?.wait()?;
             let run = world.run()?.ok_or("no run")?;
             if code != Some(0) {
@@ -55,4 +54,11 @@ pub(crate) fn run() -> Result<(), Failure> {
         row("  trials missing after --resume", &unfinished.to_string(), Some(("0", unfinished == 0)));
     }
     Ok(())
+}
+
+/// How many agents have begun.
+fn started(world: &World) -> Result<usize, Failure> {
+    let Some(run) = world.run()? else { return Ok(0) };
+    let events = journal(&run).unwrap_or_default();
+    Ok(events.iter().filter(|event| event["event"] == "agent_started").count())
 }
