@@ -186,13 +186,21 @@ impl Cli for CopilotCli {
 
     /// Its logs are written where it may write, and kept beside ours.
     fn keep(&self, call: &Call<'_>) -> std::io::Result<()> {
-        for entry in std::fs::read_dir(logs(call.context))?.filter_map(Result::ok) {
-            if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-                std::fs::copy(entry.path(), call.folder.join(entry.file_name()))?;
-            }
-        }
-        Ok(())
+        keep_logs(&logs(call.context), call.folder)
     }
+}
+
+/// Copies files, and nothing that a link leads to: what its tools ran could write there as well.
+fn keep_logs(from: &Path, to: &Path) -> std::io::Result<()> {
+    if !std::fs::symlink_metadata(from)?.is_dir() {
+        return Ok(());
+    }
+    for entry in std::fs::read_dir(from)?.filter_map(Result::ok) {
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+        }
+    }
+    Ok(())
 }
 
 fn usage_file(context: &ExecutionContext) -> PathBuf {

@@ -1,6 +1,6 @@
 //! From the events of `copilot --output-format json`, and the file in which it counts tokens, to messages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
 use yb_claude::Message;
@@ -9,6 +9,7 @@ use super::super::reader::{
     self, About, Failure, Finish, Kind, Reader, Used, called, denied, event, finished, retries, returned,
     said,
 };
+use crate::repo::read_inside;
 
 /// The largest file of usage that is read.
 const USAGE_LIMIT: u64 = 1 << 20;
@@ -54,10 +55,9 @@ impl CopilotReader {
 
     /// The sum over all models; what came from the cache is counted among the input as well.
     fn used(&self) -> Option<Vec<(String, Used)>> {
-        if std::fs::metadata(&self.usage).ok()?.len() > USAGE_LIMIT {
-            return None;
-        }
-        let file: Value = serde_json::from_slice(&std::fs::read(&self.usage).ok()?).ok()?;
+        let (folder, name) = (self.usage.parent()?, self.usage.file_name()?);
+        let file = read_inside(folder, Path::new(name), USAGE_LIMIT).ok()??;
+        let file: Value = serde_json::from_slice(&file).ok()?;
         let models = file.get("modelMetrics")?.as_object()?;
         let used = models.iter().filter_map(|(name, metrics)| {
             let usage = metrics.get("usage")?;

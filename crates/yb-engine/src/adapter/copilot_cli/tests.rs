@@ -11,7 +11,11 @@ fn read(lines: &str, usage: &str) -> Transcript {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("usage.json");
     std::fs::write(&path, usage).unwrap();
-    let mut reader = CopilotReader::new(path);
+    follow(lines, path)
+}
+
+fn follow(lines: &str, usage: PathBuf) -> Transcript {
+    let mut reader = CopilotReader::new(usage);
     let mut transcript = Transcript::default();
     for line in lines.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());
@@ -132,5 +136,33 @@ fn less_than_everything_can_be_allowed() {
         let it = invocation(config, Host::default(), "x");
         let allows = it.args.iter().filter(|argument| argument.to_string_lossy().starts_with("--allow"));
         assert_eq!(allows.map(|argument| argument.to_str().unwrap()).next(), allowed, "{mode}");
+    }
+}
+
+/// The directory of its logs and the file of its tokens are where its tools can write, too.
+#[cfg(unix)]
+#[test]
+fn nothing_that_a_link_leads_to_is_kept_or_counted() {
+    use std::os::unix::fs::symlink;
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    for folder in ["outside", "logs", "kept"] {
+        std::fs::create_dir(at(folder)).unwrap();
+    }
+    std::fs::write(at("outside/key"), "secret").unwrap();
+    std::fs::write(at("logs/process.log"), "said").unwrap();
+    symlink(at("outside/key"), at("logs/key.log")).unwrap();
+    symlink(at("outside"), at("linked")).unwrap();
+    for folder in ["logs", "linked"] {
+        keep_logs(&at(folder), &at("kept")).unwrap();
+    }
+    let kept: Vec<_> =
+        std::fs::read_dir(at("kept")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(kept, ["process.log"]);
+    std::fs::write(at("outside/usage.json"), recorded!("usage.json")).unwrap();
+    for (name, target) in [("usage.json", at("outside/usage.json")), ("endless.json", "/dev/zero".into())] {
+        symlink(target, at(name)).unwrap();
+        let transcript = follow(recorded!("edit-openai.jsonl"), at(name));
+        assert!(transcript.summary().spent(Baseline::NewSession).is_none(), "{name}");
     }
 }
