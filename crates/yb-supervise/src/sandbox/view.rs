@@ -16,8 +16,9 @@ use crate::error::SpawnError;
 use crate::gate::inside;
 use crate::shim::{PROGRAM_FD, STATUS_FD, arguments};
 
-/// The bytes of `/dev/shm`.
-const SHARED_MEMORY: &str = "67108864";
+/// What is written there is memory that no process has; and how many bytes of it there may be.
+const SHARED_MEMORY: &str = "/dev/shm";
+const SHARED_MEMORY_BYTES: &str = "67108864";
 
 /// How many links in a row are followed, as the kernel does.
 const LINKS: usize = 40;
@@ -283,6 +284,8 @@ impl View {
             let nearest = path.ancestors().find_map(|above| self.0.get(above).map(|mount| (above, mount)));
             match nearest {
                 Some((above, Mount::Nothing { .. })) => return above == path,
+                // Its shared memory is its own.
+                Some((_, Mount::Dev)) => return !path.starts_with(SHARED_MEMORY),
                 Some((above, Mount::Link(target))) => {
                     let below = path.strip_prefix(above).unwrap_or(Path::new(""));
                     let from = above.parent().unwrap_or(Path::new("/"));
@@ -321,8 +324,8 @@ impl View {
                 Mount::Proc => argv.extend(["--proc".into(), at]),
                 Mount::Dev => {
                     argv.extend(["--dev".into(), at]);
-                    // What is written there is memory that no process has.
-                    argv.extend(["--size", SHARED_MEMORY, "--tmpfs", "/dev/shm"].map(OsString::from));
+                    let shared = ["--size", SHARED_MEMORY_BYTES, "--tmpfs", SHARED_MEMORY];
+                    argv.extend(shared.map(OsString::from));
                 }
             }
         }
@@ -447,6 +450,14 @@ mod tests {
         let view = view(&Sandbox::new().read_only(&shown).read_only(&link), "");
         let other = other.canonicalize().unwrap();
         assert!(!view.0.contains_key(&link) && view.0.contains_key(&other), "{view:?}");
+    }
+
+    #[test]
+    fn devices_are_there_and_shared_memory_is_shown_only_if_named() {
+        let dir = tempfile::tempdir_in(SHARED_MEMORY).unwrap();
+        assert!(!view(&Sandbox::new(), "").shows(dir.path()));
+        let view = view(&Sandbox::new().read_only(dir.path()).read_only("/dev/null"), "");
+        assert!(view.0.contains_key(dir.path()) && !view.0.contains_key(Path::new("/dev/null")), "{view:?}");
     }
 
     #[test]
