@@ -11,6 +11,8 @@ mod inside;
 mod meter;
 mod start;
 
+#[cfg(target_os = "linux")]
+use std::collections::HashSet;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
@@ -38,6 +40,10 @@ pub(crate) use inside::{arguments, receive};
 #[cfg(target_os = "linux")]
 use meter::Meter;
 use start::{Given, Held, fork, release_output};
+
+/// Between two looks at what does not die: longer and longer, as long as nothing new appears.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(20);
 
 /// The first argument that makes a program a shim.
 pub(crate) const SHIM_ARGUMENT: &str = "__shim";
@@ -416,6 +422,7 @@ impl Shim {
     /// Kills in a loop: killing a daemon hands its children over to us. Returns what could not be killed.
     fn kill_all(&mut self) -> Vec<u32> {
         let limit = Instant::now() + KILL_LIMIT;
+        let (mut pause, mut before) = (SHORTEST_PAUSE, Vec::new());
         loop {
             #[cfg(target_os = "linux")]
             if let Some(cgroup) = &self.cgroup {
@@ -423,9 +430,12 @@ impl Shim {
             }
             // First those that are ours by adoption: this is quick enough to outrun a fork storm.
             #[cfg(target_os = "linux")]
-            for _ in 0..100 {
-                if !self.kill_children() {
-                    break;
+            {
+                let mut seen = HashSet::new();
+                for _ in 0..100 {
+                    if !self.kill_children(&mut seen) {
+                        break;
+                    }
                 }
             }
             // Then whatever hangs below a process that does not die, or can be known by its marks only.
@@ -437,22 +447,25 @@ impl Shim {
             if Instant::now() > limit {
                 return living.iter().map(|process| process.pid).collect();
             }
-            let pause = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
-            let _ = poll(&mut [PollFd::new(&self.child_ended, PollFlags::IN)], Some(&pause));
+            // We come before everybody else, and those who have still to die need the processor to do so.
+            pause = if living == before { (2 * pause).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
+            before = living;
+            let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+            let _ = poll(&mut [PollFd::new(&self.child_ended, PollFlags::IN)], Some(&wait));
             while matches!((&self.child_ended).read(&mut [0; 64]), Ok(1..)) {}
         }
     }
 
-    /// Kills our own children, adopted ones among them, and says whether there were any. Nobody else reaps them, so
-    /// their pids are theirs.
+    /// Kills our own children, adopted ones among them, and says whether there were any that were not seen before.
+    /// Nobody else reaps them, so their pids are theirs.
     #[cfg(target_os = "linux")]
-    fn kill_children(&mut self) -> bool {
+    fn kill_children(&mut self, seen: &mut HashSet<Pid>) -> bool {
         let me = std::process::id();
         let children = std::fs::read_to_string(format!("/proc/{me}/task/{me}/children")).unwrap_or_default();
         let children = children.split_ascii_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?));
         let mut any = false;
         for pid in children {
-            any = true;
+            any |= seen.insert(pid);
             let _ = rustix::process::kill_process(pid, Signal::KILL);
         }
         self.reap();
