@@ -450,7 +450,7 @@ impl Shim {
             // We come before everybody else, and those who have still to die need the processor to do so.
             pause = if living == before { (2 * pause).min(LONGEST_PAUSE) } else { SHORTEST_PAUSE };
             before = living;
-            let wait = Timespec { tv_sec: 0, tv_nsec: i64::from(pause.subsec_nanos()) };
+            let wait = Timespec::try_from(pause).unwrap_or_default();
             let _ = poll(&mut [PollFd::new(&self.child_ended, PollFlags::IN)], Some(&wait));
             while matches!((&self.child_ended).read(&mut [0; 64]), Ok(1..)) {}
         }
