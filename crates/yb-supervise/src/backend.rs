@@ -11,6 +11,8 @@ use crate::report::{Containment, ExitStatus, Usage};
 #[cfg(unix)]
 mod contained;
 #[cfg(unix)]
+mod control;
+#[cfg(unix)]
 mod direct;
 #[cfg(windows)]
 mod job;

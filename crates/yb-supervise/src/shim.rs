@@ -32,7 +32,8 @@ use crate::sys;
 use crate::table::{self, Tree};
 use crate::wire::{Launch, News, Order, Stage};
 use crate::{KILL_LIMIT, SETTLE, env};
-use control::{Frames, Heard, receive_launch};
+pub(crate) use control::receive_launch;
+use control::{Frames, Heard};
 #[cfg(target_os = "linux")]
 use inside::INSIDE_ARGUMENT;
 #[cfg(target_os = "linux")]

@@ -15,6 +15,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use rustix::process::Pid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
 /// Which side of a fork the caller is on.
 pub(crate) enum Fork {
@@ -50,6 +52,12 @@ pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
         0 => Ok(Fork::Child),
         pid => Pid::from_raw(pid).map(Fork::Parent).ok_or_else(|| io::Error::other("fork returned no pid")),
     }
+}
+
+/// Waits for what comes through a socket, and for nothing else: not for room to write.
+pub(crate) fn readable(socket: UnixStream) -> io::Result<AsyncFd<UnixStream>> {
+    // SAFETY: a `UnixStream` owns one descriptor and names the same one for as long as it lives.
+    Ok(unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?)
 }
 
 /// From the kernel's `sched.h`; the libc crate has it only for some targets.

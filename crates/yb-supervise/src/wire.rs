@@ -426,12 +426,12 @@ pub(crate) fn frame_length(prefix: [u8; 4]) -> io::Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn orders_and_news_survive_the_wire() {
-        let launch = Order::Launch(Box::new(Launch {
+    /// A launch that has something of everything.
+    pub(crate) fn launch() -> Launch {
+        Launch {
             program: "/bin/echo".into(),
             arg0: "echo".into(),
             args: vec![OsString::from_vec(vec![0xff, b'a']), "".into()],
@@ -449,7 +449,12 @@ mod tests {
             id: "yb-1".into(),
             stdin: true,
             channel: true,
-        }));
+        }
+    }
+
+    #[test]
+    fn orders_and_news_survive_the_wire() {
+        let launch = Order::Launch(Box::new(launch()));
         for order in [launch, Order::Terminate, Order::Kill, Order::Pause, Order::Resume] {
             let frame = order.encode();
             let length = frame_length(*frame.first_chunk().unwrap()).unwrap();

@@ -1,19 +1,15 @@
 //! The host's side of a shim: starts it, gives it orders and believes what it reports.
 
-use std::io::{self, IoSlice};
-use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream as StdUnixStream;
+use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, Interest};
-use tokio::net::UnixStream;
 use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::control::{Control, Unsent};
 use super::{Done, Event};
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
@@ -25,7 +21,7 @@ use crate::record::{Identity, TreeRecord};
 use crate::report::{Containment, Means, Mode};
 use crate::shim::SHIM_ARGUMENT;
 use crate::table::Tree;
-use crate::wire::{Launch, News, Order, Stage, frame_length};
+use crate::wire::{Launch, News, Order, Stage};
 
 /// How long a shim may take to start its child.
 const START_LIMIT: Duration = Duration::from_secs(30);
@@ -39,8 +35,8 @@ const EXIT_LIMIT: Duration = Duration::from_millis(500);
 /// A tree below a shim.
 #[derive(Debug)]
 pub(crate) struct Contained {
-    control: UnixStream,
-    received: Vec<u8>,
+    /// Until its last word.
+    control: Option<Control>,
     shim: Child,
     /// The shim, as a later process can recognise it, and its child: known once the shim has answered.
     shim_id: Option<Identity>,
@@ -102,16 +98,6 @@ impl Contained {
 
     async fn order_launch(shim: &PathBuf, start: Start) -> io::Result<Self> {
         let born = std::time::Instant::now();
-        let (ours, theirs) = StdUnixStream::pair()?;
-        let mut command = tokio::process::Command::new(shim);
-        command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
-        #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
-        let shim = command.spawn()?;
-        // The command holds the other ends of socket and pipes; they would never close.
-        drop(command);
-        ours.set_nonblocking(true)?;
-        let mut control = UnixStream::from_std(ours)?;
         let id = start.id.clone();
         let order = Order::Launch(Box::new(Launch {
             program: start.program,
@@ -127,23 +113,40 @@ impl Contained {
             stdin: start.stdin.is_some(),
             channel: start.channel.is_some(),
         }));
-        let frame = order.encode();
-        send_first_byte(&control, frame[0], start.stdin, start.channel).await?;
-        control.write_all(&frame[1..]).await?;
+        let given: Vec<OwnedFd> =
+            start.stdin.map(OwnedFd::from).into_iter().chain(start.channel.map(OwnedFd::from)).collect();
+        let (unsent, theirs) = Unsent::new(&order, &given)?;
+        drop(given);
+        let mut command = tokio::process::Command::new(shim);
+        command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
+        command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
+        #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
+        let shim = command.spawn()?;
+        // The command holds the other ends of socket and pipes; they would never close.
+        drop(command);
+        let control = Some(unsent.send().await?);
         let (shim_id, leader, means, cgroup) = (None, None, Means::Sweep, None);
-        Ok(Self { control, received: Vec::new(), shim, shim_id, leader, born, id, means, cgroup })
+        Ok(Self { control, shim, shim_id, leader, born, id, means, cgroup })
     }
 
     /// The shim's next word. A child may run, and stop its shim, before that was said.
     async fn answer(&mut self) -> io::Result<News> {
         let limit = Instant::now() + START_LIMIT;
         while Instant::now() < limit {
-            match timeout(NUDGE, next_news(&mut self.control, &mut self.received)).await {
+            match timeout(NUDGE, self.news()).await {
                 Ok(news) => return news,
                 Err(_) => self.nudge(),
             }
         }
         Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// The next word, of however many pieces. Cancel-safe.
+    async fn news(&mut self) -> io::Result<News> {
+        match &mut self.control {
+            Some(control) => control.next().await,
+            None => Err(io::ErrorKind::UnexpectedEof.into()),
+        }
     }
 
     /// Continues a shim that was stopped.
@@ -168,11 +171,13 @@ impl Contained {
     }
 
     pub(crate) async fn next(&mut self) -> Event {
-        match next_news(&mut self.control, &mut self.received).await {
+        match self.news().await {
             Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
             Ok(News::Paused) => Event::Paused,
             Ok(News::OverLimit(over)) => Event::OverLimit(over),
             Ok(News::Done { status, began, leaked, usage, unkillable }) => {
+                // That it hangs up is no news.
+                self.control = None;
                 Event::Done(Done { status, began, leaked, usage, unkillable })
             }
             Ok(News::Forked { .. } | News::Started | News::Failed { .. }) | Err(_) => Event::Lost,
@@ -204,8 +209,10 @@ impl Contained {
     }
 
     fn order(&self, order: &Order) {
-        // A few bytes always fit; and a shim that an agent has stopped must hear them.
-        let _ = self.control.try_write(&order.encode());
+        if let Some(control) = &self.control {
+            control.order(order);
+        }
+        // A shim that an agent has stopped must hear it.
         self.nudge();
     }
 
@@ -236,43 +243,4 @@ impl Contained {
         }
         left
     }
-}
-
-/// The next whole frame. Cancel-safe: what has arrived stays in `received`.
-async fn next_news(control: &mut UnixStream, received: &mut Vec<u8>) -> io::Result<News> {
-    loop {
-        if let Some(prefix) = received.first_chunk::<4>() {
-            let length = frame_length(*prefix)?;
-            if received.len() >= 4 + length {
-                let news = News::decode(&received[4..4 + length]);
-                received.drain(..4 + length);
-                return news;
-            }
-        }
-        if control.read_buf(received).await? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-    }
-}
-
-/// Descriptors travel beside a byte, so the first one of the order takes the child's stdin and channel along.
-async fn send_first_byte(
-    control: &UnixStream,
-    byte: u8,
-    stdin: Option<io::PipeReader>,
-    channel: Option<StdUnixStream>,
-) -> io::Result<()> {
-    control
-        .async_io(Interest::WRITABLE, || {
-            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-            let mut ancillary = SendAncillaryBuffer::new(&mut space);
-            let descriptors: Vec<_> =
-                stdin.iter().map(AsFd::as_fd).chain(channel.iter().map(AsFd::as_fd)).collect();
-            if !descriptors.is_empty() {
-                ancillary.push(SendAncillaryMessage::ScmRights(&descriptors));
-            }
-            sendmsg(control, &[IoSlice::new(&[byte])], &mut ancillary, SendFlags::empty())?;
-            Ok(())
-        })
-        .await
 }

@@ -45,7 +45,7 @@ impl Frames {
 }
 
 /// The first frame, and with its first byte what the child is given: its stdin, its channel.
-pub(super) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Vec<OwnedFd>)> {
+pub(crate) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut prefix = [0; 4];
