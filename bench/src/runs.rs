@@ -30,7 +30,12 @@ impl World {
         if !yb.exists() {
             return Err("build it first: `cargo build --release -p youbencha`".into());
         }
-        let root = tempfile::tempdir()?;
+        // Beside the program, as a user's project is somewhere on the disk: what lies below `/tmp` has to be put into the
+        // private `/tmp` of a sandbox.
+        let root = match std::env::var_os("TMPDIR") {
+            Some(_) => tempfile::tempdir()?,
+            None => tempfile::tempdir_in(yb.parent().unwrap_or(Path::new(".")))?,
+        };
         fs::create_dir(root.path().join("tree"))?;
         fs::write(root.path().join("tree/a.txt"), "start\n")?;
         fs::create_dir(root.path().join(MEET))?;

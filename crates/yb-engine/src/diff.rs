@@ -3,7 +3,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use crate::repo::{GitError, ObjectStore, RepoError};
+use tokio::sync::mpsc;
+use yb_supervise::redact;
+
+use crate::nonce::nonce;
+use crate::repo::{GitError, ObjectStore, RepoError, Session};
 
 /// How large a patch file may become by default.
 pub const PATCH_CEILING: u64 = 1 << 30;
@@ -148,17 +152,40 @@ impl ObjectStore {
         if from == to {
             return Ok((Diff::default(), None));
         }
-        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
-        let call = call.args(NUMBERS).args(PATCH).args(["--end-of-options", from, to]);
-        let Some(answer) = call.bytes_within(ORDINARY_PATCH).await? else {
+        let Some(answer) = self.ask_differ(from, to).await? else {
             return tokio::try_join!(self.diff(from, to), self.write_patch(from, to, path, secrets));
         };
-        let (diff, patch) = parse(&answer).ok_or_else(unreadable)?;
+        let answer = redact(&answer, secrets);
+        let head = format!("{from} {to}\n");
+        let answer = answer.strip_prefix(head.as_bytes()).ok_or_else(unreadable)?;
+        let (diff, patch) = parse(answer).ok_or_else(unreadable)?;
         if patch.is_empty() {
             return Ok((diff, None));
         }
         std::fs::write(path, patch).map_err(RepoError::io("write", path))?;
         Ok((diff, Some(Patch { bytes: patch.len() as u64, dropped: 0 })))
+    }
+
+    /// What git says about two trees, below a line that names them; `None` if that is very long. Of trees that are not
+    /// there it says nothing at all.
+    async fn ask_differ(&self, from: &str, to: &str) -> Result<Option<Vec<u8>>, RepoError> {
+        let differ = match self.waiting.differs.take().await {
+            Some(differ) => differ,
+            None => {
+                let call = self.git().call("diff-tree").git_dir(self.path());
+                Session::start(call.arg("--stdin").args(NUMBERS).args(PATCH), "").await?
+            }
+        };
+        // A line that names no object is repeated as it is, and nothing in a tree can be made to look like it.
+        let end = format!("end-{}", nonce());
+        let (sender, question) = mpsc::channel(1);
+        let _ = sender.try_send(format!("{from} {to}\n{end}\n").into_bytes());
+        drop(sender);
+        let Some((differ, answer)) = differ.ask(question, &end, ORDINARY_PATCH).await? else {
+            return Ok(None);
+        };
+        self.waiting.differs.give_back(differ).await;
+        Ok(Some(answer))
     }
 
     /// The differences between two trees or commits of this store, by their ids.

@@ -12,6 +12,7 @@ pub mod gates;
 pub mod index;
 pub mod log;
 mod net;
+mod nonce;
 pub mod outcome;
 pub mod repo;
 pub mod results;

@@ -157,6 +157,9 @@ pub enum Step {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StartPoint {
+    git: Git,
+    /// What the case's file was when the run began, in short.
+    config_hash: String,
     cut: Cut,
     source: String,
     branch: String,
@@ -317,7 +320,9 @@ impl Runner {
         let cut = cache.cut(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
         let expected = grade::resolve_expected(case, &cache, &source).await?;
-        Ok(StartPoint { cut, source: source.to_string(), branch, expected })
+        let file = std::fs::read(&case.file).unwrap_or_default();
+        let config_hash = blake3::hash(&file).to_hex().chars().take(16).collect();
+        Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected })
     }
 
     /// Opens the store of a run. What an agent did until it was stopped is recorded too, so the recording itself is
@@ -356,7 +361,8 @@ impl Runner {
 
         let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
         let options = WorkspaceOptions { branch: start_point.branch.clone(), identity: Some(identity) };
-        let workspace = start_point.cut.workspace(&self.git(cache)?, &place.workspace, &options).await?;
+        let git = start_point.git.clone().cancel_on(self.stop.token.clone());
+        let workspace = start_point.cut.workspace(&git, &place.workspace, &options).await?;
         tell(Step::Prepared { workspace: place.workspace.clone() });
         let mut warnings: Vec<String> = level.warnings;
         warnings.extend(workspace.unsupported().iter().map(ToString::to_string));
@@ -536,12 +542,11 @@ impl Runner {
 
 impl StartPoint {
     fn test_case(&self, case: &Case) -> TestCase {
-        let bytes = std::fs::read(&case.file).unwrap_or_default();
         TestCase {
             name: case.name.clone(),
             description: case.description.clone(),
             config_file: case.file.display().to_string(),
-            config_hash: blake3::hash(&bytes).to_hex().chars().take(16).collect(),
+            config_hash: self.config_hash.clone(),
             repo: self.source.clone(),
             branch: self.branch.clone(),
             commit: self.commit().to_owned(),

@@ -71,6 +71,7 @@ pub use program::find_program;
 pub use quota::disk_usage;
 pub use reap::{Reaped, reap};
 pub use record::TreeRecord;
+pub use redact::redact;
 pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
 pub use sandbox::{BadHost, Exits, HostRule, Network, Refused, Sandbox, SandboxKind, SandboxUnavailable};
 #[cfg(unix)]

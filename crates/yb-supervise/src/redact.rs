@@ -45,6 +45,18 @@ impl Secrets {
     }
 }
 
+/// The bytes without the values of these secrets, as a child's output is kept; values that are too short to be told from
+/// ordinary text stay.
+#[must_use]
+pub fn redact(bytes: &[u8], secrets: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let long: Vec<_> = secrets.iter().filter(|(_, value)| value.len() >= MIN_SECRET).cloned().collect();
+    let mut redactor = Redactor::new(Secrets::new(&long));
+    let mut kept = Vec::with_capacity(bytes.len());
+    redactor.push(bytes, &mut |piece| kept.extend_from_slice(piece));
+    redactor.finish(&mut |piece| kept.extend_from_slice(piece));
+    kept
+}
+
 /// The redaction of one pipe; without secrets it passes everything through untouched.
 #[derive(Debug)]
 pub(crate) struct Redactor {
@@ -62,11 +74,11 @@ impl Redactor {
     pub(crate) fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
         let Some(secrets) = &self.secrets else { return emit(chunk) };
         if self.held.is_empty() {
-            let kept = redact(secrets, chunk, emit);
+            let kept = emit_settled(secrets, chunk, emit);
             self.held.extend_from_slice(&chunk[kept..]);
         } else {
             self.held.extend_from_slice(chunk);
-            let kept = redact(secrets, &self.held, emit);
+            let kept = emit_settled(secrets, &self.held, emit);
             self.held.drain(..kept);
         }
     }
@@ -88,7 +100,7 @@ impl Redactor {
 }
 
 /// Emits the part of `data` that no later byte can change and returns where the rest begins.
-fn redact(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> usize {
+fn emit_settled(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> usize {
     let mut position = 0;
     let mut open = secrets.possible_start(data, 0);
     for found in secrets.matcher.find_iter(data) {

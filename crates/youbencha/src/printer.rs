@@ -59,22 +59,26 @@ impl Printer {
 
     /// A remark beside the output.
     pub(crate) fn note(&mut self, note: impl Display) {
+        self.beside(&format!("{}\n", note.dimmed()));
+    }
+
+    /// Text beside the output, in one write: several programs may share a terminal or a log.
+    fn beside(&mut self, text: &str) {
         self.erase();
-        let _ = writeln!(self.err, "{}", note.dimmed());
+        let _ = self.err.write_all(text.as_bytes());
         self.draw();
     }
 
     /// An error with its causes and the ways out.
     pub(crate) fn error(&mut self, error: &CliError) {
-        self.erase();
-        let _ = writeln!(self.err, "{} {}", "error:".red().bold(), error.message());
+        let mut text = format!("{} {}\n", "error:".red().bold(), error.message());
         for cause in error.causes() {
-            let _ = writeln!(self.err, "  {} {cause}", "caused by:".red());
+            text.push_str(&format!("  {} {cause}\n", "caused by:".red()));
         }
         for hint in error.hints() {
-            let _ = writeln!(self.err, "{} {hint}", "hint:".cyan().bold());
+            text.push_str(&format!("{} {hint}\n", "hint:".cyan().bold()));
         }
-        self.draw();
+        self.beside(&text);
     }
 
     /// Whether lines can be drawn over: stderr is a terminal that can, and nobody said that it is a log.

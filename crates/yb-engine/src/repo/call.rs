@@ -2,16 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
-use tokio::sync::mpsc;
-use yb_supervise::{Command, End, Output, OutputMode, Report, Stdin};
+use yb_supervise::{Command, End, Output, OutputMode, PauseSwitch, Report, Running, Stdin};
 
 use super::error::GitError;
 use super::git::Git;
 
 /// How much of an answer is kept in memory.
 const ANSWER_LIMIT: usize = 256 << 20;
+/// The longest line of a git that stays.
+const LINE_LIMIT: usize = 1 << 20;
 /// How much of git's words goes into an error.
 const WORDS_LIMIT: usize = 4096;
 
@@ -172,16 +173,6 @@ impl<'a> Call<'a> {
         answer(name, report)
     }
 
-    /// Runs it and gives stdout, unless that is longer.
-    pub(crate) async fn bytes_within(self, limit: usize) -> Result<Option<Vec<u8>>, GitError> {
-        let name = self.name;
-        let report = self.command().output(OutputMode::Capture { limit }).run().await;
-        if report.success() && report.output.captured().is_some_and(|captured| captured.dropped() > 0) {
-            return Ok(None);
-        }
-        answer(name, report).map(Some)
-    }
-
     /// Runs it and gives stdout as text, without the newline at its end.
     pub(crate) async fn text(self) -> Result<String, GitError> {
         let name = self.name;
@@ -191,21 +182,16 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs it with what comes through a channel as its input. A git that stops reading is found in its answer.
-    pub(crate) async fn feed(self, mut input: mpsc::Receiver<Vec<u8>>) -> Result<Vec<u8>, GitError> {
-        let name = self.name;
-        let mut running = self.command().stdin(Stdin::Interactive).spawn().await?;
-        if let Some(mut stdin) = running.stdin() {
-            while let Some(piece) = input.recv().await {
-                if stdin.write_all(&piece).await.is_err() {
-                    break;
-                }
-            }
-            // Whoever fills the channel must not wait for ever.
-            input.close();
-            let _ = stdin.flush().await;
-        }
-        answer(name, running.wait().await)
+    /// Its name, how long an answer may take, and what holds it.
+    pub(super) fn for_session(&self) -> (&'static str, Duration, PauseSwitch) {
+        (self.name, self.git.deadline, self.git.pause.clone())
+    }
+
+    /// Starts it, to be talked with for as long as that takes.
+    pub(super) async fn spawn(self) -> Result<Running, GitError> {
+        let output = OutputMode::Stream { line_limit: LINE_LIMIT, tee: None };
+        let command = self.command().stdin(Stdin::Interactive).output(output).deadline(Duration::ZERO);
+        Ok(command.spawn().await?)
     }
 
     /// Runs it and writes stdout to a file, without the secrets.
@@ -293,12 +279,12 @@ impl<'a> Call<'a> {
     }
 }
 
-fn unusable(command: &str, what: &str) -> GitError {
+pub(super) fn unusable(command: &str, what: &str) -> GitError {
     GitError::Answer { command: command.to_owned(), what: what.to_owned() }
 }
 
 /// What git said, or why it did not.
-fn answer(name: &'static str, report: Report) -> Result<Vec<u8>, GitError> {
+pub(super) fn answer(name: &'static str, report: Report) -> Result<Vec<u8>, GitError> {
     let command = name.to_owned();
     let (stdout, stderr, dropped) = match &report.output {
         Output::Captured(captured) => (captured.stdout(), captured.stderr(), captured.dropped()),

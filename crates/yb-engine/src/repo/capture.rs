@@ -4,12 +4,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use super::batch::Reader;
 use super::error::{RepoError, blocking};
 use super::git::Git;
-use super::import::{Import, Imported};
+use super::import::{Import, Imported, importer};
 use super::rules::{Include, Rules};
+use super::session::Waiting;
 use super::skeleton;
 use super::walk::{Learn, lossy};
 use super::workspace::Workspace;
@@ -18,6 +21,9 @@ use super::workspace::Workspace;
 const CONFIG: &str = "\tbare = true\n[pack]\n\tcompression = 1\n";
 /// Beyond this many warnings only their number is kept.
 const MAX_WARNINGS: usize = 200;
+
+/// How long gits that have nothing to do may take to end.
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 
 /// How much of a workspace is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -168,7 +174,15 @@ pub struct ObjectStore {
     path: PathBuf,
     git: Git,
     limits: CaptureLimits,
-    reader: Option<std::sync::Arc<Reader>>,
+    reader: Option<Arc<Reader>>,
+    pub(crate) waiting: Arc<Gits>,
+}
+
+/// The gits of a store that wait for the next question.
+#[derive(Debug, Default)]
+pub(crate) struct Gits {
+    importers: Waiting,
+    pub(crate) differs: Waiting,
 }
 
 impl ObjectStore {
@@ -183,7 +197,13 @@ impl ObjectStore {
             },
         )
         .await?;
-        Ok(Self { path, git: git.clone(), limits: CaptureLimits::default(), reader: None })
+        Ok(Self {
+            path,
+            git: git.clone(),
+            limits: CaptureLimits::default(),
+            reader: None,
+            waiting: Arc::default(),
+        })
     }
 
     /// Other limits than the usual ones.
@@ -196,7 +216,7 @@ impl ObjectStore {
     /// The same for many who read at once: what they ask is gathered, and one git answers many of them.
     #[must_use]
     pub(crate) fn gathered(mut self) -> Self {
-        self.reader = Some(std::sync::Arc::new(Reader::new(&self)));
+        self.reader = Some(Arc::new(Reader::new(&self)));
         self
     }
 
@@ -221,60 +241,81 @@ impl ObjectStore {
         workspace: &Workspace,
         include: &Include,
     ) -> Result<StartTree, RepoError> {
-        let tracked = workspace.tracked().clone();
-        let import = self.import(trial, "start", workspace.path(), include, tracked)?;
-        let Imported { commit, tree, paths, rules, warnings } = import.run(&self.git).await?;
-        Ok(StartTree { tree, commit, warnings, paths, rules, include: include.clone() })
+        check_name(trial)?;
+        let import = Import {
+            message: "start",
+            root: workspace.path().to_owned(),
+            tracked: workspace.tracked().clone(),
+            rules: Rules::default(),
+            learn: Learn::FromTree,
+            include: include.clone(),
+            limits: self.limits,
+        };
+        let Imported { commit, tree, paths, rules, warnings } = self.import(import).await?;
+        let start = StartTree { tree, commit, warnings, paths, rules, include: include.clone() };
+        self.start_as(trial, &start)?;
+        Ok(start)
     }
 
     /// Records that a trial begins with a tree that another one began with: nothing ran in between that could have
     /// changed it, so nothing is read again.
     pub(crate) fn start_as(&self, trial: &str, start: &StartTree) -> Result<(), RepoError> {
-        if !skeleton::is_ref_name(trial) {
-            return Err(RepoError::BadName { what: "trial id", name: trial.to_owned() });
-        }
-        let path = self.path.join("refs/trials").join(trial).join("start");
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(RepoError::io("make the directory", folder))?;
-        }
-        skeleton::write(&path, &format!("{}\n", start.commit))
+        self.name(trial, "start", &start.commit)
     }
 
     /// Records what the agent left. Every process of the agent must be dead.
     pub async fn end(&self, trial: &str, workspace: &Path, start: &StartTree) -> Result<EndTree, RepoError> {
-        let import = self.import(trial, "end", workspace, &start.include, start.paths.clone())?;
-        let import = Import { rules: start.rules.clone(), learn: Learn::Nothing, ..import };
-        let Imported { commit, tree, warnings, .. } = import.run(&self.git).await?;
+        check_name(trial)?;
+        let import = Import {
+            message: "end",
+            root: workspace.to_owned(),
+            tracked: start.paths.clone(),
+            rules: start.rules.clone(),
+            learn: Learn::Nothing,
+            include: start.include.clone(),
+            limits: self.limits,
+        };
+        let Imported { commit, tree, warnings, .. } = self.import(import).await?;
+        self.name(trial, "end", &commit)?;
         Ok(EndTree { tree, commit, warnings })
     }
 
-    fn import(
-        &self,
-        trial: &str,
-        moment: &str,
-        root: &Path,
-        include: &Include,
-        tracked: BTreeSet<Vec<u8>>,
-    ) -> Result<Import, RepoError> {
-        if !skeleton::is_ref_name(trial) {
-            return Err(RepoError::BadName { what: "trial id", name: trial.to_owned() });
+    /// Imports into this store, with a git that stays.
+    pub(super) async fn import(&self, import: Import) -> Result<Imported, RepoError> {
+        let importer = match self.waiting.importers.take().await {
+            Some(importer) => importer,
+            None => importer(&self.git, &self.path).await?,
+        };
+        let (importer, imported) = import.run_by(importer).await?;
+        self.waiting.importers.give_back(importer).await;
+        Ok(imported)
+    }
+
+    /// Gives a commit its name. Only one attempt of a trial is ever at work: what stands there is that of an attempt that
+    /// was killed, perhaps while it was written.
+    pub(super) fn name(&self, trial: &str, moment: &str, commit: &str) -> Result<(), RepoError> {
+        check_name(trial)?;
+        let folder = self.path.join("refs/trials").join(trial);
+        match std::fs::create_dir(&folder) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::create_dir_all(&folder).map_err(RepoError::io("make the directory", &folder))?;
+            }
+            _ => {}
         }
-        let reference = format!("refs/trials/{trial}/{moment}");
-        // Only one attempt of a trial is ever at work: a lock that is there is that of a git that was killed, and a reference
-        // is that of an attempt that was, perhaps while it was written.
-        for left in [format!("{reference}.lock"), reference.clone()] {
-            let _ = std::fs::remove_file(self.path.join(left));
-        }
-        Ok(Import {
-            git_dir: self.path.clone(),
-            reference,
-            message: format!("{moment} of {trial}"),
-            root: root.to_owned(),
-            tracked,
-            rules: Rules::default(),
-            learn: Learn::FromTree,
-            include: include.clone(),
-            limits: self.limits,
-        })
+        skeleton::write(&folder.join(moment), &format!("{commit}\n"))
+    }
+
+    /// Lets the gits that wait for further questions end; those that take too long are ended.
+    pub async fn close(&self) {
+        let all = async { tokio::join!(self.waiting.importers.close(), self.waiting.differs.close()) };
+        let _ = tokio::time::timeout(CLOSE_LIMIT, all).await;
+    }
+}
+
+fn check_name(trial: &str) -> Result<(), RepoError> {
+    if skeleton::is_ref_name(trial) {
+        Ok(())
+    } else {
+        Err(RepoError::BadName { what: "trial id", name: trial.to_owned() })
     }
 }

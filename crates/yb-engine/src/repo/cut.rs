@@ -121,9 +121,7 @@ impl Cache {
         let _lock = Lock::take(&scratch.with_extension("lock"), &self.git).await?;
         let half = self.begin(&scratch).await?;
         let import = Import {
-            git_dir: half.clone(),
-            reference: format!("refs/heads/{BRANCH}"),
-            message: "start".to_owned(),
+            message: "start",
             root: directory.to_owned(),
             tracked: BTreeSet::new(),
             rules: Rules::default(),
@@ -131,11 +129,13 @@ impl Cache {
             include: Include::nothing(),
             limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
         };
-        let (commit, warnings, made) = match import.run(&self.git).await {
+        let (commit, warnings, made) = match import.run(&self.git, &half).await {
             Ok(Imported { commit, warnings, .. }) => {
                 let call = self.git.call("ls-tree").git_dir(&half).args(LIST).arg(&commit);
                 let listed = call.bytes().await.map_err(RepoError::from);
-                let made = listed.and_then(|listing| write_listing(&half, &listing));
+                let made = listed
+                    .and_then(|listing| write_listing(&half, &listing))
+                    .and_then(|()| skeleton::set_branch(&half, BRANCH, &commit));
                 (commit, warnings, made)
             }
             Err(error) => (String::new(), Vec::new(), Err(error)),

@@ -52,9 +52,7 @@ impl ObjectStore {
             return Ok(tree);
         }
         let import = Import {
-            git_dir: self.path().to_owned(),
-            reference: format!("{REFS}-of-files/{}", digest(key)),
-            message: "expected".to_owned(),
+            message: "expected",
             root: directory.to_owned(),
             tracked: BTreeSet::new(),
             rules: Rules::default(),
@@ -62,7 +60,7 @@ impl ObjectStore {
             include: Include::nothing(),
             limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
         };
-        let Imported { tree, .. } = import.run(self.git()).await?;
+        let Imported { tree, .. } = self.import(import).await?;
         self.keep_expected(key, tree)
     }
 
@@ -74,9 +72,7 @@ impl ObjectStore {
         tracked: BTreeSet<Vec<u8>>,
     ) -> Result<(String, Vec<CaptureWarning>), RepoError> {
         let import = Import {
-            git_dir: self.path().to_owned(),
-            reference: format!("refs/trials/{name}/end"),
-            message: format!("end of {name}"),
+            message: "end",
             root: directory.to_owned(),
             tracked,
             rules: Rules::default(),
@@ -84,7 +80,8 @@ impl ObjectStore {
             include: Include::nothing(),
             limits: CaptureLimits::default(),
         };
-        let Imported { tree, warnings, .. } = import.run(self.git()).await?;
+        let Imported { tree, commit, warnings, .. } = self.import(import).await?;
+        self.name(name, "end", &commit)?;
         Ok((tree, warnings))
     }
 

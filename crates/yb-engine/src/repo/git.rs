@@ -53,7 +53,7 @@ const CONFIG: &str = "\
 [pack]
 \twriteReverseIndex = false
 [fastimport]
-\tunpackLimit = 1
+\tunpackLimit = 0
 [advice]
 \tdetachedHead = false
 ";

@@ -1,5 +1,5 @@
-//! Turns a walk over files into a commit with a single `git fast-import`: bytes go in as they are, because neither
-//! attributes nor filters exist on that way.
+//! Turns a walk over files into a commit with `git fast-import`: bytes go in as they are, because neither attributes
+//! nor filters exist on that way.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -9,10 +9,12 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
 
+use super::call::unusable;
 use super::capture::{CaptureLimits, CaptureWarning, Warnings};
 use super::error::{GitError, RepoError, blocking};
 use super::git::Git;
 use super::rules::{Include, Rules};
+use super::session::Session;
 use super::skeleton;
 use super::walk::{Entry, Learn, Walk, lossy};
 
@@ -22,11 +24,17 @@ const PIECE: usize = 64 << 10;
 /// How much of files that are too large is still looked at, in all of a tree together, so that a change of them shows.
 const HUGE_DIGEST: u64 = 4 << 30;
 
-/// What is to be imported, and where to.
+/// The branch that commits are made on. It is emptied before it is written, so there never is one; a commit that nobody
+/// gives a name to is as good as none.
+const NOWHERE: &str = "refs/heads/nowhere";
+/// How git says that a commit is on disk.
+const ON_DISK: &str = "progress on disk";
+/// An answer is two lines.
+const ANSWER_LIMIT: usize = 4096;
+
+/// What is to be imported.
 pub(crate) struct Import {
-    pub(crate) git_dir: PathBuf,
-    pub(crate) reference: String,
-    pub(crate) message: String,
+    pub(crate) message: &'static str,
     pub(crate) root: PathBuf,
     pub(crate) tracked: BTreeSet<Vec<u8>>,
     pub(crate) rules: Rules,
@@ -45,20 +53,22 @@ pub(crate) struct Imported {
 }
 
 impl Import {
-    pub(crate) async fn run(self, git: &Git) -> Result<Imported, RepoError> {
-        let (sender, receiver) = mpsc::channel(8);
-        let call = git
-            .call("fast-import")
-            .git_dir(&self.git_dir)
-            // A tree is only stored here: names that are dangerous on other systems are facts like any other.
-            .setting("core.protectNTFS=false")
-            .setting("core.protectHFS=false")
-            .args(["--quiet", "--done", "--force", "--depth=0", "--date-format=raw"])
-            .feed(receiver);
-        let (answer, walked) = tokio::join!(call, blocking(move || Ok(self.write(sender))));
-        let (answer, mut imported) = (answer?, walked?);
-        (imported.tree, imported.commit) = parse(&answer)?;
+    /// Imports into a repository with a git of its own.
+    pub(crate) async fn run(self, git: &Git, git_dir: &Path) -> Result<Imported, RepoError> {
+        let (importer, imported) = self.run_by(importer(git, git_dir).await?).await?;
+        importer.end().await?;
         Ok(imported)
+    }
+
+    /// Imports with a git that stays.
+    pub(crate) async fn run_by(self, importer: Session) -> Result<(Session, Imported), RepoError> {
+        let (sender, receiver) = mpsc::channel(8);
+        let asked = importer.ask(receiver, ON_DISK, ANSWER_LIMIT);
+        let (answer, walked) = tokio::join!(asked, blocking(move || Ok(self.write(sender))));
+        let (answer, mut imported) = (answer?, walked?);
+        let (importer, answer) = answer.ok_or_else(|| unusable("fast-import", "it is too long"))?;
+        (imported.tree, imported.commit) = parse(&answer)?;
+        Ok((importer, imported))
     }
 
     /// Walks and writes; a git that went away ends it early and tells why itself.
@@ -69,7 +79,7 @@ impl Import {
             flow: ControlFlow::Continue(()),
             look: HUGE_DIGEST,
         };
-        stream.put(format!("commit {}\nmark :1\ncommitter {WHO_AND_WHEN}\n", self.reference).as_bytes());
+        stream.put(format!("commit {NOWHERE}\nmark :1\ncommitter {WHO_AND_WHEN}\n").as_bytes());
         stream.data(self.message.as_bytes());
         let mut rules = self.rules;
         let mut warnings = Warnings::default();
@@ -98,10 +108,22 @@ impl Import {
             }
             stream.flow
         });
-        stream.put(b"ls \"\"\n\nget-mark :1\ndone\n");
+        stream.put(format!("ls \"\"\n\nget-mark :1\nreset {NOWHERE}\n\ncheckpoint\n{ON_DISK}\n").as_bytes());
         stream.flush();
         Imported { commit: String::new(), tree: String::new(), paths, rules, warnings: warnings.into_vec() }
     }
+}
+
+/// A git that imports into a repository. One that was not told that it is done leaves nothing half-written as a whole.
+pub(crate) async fn importer(git: &Git, git_dir: &Path) -> Result<Session, GitError> {
+    let call = git
+        .call("fast-import")
+        .git_dir(git_dir)
+        // A tree is only stored here: names that are dangerous on other systems are facts like any other.
+        .setting("core.protectNTFS=false")
+        .setting("core.protectHFS=false")
+        .args(["--quiet", "--done", "--force", "--depth=0", "--date-format=raw"]);
+    Session::start(call, "done\n").await
 }
 
 /// `040000 tree <id>\t\n<commit>\n`.
@@ -113,7 +135,7 @@ fn parse(answer: &[u8]) -> Result<(String, String), GitError> {
         (Some(tree), Some(commit)) if skeleton::is_whole_id(tree) && skeleton::is_whole_id(commit) => {
             Ok((tree.to_owned(), commit.to_owned()))
         }
-        _ => Err(GitError::Answer { command: "fast-import".to_owned(), what: format!("`{text}`") }),
+        _ => Err(unusable("fast-import", &format!("`{text}`"))),
     }
 }
 

@@ -146,6 +146,7 @@ impl OpenRun {
             dispatcher.stopping = Some(StopReason::Budget);
         }
         dispatcher.work(control, &mut incoming).await;
+        dispatcher.open.store.close().await;
         dispatcher.finish()
     }
 }

@@ -91,6 +91,7 @@ impl Runner {
         let evaluators = evaluate::grade(&case.evaluators, &subject, self.limits())
             .await
             .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
+        subject.store.close().await;
         let outcome = match (self.stop.outcome(), evaluate::outcome(&evaluators)) {
             (Some(stopped), Outcome::GraderError) => stopped,
             (_, outcome) => outcome,

@@ -28,6 +28,7 @@ mod repo;
 mod repo_capture;
 mod repo_cut;
 mod repo_diff;
+mod repo_session;
 mod repo_source;
 mod stats_reference;
 mod stats_simulation;

@@ -5,8 +5,9 @@ use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::ffi::OsStringExt as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -260,11 +261,13 @@ impl View {
         let mut covers = Vec::new();
         for Hidden { path, real, directory } in hidden {
             // The way to what is shown within can't be changed either, even where `/tmp` can.
-            if path.is_absolute() && self.0.keys().any(|at| at != path && at.starts_with(path)) {
+            if path.is_absolute() && self.has_below(path) {
                 covers.push((path.to_path_buf(), Mount::Nothing { directory: true }));
             }
             for (at, mount) in &self.0 {
                 if let Mount::Bind { real: source, .. } = mount
+                    // Both are as the kernel spells them: this sorts most of them out without taking paths apart.
+                    && real.as_os_str().as_bytes().starts_with(source.as_os_str().as_bytes())
                     && let Ok(below) = real.strip_prefix(source)
                     && !below.as_os_str().is_empty()
                 {
@@ -275,6 +278,12 @@ impl View {
         for (at, mount) in covers {
             self.0.entry(at).or_insert(mount);
         }
+    }
+
+    /// Whether anything is at a path below this one: it would come next.
+    fn has_below(&self, path: &Path) -> bool {
+        let after = (Bound::Excluded(path), Bound::Unbounded);
+        self.0.range::<Path, _>(after).next().is_some_and(|(at, _)| at.starts_with(path))
     }
 
     /// Whether the path is one that the child can open.

@@ -22,6 +22,9 @@ impl Area {
     }
 
     pub(super) fn erase(&mut self) {
+        if self.drawn.is_empty() {
+            return;
+        }
         let code = self.erasure(size().0);
         write(&code);
         self.drawn.clear();
@@ -29,6 +32,9 @@ impl Area {
 
     /// In one write: a half-drawn screen would flicker.
     pub(super) fn draw(&mut self, colours: bool) {
+        if self.drawn.is_empty() && self.lines.is_empty() {
+            return;
+        }
         let (columns, rows) = size();
         let mut text = self.erasure(columns);
         self.drawn.clear();

@@ -1,6 +1,5 @@
 //! One call of one judge: through its adapter, in a folder of its own with nothing in it but a copy of the result.
 
-use std::hash::{BuildHasher as _, Hasher as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -15,6 +14,7 @@ use crate::case::{Judge, Panelist};
 use crate::evaluate::tree::{Extras, lay_out};
 use crate::evaluate::{Bench, Desk, FOLDER, GradeError, Subject};
 use crate::log::{ExecutionStatus, FILE_NAME, UsageSource};
+use crate::nonce::nonce;
 use crate::trace::{self, AgentBegins, End};
 use crate::trial::{TrialError, agent_host};
 
@@ -177,14 +177,6 @@ fn host(judge: &Judge, who: &Panelist, bench: &Bench) -> Result<Host, GradeError
 /// Where the definition of a judge may be: beside the case, or where `yb` was started; never in what is judged.
 fn roots(judge: &Judge) -> Vec<PathBuf> {
     std::iter::once(judge.dir.clone()).chain(std::env::current_dir()).collect()
-}
-
-/// A number that nobody could know while the judged agent worked.
-fn nonce() -> String {
-    let random = || std::hash::RandomState::new().build_hasher().finish();
-    let now = jiff::Timestamp::now().as_nanosecond();
-    let text = format!("{:x}{:x}{now}", random(), random());
-    blake3::hash(text.as_bytes()).to_hex().chars().take(24).collect()
 }
 
 /// Whether a case's judges can be, as far as that is known before anything starts.
