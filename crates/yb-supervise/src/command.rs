@@ -25,9 +25,9 @@ use crate::quota::Quota;
 use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::{Means, Report, Warning};
 #[cfg(target_os = "linux")]
-use crate::sandbox::Progress;
-#[cfg(target_os = "linux")]
 use crate::sandbox::SandboxKind;
+#[cfg(target_os = "linux")]
+use crate::sandbox::StartedBy;
 use crate::sandbox::{Network, Sandbox};
 use crate::sink::{Keep, Sink, Tail};
 use crate::stdin::{Stdin, StdinWriter};
@@ -421,6 +421,8 @@ impl Command {
             #[cfg(unix)]
             rules: wrapped.rules,
             #[cfg(unix)]
+            files: wrapped.files,
+            #[cfg(unix)]
             limits: self.resources,
             #[cfg(unix)]
             channel,
@@ -470,6 +472,9 @@ struct Wrapped {
     /// What the child is to be restricted by.
     #[cfg(unix)]
     rules: Option<crate::wire::Rules>,
+    /// What files of the sandbox have in them.
+    #[cfg(unix)]
+    files: Vec<crate::wire::Content>,
 }
 
 #[cfg(target_os = "linux")]
@@ -490,9 +495,11 @@ fn sandboxed(
     match sandbox.kind {
         SandboxKind::Bubblewrap => {
             let bwrap = crate::sandbox::bubblewrap().map_err(SpawnError::Sandbox)?;
-            let args = crate::sandbox::wrap(sandbox, program, args, cwd, search, Progress::Told)?;
+            let mut files = Vec::new();
+            let by = StartedBy::Shim { files: &mut files };
+            let args = crate::sandbox::wrap(sandbox, program, args, cwd, search, by)?;
             let instead = Some((bwrap, "bwrap".into(), args));
-            Ok(Wrapped { instead, stands_between: true, ..Wrapped::default() })
+            Ok(Wrapped { instead, stands_between: true, files, ..Wrapped::default() })
         }
         SandboxKind::Landlock => {
             SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;

@@ -40,7 +40,8 @@ impl ResourceLimits {
         self
     }
 
-    /// The largest file that can be written, by RLIMIT_FSIZE; who goes on writing gets SIGXFSZ.
+    /// The largest file that can be written, by RLIMIT_FSIZE; who goes on writing gets SIGXFSZ. In bubblewrap at least 256
+    /// KiB, which its own files may have.
     pub fn file_size(mut self, bytes: u64) -> Self {
         self.file_size = Some(bytes);
         self

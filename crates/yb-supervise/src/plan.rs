@@ -22,6 +22,9 @@ pub(crate) struct Start {
     /// What landlock is to allow.
     #[cfg(unix)]
     pub(crate) rules: Option<crate::wire::Rules>,
+    /// What files of the sandbox have in them.
+    #[cfg(unix)]
+    pub(crate) files: Vec<crate::wire::Content>,
     #[cfg(unix)]
     pub(crate) limits: crate::limits::ResourceLimits,
     /// The end of a socket for the inside of a sandbox.

@@ -22,7 +22,7 @@ pub(crate) use probe::bubblewrap;
 #[cfg(target_os = "macos")]
 pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 #[cfg(target_os = "linux")]
-pub(crate) use view::{Progress, wrap};
+pub(crate) use view::{StartedBy, wrap};
 
 /// A view of the machine for one child: the system read-only, no capabilities, no new privileges, and of everything
 /// else only what is named here. By default bubblewrap makes it, which adds PID, mount, IPC, UTS and user namespaces.
@@ -43,6 +43,7 @@ pub struct Sandbox {
     pub(crate) kind: SandboxKind,
     pub(crate) writable: Vec<Shown>,
     pub(crate) read_only: Vec<Shown>,
+    pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
     pub(crate) exits: Exits,
@@ -146,6 +147,13 @@ impl Sandbox {
     /// Shows a file or directory under another path.
     pub fn read_only_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
         self.read_only.push(Shown::new(source.as_ref(), path.as_ref()));
+        self
+    }
+
+    /// Shows a file that has this content, at most 256 KiB, and which the child can't change. Only bubblewrap can: elsewhere
+    /// what the host has under that path stays what it is.
+    pub fn file(mut self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> Self {
+        self.files.push((path.as_ref().to_owned(), content.into()));
         self
     }
 

@@ -53,6 +53,9 @@ pub(crate) const SHIM_ARGUMENT: &str = "__shim";
 pub(crate) const STATUS_FD: i32 = 100;
 pub(crate) const CHANNEL_FD: i32 = 101;
 pub(crate) const PROGRAM_FD: i32 = 102;
+/// The first of the files that a sandbox is given, and the largest: whoever makes the sandbox has to be able to write it.
+pub(crate) const FILES_FD: i32 = 110;
+pub(crate) const LARGEST_FILE: u64 = 256 << 10;
 
 static OWN_SHIM: OnceLock<PathBuf> = OnceLock::new();
 

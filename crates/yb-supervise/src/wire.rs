@@ -41,6 +41,8 @@ pub(crate) struct Launch {
     pub(crate) sandboxed: bool,
     /// What landlock is to allow; everything, if there are none.
     pub(crate) rules: Option<Rules>,
+    /// What files of the sandbox have in them, in the order of the descriptors that its maker reads them from.
+    pub(crate) files: Vec<Content>,
     /// What the tree may use.
     pub(crate) limits: ResourceLimits,
     /// Unique to this child: names its cgroup and marks its environment.
@@ -49,6 +51,14 @@ pub(crate) struct Launch {
     pub(crate) stdin: bool,
     /// Whether a socket comes along, over which the inside hands out its listeners.
     pub(crate) channel: bool,
+}
+
+/// What is in a file of a sandbox that is none of the host's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// What a file of the host has in it when the sandbox is made; nothing, if it is gone.
+    Of(PathBuf),
+    Given(Vec<u8>),
 }
 
 /// What landlock allows.
@@ -154,6 +164,18 @@ impl Writer {
         ports.iter().for_each(|port| self.u64(u64::from(*port)));
     }
 
+    fn files(&mut self, files: &[Content]) {
+        self.u64(files.len() as u64);
+        for file in files {
+            let (is_given, bytes) = match file {
+                Content::Of(path) => (0, path.as_os_str().as_bytes()),
+                Content::Given(bytes) => (1, bytes.as_slice()),
+            };
+            self.u64(is_given);
+            self.bytes(bytes);
+        }
+    }
+
     fn status(&mut self, status: Option<ExitStatus>) {
         let (kind, value) = match status {
             None => (0, 0),
@@ -231,6 +253,16 @@ impl Reader<'_> {
         Ok(Some(Rules { read, write, devices, ports: some.then_some(ports) }))
     }
 
+    fn files(&mut self) -> io::Result<Vec<Content>> {
+        self.list(|body| {
+            Ok(match body.u64()? {
+                0 => Content::Of(body.os()?.into()),
+                1 => Content::Given(body.bytes()?),
+                _ => return Err(malformed()),
+            })
+        })
+    }
+
     fn status(&mut self) -> io::Result<Option<ExitStatus>> {
         let (kind, value) = (self.u64()?, self.u64()? as i32);
         match kind {
@@ -281,6 +313,7 @@ impl Order {
                 out.u64(means_code(launch.means));
                 out.u64(u64::from(launch.sandboxed));
                 out.rules(launch.rules.as_ref());
+                out.files(&launch.files);
                 out.limits(&launch.limits);
                 out.bytes(launch.id.as_bytes());
                 out.u64(u64::from(launch.stdin));
@@ -306,6 +339,7 @@ impl Order {
                 means: means_from(body.u64()?)?,
                 sandboxed: body.u64()? == 1,
                 rules: body.rules()?,
+                files: body.files()?,
                 limits: body.limits()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
@@ -445,6 +479,7 @@ pub(crate) mod tests {
                 devices: vec!["/dev/null".into()],
                 ports: Some(vec![443]),
             }),
+            files: vec![Content::Of("/etc/services".into()), Content::Given(vec![0, b'\n'])],
             limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
             id: "yb-1".into(),
             stdin: true,
@@ -508,6 +543,7 @@ pub(crate) mod tests {
             means: None,
             sandboxed: false,
             rules: None,
+            files: vec![Content::Given(vec![b'x'])],
             limits: ResourceLimits::new(),
             id: "yb-1".into(),
             stdin: false,

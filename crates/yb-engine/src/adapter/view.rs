@@ -1,7 +1,7 @@
 //! What an agent sees of the machine under bubblewrap: its own places, what it is made of, what the case gave it.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
@@ -38,10 +38,8 @@ pub(crate) fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox>
     }
     let mut sandbox =
         Sandbox::new().writable(places.workspace).writable(places.private).writable_as(&tmp, "/tmp");
-    for (name, text) in users(&home) {
-        let file = places.private.join(name);
-        write_anew(&file, &text)?;
-        sandbox = sandbox.read_only_as(file, Path::new("/etc").join(name));
+    for (path, text) in users(&home) {
+        sandbox = sandbox.file(path, text);
     }
     for path in places.hidden {
         sandbox = sandbox.hidden(path);
@@ -59,19 +57,6 @@ fn own_directory(path: &Path) -> io::Result<()> {
         Err(error) => return Err(error),
     }
     fs::create_dir(path)
-}
-
-/// Writes a file where an earlier child may have left a link to others' files.
-fn write_anew(path: &Path, text: &str) -> io::Result<()> {
-    let make = || File::options().write(true).create_new(true).open(path);
-    let mut file = match make() {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            fs::remove_file(path)?;
-            make()?
-        }
-        made => made?,
-    };
-    file.write_all(text.as_bytes())
 }
 
 /// The view of an execution, before its adapter adds to it.
@@ -119,7 +104,7 @@ fn users(home: &Path) -> [(&'static str, String); 2] {
     let passwd = format!(
         "root:x:0:0:root:/:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\nagent:x:{user}:{group}:agent:{home}:/bin/sh\n"
     );
-    [("passwd", passwd), ("group", format!("root:x:0:\nnogroup:x:65534:\nagent:x:{group}:\n"))]
+    [("/etc/passwd", passwd), ("/etc/group", format!("root:x:0:\nnogroup:x:65534:\nagent:x:{group}:\n"))]
 }
 
 /// Root is somebody else inside.

@@ -108,6 +108,7 @@ impl Contained {
             means: start.means,
             sandboxed: start.sandboxed,
             rules: start.rules,
+            files: start.files,
             limits: start.limits,
             id: start.id,
             stdin: start.stdin.is_some(),

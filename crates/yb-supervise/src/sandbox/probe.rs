@@ -84,7 +84,7 @@ mod platform {
     use std::process::{Command, Output, Stdio};
     use std::time::{Duration, Instant};
 
-    use super::super::{Progress, Sandbox, rules, wrap};
+    use super::super::{Sandbox, StartedBy, rules, wrap};
     use super::{SandboxUnavailable, bubblewrap as find};
     use crate::restrict::{LEAST_ABI, Restriction};
     use crate::sys;
@@ -98,7 +98,7 @@ mod platform {
         let program = Path::new("/bin/sh");
         let args = ["-c", "exit 0"].map(OsString::from);
         let sandbox = Sandbox::new().writable_as(std::env::temp_dir(), "/tmp");
-        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None, Progress::NotTold)
+        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None, StartedBy::Host)
             .map_err(|error| broken(error.to_string()))?;
         let mut command = Command::new(&bwrap);
         let ended =

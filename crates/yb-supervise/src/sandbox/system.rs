@@ -57,6 +57,9 @@ pub(super) const ETC: [&str; 38] = [
     "timezone",
 ];
 
+/// Of these, what changes while a child runs: it is to see that.
+pub(super) const CHANGING: [&str; 2] = ["hosts", "resolv.conf"];
+
 /// Beside a `bin` that PATH names: what its programs load. Never all of its parent, which may be a home.
 pub(super) const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 

@@ -11,11 +11,12 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::system::{BESIDE_BIN, DIRECTORIES, ETC, USER};
+use super::system::{BESIDE_BIN, CHANGING, DIRECTORIES, ETC, USER};
 use super::{Network, Sandbox, Shown};
 use crate::error::SpawnError;
 use crate::gate::inside;
-use crate::shim::{PROGRAM_FD, STATUS_FD, arguments};
+use crate::shim::{FILES_FD, LARGEST_FILE, PROGRAM_FD, STATUS_FD, arguments};
+use crate::wire::Content;
 
 /// What is written there is memory that no process has; and how many bytes of it there may be.
 const SHARED_MEMORY: &str = "/dev/shm";
@@ -29,6 +30,8 @@ const LINKS: usize = 40;
 pub(super) enum Mount {
     /// A file or directory of the host, and where that really is.
     Bind { source: PathBuf, real: PathBuf, access: Access },
+    /// A file of its own. `bwrap` reads the list of all mounts for each that it makes, and for a file it makes none.
+    File(Content),
     /// A link.
     Link(PathBuf),
     /// An empty directory, or an empty file.
@@ -52,11 +55,14 @@ pub(super) enum Access {
 #[derive(Debug, Default, Clone)]
 pub(super) struct View(BTreeMap<PathBuf, Mount>);
 
-/// Whether `bwrap` tells how far it came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Progress {
-    Told,
-    NotTold,
+/// Who starts `bwrap`.
+#[derive(Debug)]
+pub(crate) enum StartedBy<'a> {
+    /// A shim, which hears how far it came and hands it these files.
+    Shim {
+        files: &'a mut Vec<Content>,
+    },
+    Host,
 }
 
 /// The arguments of `bwrap` that run a program in the sandbox.
@@ -66,7 +72,7 @@ pub(crate) fn wrap(
     args: &[OsString],
     cwd: &Path,
     search: Option<&OsStr>,
-    progress: Progress,
+    by: StartedBy<'_>,
 ) -> Result<Vec<OsString>, SpawnError> {
     check_format(program)?;
     let view = View::of(sandbox, program, search)?;
@@ -74,10 +80,12 @@ pub(crate) fn wrap(
         return Err(SpawnError::NotShown { path: cwd.to_owned() });
     }
     let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
-    if let Progress::Told = progress {
+    let mut files = None;
+    if let StartedBy::Shim { files: list } = by {
         argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
+        files = Some(list);
     }
-    view.write(&mut argv);
+    view.write(&mut argv, files);
     argv.extend(["--chdir".into(), cwd.into()]);
     if sandbox.network == Network::Exits {
         let addresses: Vec<SocketAddr> =
@@ -143,6 +151,18 @@ impl View {
                 view.declare(shown, access)?;
             }
         }
+        for (path, content) in &sandbox.files {
+            let unusable = |kind: std::io::ErrorKind| {
+                Err(SpawnError::SandboxPath { path: path.clone(), source: kind.into() })
+            };
+            if !path.is_absolute() {
+                return unusable(std::io::ErrorKind::InvalidInput);
+            }
+            if content.len() as u64 > LARGEST_FILE {
+                return unusable(std::io::ErrorKind::FileTooLarge);
+            }
+            view.0.insert(path.clone(), Mount::File(Content::Given(content.clone())));
+        }
         view.program(program);
         // Once more: what was declared may contain what is to be hidden.
         view.hide(&hidden);
@@ -179,8 +199,14 @@ impl View {
             }
         }
         for name in ETC {
+            let path = Path::new("/etc").join(name);
             // Followed: the resolver's file is a link to where nothing is shown.
-            self.bind_if_there(Path::new("/etc").join(name), Access::ReadIfThere);
+            let is_copied = |found: std::fs::Metadata| found.is_file() && found.len() <= LARGEST_FILE;
+            if path.metadata().is_ok_and(is_copied) && !CHANGING.contains(&name) {
+                self.0.insert(path.clone(), Mount::File(Content::Of(path)));
+            } else {
+                self.bind_if_there(path, Access::ReadIfThere);
+            }
         }
         self.0.insert("/proc".into(), Mount::Proc);
         self.0.insert("/dev".into(), Mount::Dev);
@@ -307,7 +333,8 @@ impl View {
         false
     }
 
-    fn write(&self, argv: &mut Vec<OsString>) {
+    /// Where nobody hands `bwrap` files, those of the host are shown themselves.
+    fn write(&self, argv: &mut Vec<OsString>, mut files: Option<&mut Vec<Content>>) {
         let mut closed = vec![OsString::from("/")];
         for (path, mount) in &self.0 {
             let at = path.clone().into_os_string();
@@ -320,6 +347,16 @@ impl View {
                     };
                     argv.extend([flag.into(), source.clone().into_os_string(), at]);
                 }
+                Mount::File(content) => match (&mut files, content) {
+                    (Some(files), content) => {
+                        let number = FILES_FD + files.len() as i32;
+                        files.push(content.clone());
+                        argv.extend(["--perms".into(), "0644".into(), "--file".into()]);
+                        argv.extend([number.to_string().into(), at]);
+                    }
+                    (None, Content::Of(path)) => argv.extend(["--ro-bind-try".into(), path.into(), at]),
+                    (None, Content::Given(_)) => {}
+                },
                 Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
                 Mount::Nothing { directory: false } => {
                     argv.extend(["--ro-bind".into(), "/dev/null".into(), at]);
@@ -411,7 +448,7 @@ mod tests {
         }
         assert!(!view.shows(dir.path()) && !view.shows(Path::new("/etc/shadow")));
         let mut argv = Vec::new();
-        view.write(&mut argv);
+        view.write(&mut argv, None);
         let position = |path: &Path| argv.iter().position(|arg| arg == path.as_os_str()).unwrap();
         assert!(position(&all) < position(&secret) && position(&secret) < position(&work));
         assert_eq!(argv[position(&work) - 1], "--bind");

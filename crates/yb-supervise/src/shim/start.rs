@@ -5,13 +5,16 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use super::LARGEST_FILE;
 #[cfg(target_os = "linux")]
-use super::{CHANNEL_FD, PROGRAM_FD, STATUS_FD};
+use super::{CHANNEL_FD, FILES_FD, PROGRAM_FD, STATUS_FD};
 use crate::env;
 use crate::limits::ResourceLimits;
 #[cfg(target_os = "linux")]
 use crate::restrict::Restriction;
 use crate::sys::{self, Fork};
+#[cfg(target_os = "linux")]
+use crate::wire::Content;
 use crate::wire::{Launch, Stage};
 
 /// What a child is given beside its output.
@@ -26,8 +29,8 @@ pub(super) struct Given {
 
 #[cfg(target_os = "linux")]
 impl Given {
-    /// Lets it pass through exec under the numbers that the arguments name. Async-signal-safe.
-    fn pass_on(&self) -> io::Result<()> {
+    /// Lets it pass through exec under the numbers that the arguments name.
+    fn pass_on(&self, files: &[Content]) -> io::Result<()> {
         use std::os::fd::AsFd;
         if let Some(status) = &self.status {
             sys::pass_on_as(status.as_fd(), STATUS_FD)?;
@@ -36,7 +39,26 @@ impl Given {
             sys::pass_on_as(channel.as_fd(), CHANNEL_FD)?;
             sys::pass_on_as(std::fs::File::open("/proc/self/exe")?.as_fd(), PROGRAM_FD)?;
         }
+        for (number, content) in (FILES_FD..).zip(files) {
+            sys::pass_on_as(open(content)?.as_fd(), number)?;
+        }
         Ok(())
+    }
+}
+
+/// What can be read from its beginning.
+#[cfg(target_os = "linux")]
+fn open(content: &Content) -> io::Result<std::fs::File> {
+    use std::io::Seek as _;
+    match content {
+        Content::Of(path) => std::fs::File::open(path).or_else(|_| std::fs::File::open("/dev/null")),
+        Content::Given(bytes) => {
+            let memory = rustix::fs::memfd_create("file", rustix::fs::MemfdFlags::CLOEXEC)?;
+            let mut file = std::fs::File::from(memory);
+            file.write_all(bytes)?;
+            file.rewind()?;
+            Ok(file)
+        }
     }
 }
 
@@ -53,14 +75,14 @@ fn tasks() -> u64 {
 }
 
 /// What the kernel holds for each process by itself.
-fn limit(limits: &ResourceLimits) -> io::Result<()> {
+fn limit(limits: &ResourceLimits, least_file: u64) -> io::Result<()> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let both = |value| Rlimit { current: Some(value), maximum: Some(value) };
     if !limits.are_none() {
         setrlimit(Resource::Core, both(0))?;
     }
     if let Some(bytes) = limits.file_size {
-        setrlimit(Resource::Fsize, both(bytes))?;
+        setrlimit(Resource::Fsize, both(bytes.max(least_file)))?;
     }
     // Far above the limit, because it counts threads and all of the user's; root is not bound by it. It keeps the machine
     // usable until the shim has seen the rest.
@@ -153,9 +175,9 @@ fn become_child(launch: &Launch, given: &Given) -> io::Result<()> {
         Some(stdin) => rustix::stdio::dup2_stdin(stdin)?,
         None => rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?,
     }
-    limit(&launch.limits)?;
     #[cfg(target_os = "linux")]
-    given.pass_on()?;
+    given.pass_on(&launch.files)?;
+    limit(&launch.limits, if launch.files.is_empty() { 0 } else { LARGEST_FILE })?;
     Ok(())
 }
 

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use yb_supervise::{
-    CancellationToken, Command, End, Launch, Means, Network, PauseSwitch, Sandbox, SpawnError, reap,
+    CancellationToken, Command, End, Launch, Means, Network, PauseSwitch, ResourceLimits, Sandbox,
+    SpawnError, reap,
 };
 use yb_testkit::Process;
 
@@ -58,6 +59,48 @@ async fn only_what_is_shown_is_seen_and_only_what_may_be_is_changed() {
     );
     assert_eq!(said(shell(dir.path(), &script).sandbox(shown)).await, "sand no more");
     assert!(!other.path().join("x").exists());
+}
+
+#[tokio::test]
+async fn a_file_of_its_own_has_what_was_given_and_nobody_changes_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let script = "cat /etc/passwd /etc/made/up; ls -l /proc/self/fd | wc -l
+         for file in /etc/passwd /etc/made/up /etc/nsswitch.conf; do
+           (echo x > $file) 2> /dev/null && echo wrote $file
+           (rm -f $file || mv $file /tmp/x || chmod 666 $file) 2> /dev/null && echo changed $file
+         done; true";
+    let given =
+        sandbox(dir.path()).file("/etc/passwd", "me:x:1:1::/:/bin/sh\n").file("/etc/made/up", vec![b'y'; 5]);
+    // However little may be written, its own files are made.
+    let tight = ResourceLimits::new().file_size(1);
+    let told = said(shell(dir.path(), script).sandbox(given.clone()).limits(tight)).await;
+    // stdin, stdout, stderr and the directory itself, below the line with the total: none of what they came through.
+    assert_eq!(told, "me:x:1:1::/:/bin/sh\nyyyyy5");
+    for (path, content) in [("relative", vec![b'x']), ("/etc/large", vec![b'x'; 300 << 10])] {
+        let report = shell(dir.path(), "true").sandbox(given.clone().file(path, content)).run().await;
+        assert!(
+            matches!(&report.end, End::SpawnFailed(SpawnError::SandboxPath { path: named, .. }) if named == Path::new(path)),
+            "{}",
+            report.end
+        );
+    }
+}
+
+/// What is copied for a sandbox is what the host has.
+#[tokio::test]
+async fn the_system_s_own_files_are_as_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let told = said(shell(dir.path(), "cd /etc; find . -type f -maxdepth 1 | sort | xargs cksum")).await;
+    let mut compared = 0;
+    for line in told.lines() {
+        let name = line.split_once("./").unwrap().1;
+        let outside =
+            std::process::Command::new("cksum").arg(format!("./{name}")).current_dir("/etc").output();
+        assert_eq!(String::from_utf8(outside.unwrap().stdout).unwrap().trim(), line);
+        compared += 1;
+    }
+    assert!(compared > 3, "{told}");
+    assert!(told.contains("./nsswitch.conf") && told.contains("./hosts"), "{told}");
 }
 
 #[tokio::test]
