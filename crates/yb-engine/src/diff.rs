@@ -6,7 +6,6 @@ use std::path::Path;
 use tokio::sync::mpsc;
 use yb_supervise::redact;
 
-use crate::nonce::nonce;
 use crate::repo::{GitError, ObjectStore, RepoError, Session};
 
 /// How large a patch file may become by default.
@@ -177,7 +176,7 @@ impl ObjectStore {
             }
         };
         // A line that names no object is repeated as it is, and nothing in a tree can be made to look like it.
-        let end = format!("end-{}", nonce());
+        let end = format!("end-{}", differ.word());
         let (sender, question) = mpsc::channel(1);
         let _ = sender.try_send(format!("{from} {to}\n{end}\n").into_bytes());
         drop(sender);

@@ -18,7 +18,7 @@ use super::session::Session;
 use super::skeleton;
 use super::walk::{Entry, Learn, Walk, lossy};
 
-/// The same for every import, so that the same files give the same commit.
+/// The same for every import.
 const WHO_AND_WHEN: &str = "youBencha <youbencha@localhost> 946684800 +0000";
 const PIECE: usize = 64 << 10;
 /// How much of files that are too large is still looked at, in all of a tree together, so that a change of them shows.
@@ -53,18 +53,25 @@ pub(crate) struct Imported {
 }
 
 impl Import {
-    /// Imports into a repository with a git of its own.
+    /// Imports into a repository that nobody else writes to, with a git of its own. The same files give the same commit.
     pub(crate) async fn run(self, git: &Git, git_dir: &Path) -> Result<Imported, RepoError> {
-        let (importer, imported) = self.run_by(importer(git, git_dir).await?).await?;
+        let message = self.message.to_owned();
+        let (importer, imported) = self.ask(importer(git, git_dir).await?, message).await?;
         importer.end().await?;
         Ok(imported)
     }
 
-    /// Imports with a git that stays.
+    /// Imports with a git that stays. Each of those makes commits of its own, and so packs of its own: git can't have two
+    /// that write the same at once.
     pub(crate) async fn run_by(self, importer: Session) -> Result<(Session, Imported), RepoError> {
+        let message = format!("{}\n\nRecorded-by: {}\n", self.message, importer.word());
+        self.ask(importer, message).await
+    }
+
+    async fn ask(self, importer: Session, message: String) -> Result<(Session, Imported), RepoError> {
         let (sender, receiver) = mpsc::channel(8);
         let asked = importer.ask(receiver, ON_DISK, ANSWER_LIMIT);
-        let (answer, walked) = tokio::join!(asked, blocking(move || Ok(self.write(sender))));
+        let (answer, walked) = tokio::join!(asked, blocking(move || Ok(self.write(&message, sender))));
         let (answer, mut imported) = (answer?, walked?);
         let (importer, answer) = answer.ok_or_else(|| unusable("fast-import", "it is too long"))?;
         (imported.tree, imported.commit) = parse(&answer)?;
@@ -72,7 +79,7 @@ impl Import {
     }
 
     /// Walks and writes; a git that went away ends it early and tells why itself.
-    fn write(self, sender: mpsc::Sender<Vec<u8>>) -> Imported {
+    fn write(self, message: &str, sender: mpsc::Sender<Vec<u8>>) -> Imported {
         let mut stream = Stream {
             sender,
             buffer: Vec::with_capacity(PIECE),
@@ -80,7 +87,7 @@ impl Import {
             look: HUGE_DIGEST,
         };
         stream.put(format!("commit {NOWHERE}\nmark :1\ncommitter {WHO_AND_WHEN}\n").as_bytes());
-        stream.data(self.message.as_bytes());
+        stream.data(message.as_bytes());
         let mut rules = self.rules;
         let mut warnings = Warnings::default();
         let mut paths = BTreeSet::new();

@@ -9,6 +9,7 @@ use yb_supervise::{Lines, PauseSwitch, Running, StdinWriter, StreamItem};
 
 use super::call::{Call, answer, unusable};
 use super::error::GitError;
+use crate::nonce::nonce;
 
 /// How many of a kind wait for the next question; more were only needed for a moment.
 const WAITING: usize = 2;
@@ -19,6 +20,8 @@ const TICK: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Session {
     name: &'static str,
+    /// No other has it, and nobody could know it before.
+    word: String,
     running: Running,
     stdin: StdinWriter,
     lines: Lines,
@@ -34,9 +37,16 @@ impl Session {
         let (name, limit, pause) = call.for_session();
         let mut running = call.spawn().await?;
         match (running.stdin(), running.lines()) {
-            (Some(stdin), Some(lines)) => Ok(Self { name, running, stdin, lines, last, limit, pause }),
+            (Some(stdin), Some(lines)) => {
+                Ok(Self { name, word: nonce(), running, stdin, lines, last, limit, pause })
+            }
             _ => Err(unusable(name, "it has no input or output")),
         }
+    }
+
+    /// A word that no other session has, and that nobody could know before.
+    pub(crate) fn word(&self) -> &str {
+        &self.word
     }
 
     /// Asks what comes through the channel, and gives itself back with the answer: all that stands before `end`, with
