@@ -94,25 +94,34 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     Ok(code)
 }
 
-/// One agent is enough, and nobody has them all; without any, each that is not there is a problem.
+/// One agent is enough, and nobody has them all; without any that is installed, that is the problem.
 fn of_agents(seen: &[Seen]) -> Vec<Finding> {
-    let usable = seen.iter().any(|agent| agent.state == State::Ready);
+    let is_any = |state: State| seen.iter().any(|agent| agent.state == state);
+    let usable = is_any(State::Ready);
     let looked_for = seen
         .iter()
         .filter(|agent| matches!(agent.state, State::Ready | State::NotAuthenticated | State::Missing));
-    looked_for
+    let mut findings: Vec<Finding> = looked_for
         .map(|agent| Finding {
             check: agent.name,
             level: match agent.state {
                 State::Ready => Level::Ok,
-                State::Missing if usable => Level::Absent,
+                State::Missing => Level::Absent,
                 _ if usable => Level::Warning,
                 _ => Level::Problem(ExitCode::Agent),
             },
             message: agent.message.clone(),
             fix: (!agent.hints.is_empty()).then(|| agent.hints.join("; ")),
         })
-        .collect()
+        .collect();
+    if !usable && !is_any(State::NotAuthenticated) {
+        let fix = "install one of those above; `yb demo` and the case of `yb init` need none";
+        findings.push(Finding {
+            level: Level::Problem(ExitCode::Agent),
+            ..Finding::problem("agents", "none of these is installed, and one is enough", fix)
+        });
+    }
+    findings
 }
 
 fn configuration(found: &[Diagnostic]) -> Finding {
