@@ -170,10 +170,7 @@ impl ObjectStore {
     async fn ask_differ(&self, from: &str, to: &str) -> Result<Option<Vec<u8>>, RepoError> {
         let differ = match self.waiting.differs.take().await {
             Some(differ) => differ,
-            None => {
-                let call = self.git().call("diff-tree").git_dir(self.path());
-                Session::start(call.arg("--stdin").args(NUMBERS).args(PATCH), "").await?
-            }
+            None => self.differ().await?,
         };
         // A line that names no object is repeated as it is, and nothing in a tree can be made to look like it.
         let end = format!("end-{}", differ.word());
@@ -185,6 +182,12 @@ impl ObjectStore {
         };
         self.waiting.differs.give_back(differ).await;
         Ok(Some(answer))
+    }
+
+    /// A git that compares trees of this store.
+    pub(crate) async fn differ(&self) -> Result<Session, GitError> {
+        let call = self.git().call("diff-tree").git_dir(self.path());
+        Session::start(call.arg("--stdin").args(NUMBERS).args(PATCH), "").await
     }
 
     /// The differences between two trees or commits of this store, by their ids.

@@ -280,6 +280,20 @@ impl ObjectStore {
         Ok(EndTree { tree, commit, warnings })
     }
 
+    /// Starts the gits that the first trial will ask, while it is still being prepared. What goes wrong here shows when they
+    /// are asked.
+    pub(crate) fn warm_up(&self) {
+        let store = self.clone();
+        tokio::spawn(async move {
+            if let Ok(importer) = importer(&store.git, &store.path).await {
+                store.waiting.importers.give_back(importer).await;
+            }
+            if let Ok(differ) = store.differ().await {
+                store.waiting.differs.give_back(differ).await;
+            }
+        });
+    }
+
     /// Imports into this store, with a git that stays.
     pub(super) async fn import(&self, import: Import) -> Result<Imported, RepoError> {
         let importer = match self.waiting.importers.take().await {

@@ -126,6 +126,7 @@ impl OpenRun {
         for entry in &self.begun {
             tell(Told::Event(entry));
         }
+        self.store.warm_up();
         let queue = (0..self.units.len()).map(|unit| Queued { unit, not_before: None }).collect();
         let mut dispatcher = Dispatcher {
             open: self,

@@ -59,9 +59,8 @@ pub(super) struct View(BTreeMap<PathBuf, Mount>);
 #[derive(Debug)]
 pub(crate) enum StartedBy<'a> {
     /// A shim, which hears how far it came and hands it these files.
-    Shim {
-        files: &'a mut Vec<Content>,
-    },
+    Shim { files: &'a mut Vec<Content> },
+    /// The host, only to see whether it works.
     Host,
 }
 
@@ -333,7 +332,7 @@ impl View {
         false
     }
 
-    /// Where nobody hands `bwrap` files, those of the host are shown themselves.
+    /// Where nobody hands `bwrap` files, there are none.
     fn write(&self, argv: &mut Vec<OsString>, mut files: Option<&mut Vec<Content>>) {
         let mut closed = vec![OsString::from("/")];
         for (path, mount) in &self.0 {
@@ -347,16 +346,14 @@ impl View {
                     };
                     argv.extend([flag.into(), source.clone().into_os_string(), at]);
                 }
-                Mount::File(content) => match (&mut files, content) {
-                    (Some(files), content) => {
+                Mount::File(content) => {
+                    if let Some(files) = &mut files {
                         let number = FILES_FD + files.len() as i32;
                         files.push(content.clone());
                         argv.extend(["--perms".into(), "0644".into(), "--file".into()]);
                         argv.extend([number.to_string().into(), at]);
                     }
-                    (None, Content::Of(path)) => argv.extend(["--ro-bind-try".into(), path.into(), at]),
-                    (None, Content::Given(_)) => {}
-                },
+                }
                 Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
                 Mount::Nothing { directory: false } => {
                     argv.extend(["--ro-bind".into(), "/dev/null".into(), at]);

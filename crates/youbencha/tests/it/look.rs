@@ -183,7 +183,10 @@ fn without_an_agent_it_is_exit_code_3_with_the_way_out() {
     let outcome = yb(&context, &["doctor", "--json"], "/nowhere/claude").run();
     assert_eq!(outcome.code, Some(3));
     let none = checks(&outcome);
-    assert_eq!((&check(&none, "codex")["level"], &check(&none, "agents")["level"]), (&"absent".into(), &"problem".into()));
+    assert_eq!(
+        (&check(&none, "codex")["level"], &check(&none, "agents")["level"]),
+        (&"absent".into(), &"problem".into())
+    );
     assert!(check(&none, "agents")["fix"].as_str().unwrap().contains("`yb demo`"));
     let words = yb(&context, &["doctor"], "/nowhere/claude").run().stdout;
     assert!(words.ends_with("\nnot ready: 1 problem\n"), "{words}");
