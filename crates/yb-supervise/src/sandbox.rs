@@ -1,5 +1,7 @@
 //! What a child may see, write and reach: a view of the machine that begins with nothing.
 
+#[cfg(target_os = "linux")]
+mod bubblewrap;
 mod exits;
 #[cfg(target_os = "linux")]
 mod landlock;
@@ -13,6 +15,8 @@ mod view;
 
 use std::path::{Path, PathBuf};
 
+#[cfg(target_os = "linux")]
+pub(crate) use bubblewrap::{StartedBy, wrap};
 pub use exits::{BadHost, Exits, HostRule, Refused};
 #[cfg(target_os = "linux")]
 pub(crate) use landlock::rules;
@@ -21,8 +25,6 @@ pub use probe::SandboxUnavailable;
 pub(crate) use probe::bubblewrap;
 #[cfg(target_os = "macos")]
 pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
-#[cfg(target_os = "linux")]
-pub(crate) use view::{StartedBy, wrap};
 
 /// A view of the machine for one child: the system read-only, no capabilities, no new privileges, and of everything
 /// else only what is named here. By default bubblewrap makes it, which adds PID, mount, IPC, UTS and user namespaces.

@@ -1,26 +1,23 @@
-//! From a `Sandbox` to the arguments of `bwrap`.
+//! From a `Sandbox` to what is at which path.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::Read as _;
-use std::net::SocketAddr;
 use std::ops::Bound;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::system::{BESIDE_BIN, CHANGING, DIRECTORIES, ETC, USER};
-use super::{Network, Sandbox, Shown};
+use super::system::{BESIDE_BIN, CHANGING, DIRECTORIES, ETC};
+use super::{Sandbox, Shown};
 use crate::error::SpawnError;
-use crate::gate::inside;
-use crate::shim::{FILES_FD, LARGEST_FILE, PROGRAM_FD, STATUS_FD, arguments};
+use crate::shim::LARGEST_FILE;
 use crate::wire::Content;
 
-/// What is written there is memory that no process has; and how many bytes of it there may be.
-const SHARED_MEMORY: &str = "/dev/shm";
-const SHARED_MEMORY_BYTES: &str = "67108864";
+/// What is written there is memory that no process has.
+pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
 /// How many links in a row are followed, as the kernel does.
 const LINKS: usize = 40;
@@ -54,72 +51,6 @@ pub(super) enum Access {
 /// Everything that a child sees, by path: parents come first, so that the nearest name wins.
 #[derive(Debug, Default, Clone)]
 pub(super) struct View(BTreeMap<PathBuf, Mount>);
-
-/// Who starts `bwrap`.
-#[derive(Debug)]
-pub(crate) enum StartedBy<'a> {
-    /// A shim, which hears how far it came and hands it these files.
-    Shim { files: &'a mut Vec<Content> },
-    /// The host, only to see whether it works.
-    Host,
-}
-
-/// The arguments of `bwrap` that run a program in the sandbox.
-pub(crate) fn wrap(
-    sandbox: &Sandbox,
-    program: &Path,
-    args: &[OsString],
-    cwd: &Path,
-    search: Option<&OsStr>,
-    by: StartedBy<'_>,
-) -> Result<Vec<OsString>, SpawnError> {
-    check_format(program)?;
-    let view = View::of(sandbox, program, search)?;
-    if !view.shows(cwd) {
-        return Err(SpawnError::NotShown { path: cwd.to_owned() });
-    }
-    let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
-    let mut files = None;
-    if let StartedBy::Shim { files: list } = by {
-        argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
-        files = Some(list);
-    }
-    view.write(&mut argv, files);
-    argv.extend(["--chdir".into(), cwd.into()]);
-    if sandbox.network == Network::Exits {
-        let addresses: Vec<SocketAddr> =
-            sandbox.exits.forwards.iter().copied().chain([inside(&sandbox.exits)]).collect();
-        argv.extend(["--".into(), format!("/proc/self/fd/{PROGRAM_FD}").into()]);
-        argv.extend(arguments(&addresses, program, program.as_os_str(), args));
-    } else {
-        argv.extend(["--".into(), program.into()]);
-        argv.extend(args.iter().cloned());
-    }
-    Ok(argv)
-}
-
-/// Everything but the files.
-fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
-    let mut flags = vec![
-        "--unshare-user",
-        "--unshare-pid",
-        "--unshare-ipc",
-        "--unshare-uts",
-        "--unshare-cgroup-try",
-        // A session within the shim's: so SIGTERM reaches the child and not `bwrap`, whose end is everybody's.
-        "--new-session",
-        "--die-with-parent",
-        "--cap-drop",
-        "ALL",
-    ];
-    if sandbox.network != Network::Shared {
-        flags.push("--unshare-net");
-    }
-    if rustix::process::geteuid().is_root() {
-        flags.extend(["--uid", USER, "--gid", USER]);
-    }
-    flags
-}
 
 /// `bwrap` would try a shell on what has no format; we start none that nobody asked for.
 pub(super) fn check_format(program: &Path) -> Result<(), SpawnError> {
@@ -312,7 +243,7 @@ impl View {
     }
 
     /// Whether the path is one that the child can open.
-    fn shows(&self, path: &Path) -> bool {
+    pub(super) fn shows(&self, path: &Path) -> bool {
         let mut path = path.to_owned();
         for _ in 0..LINKS {
             let nearest = path.ancestors().find_map(|above| self.0.get(above).map(|mount| (above, mount)));
@@ -330,52 +261,6 @@ impl View {
             }
         }
         false
-    }
-
-    /// Where nobody hands `bwrap` files, there are none.
-    fn write(&self, argv: &mut Vec<OsString>, mut files: Option<&mut Vec<Content>>) {
-        let mut closed = vec![OsString::from("/")];
-        for (path, mount) in &self.0 {
-            let at = path.clone().into_os_string();
-            match mount {
-                Mount::Bind { source, access, .. } => {
-                    let flag = match access {
-                        Access::Write => "--bind",
-                        Access::Read => "--ro-bind",
-                        Access::ReadIfThere => "--ro-bind-try",
-                    };
-                    argv.extend([flag.into(), source.clone().into_os_string(), at]);
-                }
-                Mount::File(content) => {
-                    if let Some(files) = &mut files {
-                        let number = FILES_FD + files.len() as i32;
-                        files.push(content.clone());
-                        argv.extend(["--perms".into(), "0644".into(), "--file".into()]);
-                        argv.extend([number.to_string().into(), at]);
-                    }
-                }
-                Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
-                Mount::Nothing { directory: false } => {
-                    argv.extend(["--ro-bind".into(), "/dev/null".into(), at]);
-                }
-                Mount::Nothing { directory: true } => {
-                    argv.extend(["--tmpfs".into(), at.clone()]);
-                    if path != Path::new("/tmp") {
-                        closed.push(at);
-                    }
-                }
-                Mount::Proc => argv.extend(["--proc".into(), at]),
-                Mount::Dev => {
-                    argv.extend(["--dev".into(), at]);
-                    let shared = ["--size", SHARED_MEMORY_BYTES, "--tmpfs", SHARED_MEMORY];
-                    argv.extend(shared.map(OsString::from));
-                }
-            }
-        }
-        // Last, because places for the others have to be made in them.
-        for path in closed {
-            argv.extend(["--remount-ro".into(), path]);
-        }
     }
 }
 
@@ -445,7 +330,7 @@ mod tests {
         }
         assert!(!view.shows(dir.path()) && !view.shows(Path::new("/etc/shadow")));
         let mut argv = Vec::new();
-        view.write(&mut argv, None);
+        super::super::bubblewrap::mounts(&view, &mut argv, None);
         let position = |path: &Path| argv.iter().position(|arg| arg == path.as_os_str()).unwrap();
         assert!(position(&all) < position(&secret) && position(&secret) < position(&work));
         assert_eq!(argv[position(&work) - 1], "--bind");
