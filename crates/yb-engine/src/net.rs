@@ -2,11 +2,9 @@
 //!
 //! It knows nothing else of the engine, so that it can become a room of its own when a second one needs it.
 
-mod hosts;
 mod http;
 mod tls;
 
-pub use hosts::HostPolicy;
-pub(crate) use hosts::{HostError, Resolve, SystemResolver, checked, is_private as is_private_address};
 pub(crate) use http::{Answer, SendError, Target, exchange};
 pub(crate) use tls::{Roots, Tls};
+pub(crate) use yb_net::policy::{HostError, HostPolicy, Resolve, SystemResolver, checked};

@@ -3,6 +3,8 @@
 //! Whoever speaks HTTP to another machine connects first, to an address of its own choice, and hands the stream over.
 //! Why it is made so is in docs/design/http-client.md.
 
+pub mod policy;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 

@@ -16,11 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::hooks::{HookResult, SHOWN};
 use super::{Runner, TrialError};
-use crate::adapter::secrets_in_object;
-use crate::case::{Case, PostHook, Webhook, environment_names, with_environment};
 use crate::net::{Roots, SystemResolver, Target};
-use crate::results::Results;
 use attempts::{Sender, Sent, SystemClock};
+use yb_agents::secrets_in_object;
+use yb_case::{Case, PostHook, Webhook, environment_names, with_environment};
+use yb_model::results::Results;
 
 const USER_AGENT: &str = concat!("youBencha/", env!("CARGO_PKG_VERSION"));
 /// Headers that follow from the request itself; another value would be another request.

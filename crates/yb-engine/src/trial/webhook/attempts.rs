@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use yb_supervise::CancellationToken;
 
 use super::Prepared;
-use crate::case::Webhook;
 use crate::net::{Answer, HostError, HostPolicy, Resolve, Roots, SendError, Tls, checked, exchange};
+use yb_case::Webhook;
 
 /// The waits before the second and the third attempt.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
