@@ -11,7 +11,6 @@ pub mod evaluate;
 pub mod gates;
 pub mod index;
 pub mod log;
-mod net;
 mod nonce;
 pub mod outcome;
 pub mod repo;

@@ -27,7 +27,6 @@ mod tree;
 mod walk;
 mod workspace;
 
-pub use crate::net::HostPolicy;
 pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree};
 pub use cut::{Cut, History};
 pub(crate) use error::blocking;
@@ -41,3 +40,4 @@ pub(crate) use session::Session;
 pub use source::{RemoteUrl, Source, SourceError};
 pub(crate) use tree::{TreeFile, clear, copy as copy_tree, put, read_inside};
 pub use workspace::{Identity, Unsupported, Workspace, WorkspaceOptions};
+pub use yb_net::policy::HostPolicy;

@@ -14,7 +14,7 @@ use hyper::{Request, Response, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use yb_net::{Roots, Tls};
+use yb_net::tls::{Roots, Tls};
 
 use crate::error::Error;
 

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::check::Checker;
 use super::types::Start;
 use crate::diagnostic::quoted;
-use crate::net::is_private_address;
 use crate::repo::Source;
 use crate::yaml::{Node, Span};
+use yb_net::policy::is_private_address;
 
 /// Whether hosts inside somebody's network may be named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

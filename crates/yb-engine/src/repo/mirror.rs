@@ -13,7 +13,7 @@ use super::hosts;
 use super::lock::Lock;
 use super::skeleton;
 use super::source::{Source, SourceError};
-use crate::net::HostPolicy;
+use yb_net::policy::HostPolicy;
 
 /// Bare, and what is fetched stays packed as it came, which halves the time of a small fetch.
 const CONFIG: &str = "\tbare = true\n[fetch]\n\tunpackLimit = 1\n[gc]\n\tauto = 0\n";

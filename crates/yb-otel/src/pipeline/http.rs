@@ -10,7 +10,7 @@ use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use yb_net::{Roots, Tls};
+use yb_net::tls::{Roots, Tls};
 
 use super::config::{PipelineError, Protocol, SignalSettings};
 
