@@ -34,6 +34,9 @@ pub enum HttpError {
     /// The connection could not be made, or was lost. A retry may succeed.
     #[error("{0}")]
     Connection(String),
+    /// The connect timeout expired. A retry may succeed.
+    #[error("{0}")]
+    Timeout(String),
     /// The server could not be authenticated. Permanent.
     #[error("{0}")]
     Tls(String),
@@ -87,7 +90,7 @@ impl HttpConnector {
         let resolving = resolve_host(url.host(), url.port(), self.policy, &SystemResolver);
         let addresses = timeout_at(deadline, resolving)
             .await
-            .map_err(|_| HttpError::Connection(format!("timed out resolving host: `{}`", url.host())))??;
+            .map_err(|_| HttpError::Timeout(format!("timed out resolving host: `{}`", url.host())))??;
         self.connect_before(url, &addresses, deadline).await
     }
 
@@ -121,7 +124,7 @@ impl HttpConnector {
         let Some(tls) = tls else { return HttpConnection::open(url, stream).await };
         let stream = timeout_at(deadline, tls.connect(url.host(), stream))
             .await
-            .map_err(|_| HttpError::Connection(format!("TLS handshake timed out: `{}`", url.host())))??;
+            .map_err(|_| HttpError::Timeout(format!("TLS handshake timed out: `{}`", url.host())))??;
         HttpConnection::open(url, stream).await
     }
 }
@@ -130,15 +133,17 @@ impl HttpConnector {
 /// all of it.
 async fn connect_tcp(addresses: &[SocketAddr], budget: Duration) -> Result<TcpStream, HttpError> {
     let share = budget / u32::try_from(addresses.len()).unwrap_or(u32::MAX).max(1);
-    let mut failure = "no address to connect to".to_owned();
+    let mut failure = HttpError::Connection("no address to connect to".to_owned());
     for address in addresses {
         match timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Ok(stream),
-            Ok(Err(error)) => failure = format!("failed to connect to {address}: {error}"),
-            Err(_) => failure = format!("failed to connect to {address}: timed out"),
+            Ok(Err(error)) => {
+                failure = HttpError::Connection(format!("failed to connect to {address}: {error}"));
+            }
+            Err(_) => failure = HttpError::Timeout(format!("failed to connect to {address}: timed out")),
         }
     }
-    Err(HttpError::Connection(failure))
+    Err(failure)
 }
 
 /// An open connection to one origin. Dropping it closes it, even while a response body is being read.

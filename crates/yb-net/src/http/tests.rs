@@ -96,7 +96,7 @@ async fn tls_handshake_is_bounded_by_the_timeout() {
     let connector = HttpConnector::new(HostPolicy::AllowPrivate, Duration::from_millis(200)).with_tls(tls);
     // Accepts and stays silent.
     let (error, _stream) = tokio::join!(connector.connect(&url), listener.accept());
-    assert_eq!(error.unwrap_err(), HttpError::Connection("TLS handshake timed out: `127.0.0.1`".to_owned()));
+    assert_eq!(error.unwrap_err(), HttpError::Timeout("TLS handshake timed out: `127.0.0.1`".to_owned()));
 }
 
 #[tokio::test]

@@ -8,23 +8,33 @@ use hyper::header::HeaderValue;
 
 /// A URL that can't be used. The message never repeats the URL, which may hold a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.reason())]
 #[non_exhaustive]
 pub enum UrlError {
     /// The text is not a URL.
-    #[error("not a valid URL")]
     Invalid,
     /// The scheme is neither `http` nor `https`.
-    #[error("scheme must be `http` or `https`")]
     Scheme,
     /// There is no host.
-    #[error("missing host")]
     MissingHost,
     /// The port is empty or not a number.
-    #[error("invalid port")]
     Port,
     /// There is a user name or password.
-    #[error("credentials are not allowed in the URL")]
     Credentials,
+}
+
+impl UrlError {
+    /// Returns the message.
+    #[must_use]
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::Invalid => "not a valid URL",
+            Self::Scheme => "scheme must be `http` or `https`",
+            Self::MissingHost => "missing host",
+            Self::Port => "invalid port",
+            Self::Credentials => "credentials are not allowed in the URL",
+        }
+    }
 }
 
 /// An `http` or `https` URL. Its `Debug` output is its origin only: path and query may hold a token.
