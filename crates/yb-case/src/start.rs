@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::check::Checker;
 use super::types::Start;
-use yb_net::policy;
+use yb_net::policy::is_private_address;
 use yb_repo::Source;
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Span};
@@ -103,7 +103,7 @@ fn is_private(host: &str) -> bool {
         return true;
     }
     match lower.parse::<IpAddr>() {
-        Ok(address) => policy::is_private(address),
+        Ok(address) => is_private_address(address),
         // `127.1`, `0x7f000001` and `2130706433` are addresses to a resolver.
         Err(_) => {
             let last = lower.rsplit('.').next().unwrap_or_default();

@@ -4,7 +4,6 @@ pub mod baseline;
 pub mod compare;
 pub mod gates;
 pub mod index;
-mod net;
 pub mod run;
 pub mod suggest;
 pub mod trial;

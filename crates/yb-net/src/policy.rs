@@ -1,70 +1,89 @@
-//! Which hosts may be reached: never, unless the user says so, one inside their own network.
+//! Name resolution, and the policy on which hosts may be reached.
+//!
+//! Resolve a host once with [`resolve_host`] and connect to the addresses it returns. A second lookup of the same name
+//! may return other addresses (DNS rebinding), which would bypass the check.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs as _};
 
 use async_trait::async_trait;
 
-/// Whether hosts with private addresses may be fetched from.
+/// Whether hosts with private addresses may be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum HostPolicy {
-    /// Only hosts all of whose addresses are public.
+    /// Only hosts with no private address.
     #[default]
     PublicOnly,
     /// Any host.
     AllowPrivate,
 }
 
-/// Why a host is not reached.
+/// A host that can't be resolved, or that the policy forbids.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Its name has no address.
+    /// The lookup failed or returned no address.
     #[error("host can't be resolved: `{host}`: {reason}")]
-    Unresolved { host: String, reason: String },
-    /// It is, or resolves to, an address inside somebody's network.
+    Unresolved {
+        /// The host.
+        host: String,
+        /// The resolver's error.
+        reason: String,
+    },
+    /// The host is, or resolves to, a private address.
     #[error("host is private: `{host}` is {address}")]
-    Private { host: String, address: IpAddr },
+    Private {
+        /// The host.
+        host: String,
+        /// Its private address.
+        address: IpAddr,
+    },
 }
 
-/// Who knows the addresses of a name.
+/// Resolves host names. Tests replace it.
 #[async_trait]
-pub trait Resolve: Send + Sync {
-    /// All addresses of a host.
+pub trait Resolver: Send + Sync {
+    /// Returns all addresses of a host.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
 }
 
-/// The system's own resolver, which also knows the odd spellings of an address, as `0x7f.1` and `2130706433`.
+/// The system's resolver. It also accepts legacy spellings of an address, such as `0x7f.1` and `2130706433`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SystemResolver;
 
 #[async_trait]
-impl Resolve for SystemResolver {
-    /// In a thread of its own: a runtime that ends waits for its blocking tasks, and this one can't be told to stop.
+impl Resolver for SystemResolver {
+    /// Uses a plain thread: a runtime waits for its blocking tasks when it shuts down, and a lookup can't be cancelled.
     async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        if let Ok(address) = host.parse() {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
         let host = host.to_owned();
-        let (answer, answered) = tokio::sync::oneshot::channel();
+        let (sender, receiver) = tokio::sync::oneshot::channel();
         std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-            let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-            // Whoever asked may have gone.
-            drop(answer.send(found));
+            let addresses = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
+            // The caller may have been cancelled.
+            drop(sender.send(addresses));
         })?;
-        answered.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
+        receiver.await.unwrap_or_else(|_| Err(io::Error::other("resolver thread ended without a result")))
     }
 }
 
-/// The addresses of a host, asked for once and all of them allowed. Whoever connects takes these and no others: a name
-/// may resolve to another address the next time.
-pub async fn checked(
+/// Resolves a host once and checks every address against the policy. Addresses are returned in the resolver's order,
+/// without duplicates.
+///
+/// # Errors
+/// Fails if the host can't be resolved, or if the policy forbids one of its addresses.
+pub async fn resolve_host(
     host: &str,
     port: u16,
     policy: HostPolicy,
-    resolver: &dyn Resolve,
+    resolver: &dyn Resolver,
 ) -> Result<Vec<SocketAddr>, HostError> {
     let unresolved = |reason: String| HostError::Unresolved { host: host.to_owned(), reason };
-    let found = resolver.resolve(host, port).await.map_err(|error| unresolved(error.to_string()))?;
-    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(found.len());
-    for address in found {
-        if policy == HostPolicy::PublicOnly && is_private(address.ip()) {
+    let resolved = resolver.resolve(host, port).await.map_err(|error| unresolved(error.to_string()))?;
+    let mut addresses: Vec<SocketAddr> = Vec::with_capacity(resolved.len());
+    for address in resolved {
+        if policy == HostPolicy::PublicOnly && is_private_address(address.ip()) {
             return Err(HostError::Private { host: host.to_owned(), address: address.ip() });
         }
         if !addresses.contains(&address) {
@@ -74,8 +93,10 @@ pub async fn checked(
     if addresses.is_empty() { Err(unresolved("no address".to_owned())) } else { Ok(addresses) }
 }
 
-/// Whether an address is not one of the public internet.
-pub fn is_private(address: IpAddr) -> bool {
+/// Returns whether an address is not part of the public internet: loopback, private, link-local, multicast, reserved
+/// and documentation ranges, also when embedded in an IPv6 address.
+#[must_use]
+pub fn is_private_address(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_private_v4(address),
         IpAddr::V6(address) => is_private_v6(address),
@@ -107,17 +128,17 @@ fn is_private_v6(address: Ipv6Addr) -> bool {
         is_private_v4(Ipv4Addr::new(a, b, c, d))
     };
     match segments {
-        // Unspecified, loopback, and IPv4 in its old and in its mapped form.
+        // Unspecified, loopback, IPv4-compatible and IPv4-mapped addresses.
         [0, 0, 0, 0, 0, 0 | 0xffff, high, low] => first == 0 && (v4(high, low) || segments[5] == 0),
         // NAT64, and its private variant.
         [0x64, 0xff9b, 0, 0, 0, 0, high, low] => v4(high, low),
         [0x64, 0xff9b, 1, ..] => true,
-        // 6to4 carries an IPv4 address; Teredo hides one.
+        // 6to4 embeds an IPv4 address; Teredo obfuscates one.
         [0x2002, high, low, ..] => v4(high, low),
         [0x2001, 0, ..] => true,
         _ => {
             address.is_multicast()
-                // Unique local, link-local, the old site-local.
+                // Unique local, link-local, deprecated site-local.
                 || (first & 0xfe00) == 0xfc00
                 || (first & 0xffc0) == 0xfe80
                 || (first & 0xffc0) == 0xfec0
@@ -133,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn private_ranges() {
+    fn private_and_public_addresses_are_distinguished() {
         for text in [
             "0.0.0.0",
             "0.1.2.3",
@@ -168,7 +189,7 @@ mod tests {
             "100::1",
             "2001:db8::1",
         ] {
-            assert!(text.parse().is_ok_and(is_private), "{text}");
+            assert!(text.parse().is_ok_and(is_private_address), "{text}");
         }
         for text in [
             "1.1.1.1",
@@ -184,34 +205,37 @@ mod tests {
             "2a00:1450::1",
             "2002:808:808::",
         ] {
-            assert!(text.parse().is_ok_and(|address| !is_private(address)), "{text}");
+            assert!(text.parse().is_ok_and(|address| !is_private_address(address)), "{text}");
         }
     }
 
-    struct Fixed(&'static [&'static str]);
+    struct FixedResolver(&'static [&'static str]);
 
     #[async_trait]
-    impl Resolve for Fixed {
+    impl Resolver for FixedResolver {
         async fn resolve(&self, _: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
             Ok(self.0.iter().map(|address| SocketAddr::new(address.parse().unwrap(), port)).collect())
         }
     }
 
     #[tokio::test]
-    async fn one_private_address_among_public_ones_is_enough() {
+    async fn host_with_one_private_address_is_refused() {
         let check = |policy| async move {
-            checked("h.example", 80, policy, &Fixed(&["8.8.8.8", "::ffff:10.0.0.1", "8.8.8.8"])).await
+            resolve_host("h.example", 80, policy, &FixedResolver(&["8.8.8.8", "::ffff:10.0.0.1", "8.8.8.8"]))
+                .await
         };
         let refused = check(HostPolicy::PublicOnly).await.unwrap_err();
         assert_eq!(refused.to_string(), "host is private: `h.example` is ::ffff:10.0.0.1");
-        assert_eq!(check(HostPolicy::AllowPrivate).await.unwrap().len(), 2, "each address once");
-        let none = checked("h.example", 80, HostPolicy::PublicOnly, &Fixed(&[])).await.unwrap_err();
+        assert_eq!(check(HostPolicy::AllowPrivate).await.unwrap().len(), 2, "without duplicates");
+        let none =
+            resolve_host("h.example", 80, HostPolicy::PublicOnly, &FixedResolver(&[])).await.unwrap_err();
         assert_eq!(none.to_string(), "host can't be resolved: `h.example`: no address");
     }
 
     #[tokio::test]
-    async fn a_name_that_can_t_be_is_said() {
-        let error = checked("no such host", 80, HostPolicy::PublicOnly, &SystemResolver).await.unwrap_err();
+    async fn invalid_host_name_is_unresolved() {
+        let error =
+            resolve_host("no such host", 80, HostPolicy::PublicOnly, &SystemResolver).await.unwrap_err();
         assert!(matches!(error, HostError::Unresolved { .. }), "{error}");
     }
 }

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::source::{RemoteUrl, Scheme, SourceError};
-use yb_net::policy::{HostError, HostPolicy, SystemResolver, checked};
+use yb_net::policy::{HostError, HostPolicy, SystemResolver, resolve_host};
 
 /// What git must be told so that it goes where was looked.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) async fn check(url: &RemoteUrl, policy: HostPolicy) -> Result<Pinned,
         return Ok(Pinned::default());
     }
     let addresses =
-        checked(&url.host, url.port, policy, &SystemResolver).await.map_err(|error| match error {
+        resolve_host(&url.host, url.port, policy, &SystemResolver).await.map_err(|error| match error {
             HostError::Unresolved { host, reason } => SourceError::Unresolved { host, reason },
             HostError::Private { host, address } => SourceError::PrivateHost { host, address },
         })?;
