@@ -10,7 +10,8 @@ use yb_supervise::Network;
 use super::bench::Job;
 use super::{Bench, GradeError, Subject};
 use yb_case::Script;
-use yb_repo::{Lock, ObjectStore, clear, temporary_name};
+use yb_model::atomic_file::temporary_sibling;
+use yb_repo::{Lock, ObjectStore, clear};
 
 /// Below the cache.
 const FOLDER: &str = "prepared";
@@ -63,7 +64,7 @@ pub async fn prepared(subject: &Preparation<'_>) -> Result<Option<PathBuf>, Grad
     if tree.is_dir() {
         return Ok(Some(tree));
     }
-    let half = temporary_name(&place);
+    let half = temporary_sibling(&place);
     let made = make(subject, &half).await;
     let moved = made.and_then(|()| {
         clear(&place).and_then(|()| std::fs::rename(&half, &place)).map_err(GradeError::io(&place))

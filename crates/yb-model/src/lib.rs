@@ -1,5 +1,6 @@
 //! The types that every crate of the engine shares: how a trial ended, what an execution logs, and how it was isolated.
 
+pub mod atomic_file;
 pub mod isolation;
 pub mod log;
 mod nonce;

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use yb_model::atomic_file::temporary_sibling;
 
 use super::capture::{CaptureLimits, CaptureWarning};
 use super::error::{RepoError, blocking};
@@ -149,7 +150,7 @@ impl Cache {
     }
 
     async fn begin(&self, place: &Path) -> Result<PathBuf, RepoError> {
-        let (place, half) = (place.to_owned(), files::temporary(place));
+        let (place, half) = (place.to_owned(), temporary_sibling(place));
         blocking(move || {
             remove_leftovers(&place)?;
             skeleton::create(&half, BRANCH, BARE)?;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use yb_model::atomic_file::temporary_sibling;
 
 use super::capture::{CaptureLimits, CaptureWarning, ObjectStore};
 use super::error::RepoError;
-use super::files::temporary;
 use super::import::{Import, Imported};
 use super::lock::Lock;
 use super::mirror::{Origin, Resolved, digest};
@@ -87,7 +87,7 @@ impl ObjectStore {
 
     /// The tree that a patch makes of another. It is not kept: another start gives another tree.
     pub async fn patched(&self, start: &str, patch: &Path) -> Result<String, RepoError> {
-        let index = temporary(&self.path().join("expected.index"));
+        let index = temporary_sibling(&self.path().join("expected.index"));
         let made = self.patched_with(start, patch, &index).await;
         let _ = std::fs::remove_file(&index);
         made

@@ -1,33 +1,16 @@
 //! Small things with files that several modules here need: whole or not at all, and bytes for names.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+
+use yb_model::atomic_file::{Durability, write_atomic};
 
 use super::error::RepoError;
 
-/// A name beside `path` that no other process and no other task uses.
-pub fn temporary(path: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".tmp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
-    path.with_file_name(name)
-}
-
-/// Replaces a file as a whole.
+/// Replaces a file atomically.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RepoError> {
-    let temporary = temporary(path);
-    let written = (|| {
-        let mut file = fs::File::create(&temporary)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    written.map_err(|error| {
-        let _ = fs::remove_file(&temporary);
-        RepoError::io("write", path)(error)
-    })
+    write_atomic(path, content, Durability::Synced).map_err(RepoError::io("write", path))
 }
 
 /// Removes a directory with everything in it; one that is not there is fine.

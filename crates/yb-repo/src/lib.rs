@@ -32,7 +32,7 @@ pub use capture::{CaptureLimits, CaptureWarning, EndTree, ObjectStore, StartTree
 pub use cut::{Cut, History};
 pub use error::blocking;
 pub use error::{GitError, RepoError, RepoErrorKind};
-pub use files::{path_of, temporary as temporary_name};
+pub use files::path_of;
 pub use git::{Git, GitVersion, MIN_GIT};
 pub use lock::Lock;
 pub use mirror::{Cache, Refresh, Resolved, Revision};

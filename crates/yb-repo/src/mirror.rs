@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use yb_model::atomic_file::temporary_sibling;
 
 use super::call::Call;
 use super::capture::CaptureWarning;
@@ -165,7 +166,7 @@ impl Cache {
 
     /// Makes a mirror beside its place and moves it there when it is whole.
     async fn make(&self, mirror: &Path, source: &Source) -> Result<(), RepoError> {
-        let (place, half) = (mirror.to_owned(), files::temporary(mirror));
+        let (place, half) = (mirror.to_owned(), temporary_sibling(mirror));
         let new = half.clone();
         blocking(move || {
             remove_leftovers(&place)?;

@@ -144,7 +144,7 @@ fn link(target: &Path, link: &Path) -> io::Result<()> {
         use std::os::unix::fs::symlink;
         match symlink(target, link) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let part = yb_repo::temporary_name(link);
+                let part = yb_model::atomic_file::temporary_sibling(link);
                 symlink(target, &part)?;
                 fs::rename(&part, link)
             }

@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use yb_model::atomic_file::{Durability, write_atomic};
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
@@ -290,17 +291,7 @@ fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
     }
 }
 
-/// Replaces a file as a whole. Its content is on disk when this returns, its name when the folder is.
+/// Replaces a file atomically. Its content is on disk when this returns; its name is once the directory is synced.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
-    let part = yb_repo::temporary_name(path);
-    let written = || {
-        let mut file = fs::File::create(&part)?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        fs::rename(&part, path)
-    };
-    written().map_err(|error| {
-        let _ = fs::remove_file(&part);
-        RunError::io("write", path)(error)
-    })
+    write_atomic(path, content, Durability::Synced).map_err(RunError::io("write", path))
 }

@@ -1,10 +1,10 @@
 //! The log as a file: written whole or not at all, and read only if its version is ours.
 
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::YouBenchaLog;
+use crate::atomic_file::{Durability, write_atomic};
 
 /// What the file is called, in the artifacts of an execution.
 pub const FILE_NAME: &str = "youbencha-log.json";
@@ -67,15 +67,11 @@ impl YouBenchaLog {
     /// When it can't be written.
     pub fn write(&self, artifacts: &Path) -> Result<PathBuf, LogFileError> {
         let path = artifacts.join(FILE_NAME);
-        let unfinished = artifacts.join(format!(".{FILE_NAME}.part"));
-        let written = || -> io::Result<()> {
-            let mut file = File::create(&unfinished)?;
-            let mut text = serde_json::to_vec_pretty(self)?;
+        let written = serde_json::to_vec_pretty(self).map_err(io::Error::from).and_then(|mut text| {
             text.push(b'\n');
-            file.write_all(&text)?;
-            std::fs::rename(&unfinished, &path)
-        };
-        written().map_err(|source| LogFileError::Write { path: path.clone(), source })?;
+            write_atomic(&path, &text, Durability::Unsynced)
+        });
+        written.map_err(|source| LogFileError::Write { path: path.clone(), source })?;
         Ok(path)
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn begin(run: &RunDir) -> Result<Self, RunError> {
         let folder = run.path().join(GRADINGS);
-        let path = yb_repo::temporary_name(&folder.join("grading"));
+        let path = yb_model::atomic_file::temporary_sibling(&folder.join("grading"));
         fs::create_dir_all(path.join(TRIALS)).map_err(RunError::io("make", &path))?;
         Ok(Self { folder, path })
     }
