@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
-use yb_supervise::{End, OverLimit, Report, Resource};
+use yb_supervise::{End, ExceededLimit, Report, Resource};
 
 use super::codes::{ErrorCode, Family};
 use super::drive::{Driven, millis};
@@ -122,8 +122,8 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
         }
         end @ (End::OverQuota { .. } | End::OverLimit(_)) => {
             let name = match end {
-                End::OverLimit(OverLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
-                End::OverLimit(OverLimit { resource: Resource::Processes, .. }) => "limits.processes",
+                End::OverLimit(ExceededLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
+                End::OverLimit(ExceededLimit { resource: Resource::Processes, .. }) => "limits.processes",
                 End::OverLimit(_) => "limits.cpu_seconds",
                 _ => "limits.disk_mb",
             };

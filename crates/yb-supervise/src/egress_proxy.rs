@@ -1,5 +1,5 @@
-//! The way out of a sandbox: listeners that belong to its network, and connections that are made in ours.
-#![cfg_attr(windows, expect(dead_code, reason = "there is no sandbox on Windows to lead out of"))]
+//! The egress proxy of a sandbox: accepts connections in the sandbox's network and opens them in the host's.
+#![cfg_attr(windows, expect(dead_code, reason = "sandboxes are not supported on Windows"))]
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -17,36 +17,36 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 
 use crate::redact::{Redactor, Secrets};
-use crate::sandbox::{Exits, Refused, Sandbox, SandboxKind};
+use crate::sandbox::{EgressRules, RefusedConnection, Sandbox, SandboxKind};
 
-/// Where the proxy listens in a network that is the sandbox's own, and what is passed on does not.
-pub(crate) fn inside(exits: &Exits) -> SocketAddr {
-    let taken = |port: &u16| exits.forwards.iter().any(|forward| forward.port() == *port);
+/// Returns the address of the proxy inside a network namespace, on a port that no forward uses.
+pub(crate) fn proxy_address(egress: &EgressRules) -> SocketAddr {
+    let taken = |port: &u16| egress.forwards.iter().any(|forward| forward.port() == *port);
     let port = (FIRST_PORT..u16::MAX).find(|port| !taken(port)).unwrap_or(FIRST_PORT);
     SocketAddr::new(Ipv4Addr::LOCALHOST.into(), port)
 }
 
 const FIRST_PORT: u16 = 61_080;
 
-/// How long the beginning of a request may take, and a connection to come about.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// The longest beginning of a request.
-const HEAD: usize = 32 << 10;
-/// How many connections at once.
-const CONNECTIONS: usize = 512;
-/// How many refused targets are told apart, and how long their names may be.
-const TARGETS: usize = 100;
-const NAME: usize = 300;
+/// Timeout for reading a request head and for connecting to a target.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum size of a request head.
+const MAX_HEAD: usize = 32 << 10;
+/// Maximum number of concurrent connections.
+const MAX_CONNECTIONS: usize = 512;
+/// Maximum number of distinct refused targets, and of characters in a target.
+const MAX_REFUSED_TARGETS: usize = 100;
+const MAX_TARGET_CHARS: usize = 300;
 
-/// A way out that is not open yet: where its proxy will listen is known.
+/// A proxy that is not serving yet, but whose port is known.
 #[derive(Debug)]
-pub(crate) struct Outside {
-    /// The proxy, where the sandbox has no network of its own to listen in.
+pub(crate) struct EgressProxySetup {
+    /// The listener in the host's network, for sandboxes without a network namespace.
     listener: Option<std::net::TcpListener>,
     port: u16,
 }
 
-impl Outside {
+impl EgressProxySetup {
     pub(crate) fn prepare(sandbox: &Sandbox) -> io::Result<Self> {
         let listener = match sandbox.kind {
             SandboxKind::Bubblewrap => None,
@@ -54,18 +54,18 @@ impl Outside {
         };
         let port = match &listener {
             Some(listener) => listener.local_addr()?.port(),
-            None => inside(&sandbox.exits).port(),
+            None => proxy_address(&sandbox.egress).port(),
         };
         Ok(Self { listener, port })
     }
 
-    /// The port that the child has to be let through to.
+    /// Returns the host port that the sandbox must allow.
     pub(crate) fn port(&self) -> Option<u16> {
         self.listener.as_ref().map(|_| self.port)
     }
 
-    /// Tells the child of the proxy, and that its own machine needs none.
-    pub(crate) fn proxy(&self, env: &mut BTreeMap<OsString, OsString>) {
+    /// Sets the proxy variables of the child. Loopback addresses bypass the proxy.
+    pub(crate) fn set_proxy_env(&self, env: &mut BTreeMap<OsString, OsString>) {
         let url = format!("http://127.0.0.1:{}", self.port);
         for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
             env.insert(name.into(), url.clone().into());
@@ -75,37 +75,39 @@ impl Outside {
         }
     }
 
-    /// Opens it. The socket is for the inside, which sends listeners of its own network.
+    /// Starts serving. The returned socket is for the sandbox init, which sends listeners of its network
+    /// namespace.
     #[cfg(unix)]
     pub(crate) fn open(
         self,
-        exits: Exits,
+        egress: EgressRules,
         secrets: Option<Secrets>,
-    ) -> io::Result<(Gate, Option<std::os::unix::net::UnixStream>)> {
+    ) -> io::Result<(EgressProxy, Option<std::os::unix::net::UnixStream>)> {
         if let Some(listener) = self.listener {
             listener.set_nonblocking(true)?;
             let listener = TcpListener::from_std(listener)?;
-            // What is passed on is reached as it is.
-            let proxy_only = Exits { forwards: Vec::new(), ..exits };
-            return Ok((Gate::open(proxy_only, secrets, async { Ok(vec![listener]) }), None));
+            // Without a network namespace, forwarded addresses are reachable directly.
+            let proxy_only = EgressRules { forwards: Vec::new(), ..egress };
+            return Ok((EgressProxy::open(proxy_only, secrets, async { Ok(vec![listener]) }), None));
         }
         #[cfg(not(target_os = "linux"))]
         return Err(io::ErrorKind::Unsupported.into());
         #[cfg(target_os = "linux")]
-        Self::from_inside(exits, secrets)
+        Self::with_listeners_from_sandbox(egress, secrets)
     }
 
     #[cfg(target_os = "linux")]
-    fn from_inside(
-        exits: Exits,
+    fn with_listeners_from_sandbox(
+        egress: EgressRules,
         secrets: Option<Secrets>,
-    ) -> io::Result<(Gate, Option<std::os::unix::net::UnixStream>)> {
+    ) -> io::Result<(EgressProxy, Option<std::os::unix::net::UnixStream>)> {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let ours = tokio::net::UnixStream::from_std(ours)?;
         let listeners = async move {
-            let received =
-                ours.async_io(tokio::io::Interest::READABLE, || crate::shim::receive(ours.as_fd())).await?;
+            let received = ours
+                .async_io(tokio::io::Interest::READABLE, || crate::shim::receive_listeners(ours.as_fd()))
+                .await?;
             received
                 .into_iter()
                 .map(|listener| {
@@ -114,39 +116,39 @@ impl Outside {
                 })
                 .collect()
         };
-        Ok((Gate::open(exits, secrets, listeners), Some(theirs)))
+        Ok((EgressProxy::open(egress, secrets, listeners), Some(theirs)))
     }
 }
 
-/// An open way out; it closes when this is dropped.
+/// A serving proxy; stops when dropped.
 #[derive(Debug)]
-pub(crate) struct Gate {
-    shared: Arc<Shared>,
+pub(crate) struct EgressProxy {
+    shared: Arc<ProxyState>,
     task: AbortHandle,
 }
 
 #[derive(Debug)]
-struct Shared {
-    exits: Exits,
+struct ProxyState {
+    egress: EgressRules,
     secrets: Option<Secrets>,
     refused: Mutex<BTreeMap<String, u64>>,
     connections: Arc<Semaphore>,
 }
 
-impl Gate {
-    /// Serves listeners as they come: one for each address that is passed on, and the proxy's.
-    pub(crate) fn open<F>(exits: Exits, secrets: Option<Secrets>, listeners: F) -> Self
+impl EgressProxy {
+    /// Serves the listeners when they arrive: one per forwarded address, then that of the proxy.
+    pub(crate) fn open<F>(egress: EgressRules, secrets: Option<Secrets>, listeners: F) -> Self
     where
         F: Future<Output = io::Result<Vec<TcpListener>>> + Send + 'static,
     {
-        let connections = Arc::new(Semaphore::new(CONNECTIONS));
-        let shared = Arc::new(Shared { exits, secrets, refused: Mutex::default(), connections });
+        let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        let shared = Arc::new(ProxyState { egress, secrets, refused: Mutex::default(), connections });
         let served = shared.clone();
         let task = tokio::spawn(async move {
-            // Without listeners every connection fails, as it should.
+            // Without listeners every connection fails, as intended.
             let Ok(listeners) = listeners.await else { return };
             let mut tasks = tokio::task::JoinSet::new();
-            let targets = served.exits.forwards.clone().into_iter().map(Some).chain([None]);
+            let targets = served.egress.forwards.clone().into_iter().map(Some).chain([None]);
             for (listener, target) in listeners.into_iter().zip(targets) {
                 tasks.spawn(served.clone().serve(listener, target));
             }
@@ -155,24 +157,26 @@ impl Gate {
         Self { shared, task: task.abort_handle() }
     }
 
-    /// What was refused, most often first.
-    pub(crate) fn refused(&self) -> Vec<Refused> {
+    /// Returns the refused connections, most frequent first.
+    pub(crate) fn refused(&self) -> Vec<RefusedConnection> {
         let refused = self.shared.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut all: Vec<Refused> =
-            refused.iter().map(|(target, times)| Refused { target: target.clone(), times: *times }).collect();
+        let mut all: Vec<RefusedConnection> = refused
+            .iter()
+            .map(|(target, times)| RefusedConnection { target: target.clone(), times: *times })
+            .collect();
         all.sort_by_key(|one| std::cmp::Reverse(one.times));
         all
     }
 }
 
-impl Drop for Gate {
+impl Drop for EgressProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Shared {
-    /// Passes on to an address or, without one, is the proxy.
+impl ProxyState {
+    /// Forwards connections to the target; acts as the HTTP proxy if there is none.
     async fn serve(self: Arc<Self>, listener: TcpListener, target: Option<SocketAddr>) {
         let mut tasks = tokio::task::JoinSet::new();
         loop {
@@ -194,24 +198,24 @@ impl Shared {
     }
 
     async fn proxy(&self, mut inside: TcpStream) -> io::Result<()> {
-        let Some((head, rest)) = timeout(PATIENCE, read_head(&mut inside)).await?? else {
-            return answer(&mut inside, "400 Bad Request", "not a request to a proxy").await;
+        let Some((head, rest)) = timeout(IO_TIMEOUT, read_head(&mut inside)).await?? else {
+            return respond(&mut inside, "400 Bad Request", "invalid proxy request").await;
         };
-        let Some(request) = Request::parse(&head) else {
-            return answer(&mut inside, "400 Bad Request", "not a request to a proxy").await;
+        let Some(request) = ProxyRequest::parse(&head) else {
+            return respond(&mut inside, "400 Bad Request", "invalid proxy request").await;
         };
-        if !self.exits.allows(&request.host, request.port) {
-            self.refuse(&request.host, request.port);
-            let why = format!("the sandbox allows no connection to {}:{}", request.host, request.port);
-            return answer(&mut inside, "403 Forbidden", &why).await;
+        if !self.egress.allows(&request.host, request.port) {
+            self.record_refusal(&request.host, request.port);
+            let why = format!("connection not allowed by the sandbox: {}:{}", request.host, request.port);
+            return respond(&mut inside, "403 Forbidden", &why).await;
         }
         let connect = TcpStream::connect((request.host.as_str(), request.port));
-        let mut outside = match timeout(PATIENCE, connect).await {
+        let mut outside = match timeout(IO_TIMEOUT, connect).await {
             Ok(Ok(outside)) => outside,
-            Ok(Err(error)) => return answer(&mut inside, "502 Bad Gateway", &error.to_string()).await,
-            Err(_) => return answer(&mut inside, "504 Gateway Timeout", "no connection in time").await,
+            Ok(Err(error)) => return respond(&mut inside, "502 Bad Gateway", &error.to_string()).await,
+            Err(_) => return respond(&mut inside, "504 Gateway Timeout", "connection timed out").await,
         };
-        match request.plain {
+        match request.forward_head {
             Some(head) => outside.write_all(&head).await?,
             None => inside.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
         }
@@ -219,27 +223,28 @@ impl Shared {
         copy_bidirectional(&mut inside, &mut outside).await.map(drop)
     }
 
-    fn refuse(&self, host: &str, port: u16) {
+    fn record_refusal(&self, host: &str, port: u16) {
         let host: String = host.chars().filter(|letter| !letter.is_control()).collect();
-        // A name can carry a secret out; into our records it does not.
+        // A host name may contain a secret; redact it before it is recorded.
         let mut shown = Vec::new();
         let mut redactor = Redactor::new(self.secrets.clone());
         redactor.push(format!("{host}:{port}").as_bytes(), &mut |bytes| shown.extend_from_slice(bytes));
         redactor.finish(&mut |bytes| shown.extend_from_slice(bytes));
-        let shown: String = String::from_utf8_lossy(&shown).chars().take(NAME).collect();
+        let shown: String = String::from_utf8_lossy(&shown).chars().take(MAX_TARGET_CHARS).collect();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = refused.contains_key(&shown) || refused.len() < TARGETS;
+        let known = refused.contains_key(&shown) || refused.len() < MAX_REFUSED_TARGETS;
         let target = if known { shown } else { "others".to_owned() };
         *refused.entry(target).or_default() += 1;
     }
 }
 
 async fn forward(mut inside: TcpStream, target: SocketAddr) -> io::Result<()> {
-    let mut outside = timeout(PATIENCE, TcpStream::connect(target)).await??;
+    let mut outside = timeout(IO_TIMEOUT, TcpStream::connect(target)).await??;
     copy_bidirectional(&mut inside, &mut outside).await.map(drop)
 }
 
-/// The head of a request with its empty line, and what came after it; `None` if there is none.
+/// Reads a request head with its empty line, and the bytes that followed it. `None` if there is no complete
+/// head.
 async fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
     let mut read = Vec::new();
     loop {
@@ -247,13 +252,13 @@ async fn read_head(stream: &mut TcpStream) -> io::Result<Option<(Vec<u8>, Vec<u8
             let rest = read.split_off(end + 4);
             return Ok(Some((read, rest)));
         }
-        if read.len() > HEAD || stream.read_buf(&mut read).await? == 0 {
+        if read.len() > MAX_HEAD || stream.read_buf(&mut read).await? == 0 {
             return Ok(None);
         }
     }
 }
 
-async fn answer(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
+async fn respond(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<()> {
     let length = why.len() + 1;
     let text = format!(
         "HTTP/1.1 {status}\r\ncontent-type: text/plain\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{why}\n"
@@ -262,16 +267,16 @@ async fn answer(stream: &mut TcpStream, status: &str, why: &str) -> io::Result<(
     stream.shutdown().await
 }
 
-/// What a proxy is asked for.
+/// A parsed proxy request.
 #[derive(Debug, PartialEq, Eq)]
-struct Request {
+struct ProxyRequest {
     host: String,
     port: u16,
-    /// The head as the host itself expects it; `None` for a tunnel.
-    plain: Option<Vec<u8>>,
+    /// The request head to send to the target; `None` for a `CONNECT` tunnel.
+    forward_head: Option<Vec<u8>>,
 }
 
-impl Request {
+impl ProxyRequest {
     fn parse(head: &[u8]) -> Option<Self> {
         let text = std::str::from_utf8(head).ok()?;
         let (line, headers) = text.split_once("\r\n")?;
@@ -279,24 +284,24 @@ impl Request {
         let (method, target, version) = (words.next()?, words.next()?, words.next()?);
         if method == "CONNECT" {
             let (host, port) = authority(target, None)?;
-            return Some(Self { host, port, plain: None });
+            return Some(Self { host, port, forward_head: None });
         }
         let rest = target.strip_prefix("http://")?;
         let (authority_part, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let (host, port) = authority(authority_part, Some(80))?;
         let path = if path.is_empty() { "/" } else { path };
-        // One request, one connection: the next may be meant for another host.
-        let mut plain = format!("{method} {path} {version}\r\n");
+        // One request per connection: the next one may be for another host.
+        let mut forward_head = format!("{method} {path} {version}\r\n");
         for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
             let name = header.split(':').next().unwrap_or_default();
             let ours = ["connection", "proxy-connection", "proxy-authorization", "keep-alive"];
             if !ours.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
-                plain.push_str(header);
-                plain.push_str("\r\n");
+                forward_head.push_str(header);
+                forward_head.push_str("\r\n");
             }
         }
-        plain.push_str("connection: close\r\n\r\n");
-        Some(Self { host, port, plain: Some(plain.into_bytes()) })
+        forward_head.push_str("connection: close\r\n\r\n");
+        Some(Self { host, port, forward_head: Some(forward_head.into_bytes()) })
     }
 }
 
@@ -315,16 +320,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_proxy_s_port_is_nobody_else_s() {
-        let exits = Exits::new().forward("127.0.0.1:61080".parse().unwrap());
-        assert_eq!(inside(&exits).port(), 61_081);
-        assert_eq!(inside(&Exits::new()).port(), 61_080);
+    fn proxy_port_does_not_collide_with_forwards() {
+        let egress = EgressRules::new().forward("127.0.0.1:61080".parse().unwrap());
+        assert_eq!(proxy_address(&egress).port(), 61_081);
+        assert_eq!(proxy_address(&EgressRules::new()).port(), 61_080);
     }
 
     #[test]
-    fn what_a_proxy_is_asked_for_is_understood() {
-        let ask = |head: &str| Request::parse(head.as_bytes());
-        let tunnel = |host: &str, port| Some(Request { host: host.into(), port, plain: None });
+    fn proxy_requests_are_parsed() {
+        let ask = |head: &str| ProxyRequest::parse(head.as_bytes());
+        let tunnel = |host: &str, port| Some(ProxyRequest { host: host.into(), port, forward_head: None });
         assert_eq!(ask("CONNECT a.b:443 HTTP/1.1\r\nHost: x\r\n\r\n"), tunnel("a.b", 443));
         assert_eq!(ask("CONNECT [::1]:22 HTTP/1.1\r\n\r\n"), tunnel("::1", 22));
         for bad in [
@@ -335,12 +340,12 @@ mod tests {
         ] {
             assert_eq!(ask(bad), None, "{bad}");
         }
-        let plain =
+        let request =
             ask("GET http://u:p@a.b:81/c?d HTTP/1.1\r\nHost: a.b\r\nProxy-Connection: keep-alive\r\n\r\n")
                 .unwrap();
-        assert_eq!((plain.host.as_str(), plain.port), ("a.b", 81));
+        assert_eq!((request.host.as_str(), request.port), ("a.b", 81));
         assert_eq!(
-            String::from_utf8(plain.plain.unwrap()).unwrap(),
+            String::from_utf8(request.forward_head.unwrap()).unwrap(),
             "GET /c?d HTTP/1.1\r\nHost: a.b\r\nconnection: close\r\n\r\n"
         );
         assert_eq!(ask("GET http://a.b HTTP/1.1\r\n\r\n").unwrap().port, 80);
