@@ -28,10 +28,10 @@ impl CapturedOutput {
         Self { limit, ..Self::default() }
     }
 
-    pub(crate) fn push(&mut self, pipe: Pipe, piece: &[u8]) {
+    pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {
         let room = if self.dropped > 0 { 0 } else { self.limit - self.bytes.len() };
-        let kept = utf8::cut(piece, room);
-        self.dropped += (piece.len() - kept.len()) as u64;
+        let kept = utf8::cut(chunk, room);
+        self.dropped += (chunk.len() - kept.len()) as u64;
         if kept.is_empty() {
             return;
         }
@@ -122,14 +122,14 @@ mod tests {
     #[test]
     fn pipes_are_separable_after_capture() {
         let mut captured = CapturedOutput::with_limit(100);
-        for (pipe, piece) in [
+        for (pipe, chunk) in [
             (Pipe::Stderr, "e1"),
             (Pipe::Stdout, "o1"),
             (Pipe::Stdout, "o2"),
             (Pipe::Stderr, "e2"),
             (Pipe::Stdout, "o3"),
         ] {
-            captured.push(pipe, piece.as_bytes());
+            captured.push(pipe, chunk.as_bytes());
         }
         assert_eq!(captured.bytes(), b"e1o1o2e2o3");
         assert_eq!(captured.stdout(), b"o1o2o3");

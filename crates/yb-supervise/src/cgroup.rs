@@ -61,17 +61,17 @@ impl Cgroup {
             let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
             line.is_some_and(|times| times.trim() != "0")
         };
-        let over = |resource, used, limit| ExceededLimit {
+        let exceeded = |resource, used, limit| ExceededLimit {
             resource,
             used,
             limit,
             enforced_by: LimitEnforcer::Cgroup,
         };
         if let Some(limit) = limits.memory.filter(|_| happened("memory.events", "oom_kill")) {
-            return Some(over(Resource::Memory, number("memory.peak").unwrap_or(limit), limit));
+            return Some(exceeded(Resource::Memory, number("memory.peak").unwrap_or(limit), limit));
         }
         let limit = limits.processes.filter(|_| happened("pids.events", "max"))?;
-        Some(over(Resource::Processes, number("pids.current").unwrap_or(limit).max(limit), limit))
+        Some(exceeded(Resource::Processes, number("pids.current").unwrap_or(limit).max(limit), limit))
     }
 
     /// Adopts a cgroup that a lost shim had created.
@@ -182,7 +182,7 @@ mod tests {
         let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
         let limits = ResourceLimits::new().memory(1000).processes(7);
         cgroup.set_limits(&limits);
-        assert!(!dir.path().join("memory.max").exists(), "what is not there is not made up");
+        assert!(!dir.path().join("memory.max").exists(), "missing controller files are not created");
         write("memory.max", "max");
         write("pids.max", "max");
         cgroup.set_limits(&limits);
@@ -192,15 +192,15 @@ mod tests {
         write("pids.events", "max 0\n");
         assert_eq!(cgroup.exceeded(&limits), None);
         write("pids.events", "max 2\n");
-        let over = cgroup.exceeded(&limits).unwrap();
+        let exceeded = cgroup.exceeded(&limits).unwrap();
         assert_eq!(
-            (over.resource, over.used, over.enforced_by),
+            (exceeded.resource, exceeded.used, exceeded.enforced_by),
             (Resource::Processes, 7, LimitEnforcer::Cgroup)
         );
         write("memory.events", "oom 1\noom_kill 1\n");
         write("memory.peak", "999\n");
-        let over = cgroup.exceeded(&limits).unwrap();
-        assert_eq!((over.resource, over.used, over.limit), (Resource::Memory, 999, 1000));
+        let exceeded = cgroup.exceeded(&limits).unwrap();
+        assert_eq!((exceeded.resource, exceeded.used, exceeded.limit), (Resource::Memory, 999, 1000));
     }
 
     #[test]

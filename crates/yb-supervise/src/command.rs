@@ -287,7 +287,7 @@ impl Command {
         self
     }
 
-    /// Enables [`Child::tap`], a lossy live view of the output.
+    /// Enables [`Child::tap`](crate::Child::tap), a lossy live view of the output.
     pub fn tap(mut self) -> Self {
         self.tap = true;
         self

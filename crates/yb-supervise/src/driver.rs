@@ -242,11 +242,11 @@ impl Driver {
                 timeout(FILES_LIMIT, self.pump.drained()).await.ok().flatten()
             }
         };
-        let Some((drained, ended)) = drained else {
+        let Some((drained, drain_outcome)) = drained else {
             self.warnings.push(Warning::PipesHeldOpen);
             return (Output::None, LogSummary::default());
         };
-        if ended == DrainOutcome::Stopped {
+        if drain_outcome == DrainOutcome::Stopped {
             self.warnings.push(Warning::PipesHeldOpen);
         }
         self.warnings.extend(drained.warnings);

@@ -101,12 +101,14 @@ impl EgressProxySetup {
         egress: EgressRules,
         secrets: Option<Secrets>,
     ) -> io::Result<(EgressProxy, Option<std::os::unix::net::UnixStream>)> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-        ours.set_nonblocking(true)?;
-        let ours = tokio::net::UnixStream::from_std(ours)?;
+        let (host_socket, sandbox_socket) = std::os::unix::net::UnixStream::pair()?;
+        host_socket.set_nonblocking(true)?;
+        let host_socket = tokio::net::UnixStream::from_std(host_socket)?;
         let listeners = async move {
-            let received = ours
-                .async_io(tokio::io::Interest::READABLE, || crate::shim::receive_listeners(ours.as_fd()))
+            let received = host_socket
+                .async_io(tokio::io::Interest::READABLE, || {
+                    crate::shim::receive_listeners(host_socket.as_fd())
+                })
                 .await?;
             received
                 .into_iter()
@@ -116,7 +118,7 @@ impl EgressProxySetup {
                 })
                 .collect()
         };
-        Ok((EgressProxy::open(egress, secrets, listeners), Some(theirs)))
+        Ok((EgressProxy::open(egress, secrets, listeners), Some(sandbox_socket)))
     }
 }
 
@@ -197,50 +199,50 @@ impl ProxyState {
         }
     }
 
-    async fn proxy(&self, mut inside: TcpStream) -> io::Result<()> {
-        let Some((head, rest)) = timeout(IO_TIMEOUT, read_head(&mut inside)).await?? else {
-            return respond(&mut inside, "400 Bad Request", "invalid proxy request").await;
+    async fn proxy(&self, mut client: TcpStream) -> io::Result<()> {
+        let Some((head, rest)) = timeout(IO_TIMEOUT, read_head(&mut client)).await?? else {
+            return respond(&mut client, "400 Bad Request", "invalid proxy request").await;
         };
         let Some(request) = ProxyRequest::parse(&head) else {
-            return respond(&mut inside, "400 Bad Request", "invalid proxy request").await;
+            return respond(&mut client, "400 Bad Request", "invalid proxy request").await;
         };
         if !self.egress.allows(&request.host, request.port) {
             self.record_refusal(&request.host, request.port);
             let why = format!("connection not allowed by the sandbox: {}:{}", request.host, request.port);
-            return respond(&mut inside, "403 Forbidden", &why).await;
+            return respond(&mut client, "403 Forbidden", &why).await;
         }
         let connect = TcpStream::connect((request.host.as_str(), request.port));
-        let mut outside = match timeout(IO_TIMEOUT, connect).await {
-            Ok(Ok(outside)) => outside,
-            Ok(Err(error)) => return respond(&mut inside, "502 Bad Gateway", &error.to_string()).await,
-            Err(_) => return respond(&mut inside, "504 Gateway Timeout", "connection timed out").await,
+        let mut upstream = match timeout(IO_TIMEOUT, connect).await {
+            Ok(Ok(upstream)) => upstream,
+            Ok(Err(error)) => return respond(&mut client, "502 Bad Gateway", &error.to_string()).await,
+            Err(_) => return respond(&mut client, "504 Gateway Timeout", "connection timed out").await,
         };
         match request.forward_head {
-            Some(head) => outside.write_all(&head).await?,
-            None => inside.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
+            Some(head) => upstream.write_all(&head).await?,
+            None => client.write_all(b"HTTP/1.1 200 Connection established\r\n\r\n").await?,
         }
-        outside.write_all(&rest).await?;
-        copy_bidirectional(&mut inside, &mut outside).await.map(drop)
+        upstream.write_all(&rest).await?;
+        copy_bidirectional(&mut client, &mut upstream).await.map(drop)
     }
 
     fn record_refusal(&self, host: &str, port: u16) {
         let host: String = host.chars().filter(|letter| !letter.is_control()).collect();
         // A host name may contain a secret; redact it before it is recorded.
-        let mut shown = Vec::new();
+        let mut target = Vec::new();
         let mut redactor = Redactor::new(self.secrets.clone());
-        redactor.push(format!("{host}:{port}").as_bytes(), &mut |bytes| shown.extend_from_slice(bytes));
-        redactor.finish(&mut |bytes| shown.extend_from_slice(bytes));
-        let shown: String = String::from_utf8_lossy(&shown).chars().take(MAX_TARGET_CHARS).collect();
+        redactor.push(format!("{host}:{port}").as_bytes(), &mut |bytes| target.extend_from_slice(bytes));
+        redactor.finish(&mut |bytes| target.extend_from_slice(bytes));
+        let target: String = String::from_utf8_lossy(&target).chars().take(MAX_TARGET_CHARS).collect();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = refused.contains_key(&shown) || refused.len() < MAX_REFUSED_TARGETS;
-        let target = if known { shown } else { "others".to_owned() };
+        let known = refused.contains_key(&target) || refused.len() < MAX_REFUSED_TARGETS;
+        let target = if known { target } else { "others".to_owned() };
         *refused.entry(target).or_default() += 1;
     }
 }
 
-async fn forward(mut inside: TcpStream, target: SocketAddr) -> io::Result<()> {
-    let mut outside = timeout(IO_TIMEOUT, TcpStream::connect(target)).await??;
-    copy_bidirectional(&mut inside, &mut outside).await.map(drop)
+async fn forward(mut client: TcpStream, target: SocketAddr) -> io::Result<()> {
+    let mut upstream = timeout(IO_TIMEOUT, TcpStream::connect(target)).await??;
+    copy_bidirectional(&mut client, &mut upstream).await.map(drop)
 }
 
 /// Reads a request head with its empty line, and the bytes that followed it. `None` if there is no complete
@@ -294,8 +296,8 @@ impl ProxyRequest {
         let mut forward_head = format!("{method} {path} {version}\r\n");
         for header in headers.split("\r\n").filter(|header| !header.is_empty()) {
             let name = header.split(':').next().unwrap_or_default();
-            let ours = ["connection", "proxy-connection", "proxy-authorization", "keep-alive"];
-            if !ours.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
+            let hop_by_hop = ["connection", "proxy-connection", "proxy-authorization", "keep-alive"];
+            if !hop_by_hop.iter().any(|dropped| name.eq_ignore_ascii_case(dropped)) {
                 forward_head.push_str(header);
                 forward_head.push_str("\r\n");
             }

@@ -6,12 +6,12 @@
 //! use yb_supervise::{Command, End};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! Call this first: it lets this program act as its own shim, so that no descendant can escape.
+//!     // Call this first: it lets this program act as its own shim, so that no descendant can escape.
 //!     yb_supervise::shim_main();
 //!     tokio::runtime::Runtime::new()?.block_on(async {
 //!         let report = Command::new("make").arg("test").deadline(Duration::from_secs(60)).run().await;
 //!         if let End::TimedOut { after } = report.end {
-//! println!("killed after {after:?}, together with its whole process tree");
+//!             println!("killed after {after:?}, together with its whole process tree");
 //!         }
 //!         Ok(())
 //!     })
@@ -26,8 +26,8 @@
 //!
 //! - The **host** is the process that uses this crate.
 //! - The **leader** is the child process itself; the **tree** is the leader and all its descendants.
-//! - The **shim** is a small process between host and leader. It adopts orphans, enforces limits and kills
-//! the tree when the host dies. See [`shim_main`].
+//! - The **shim** is a small process between host and leader. It adopts orphans, enforces limits and kills the tree
+//!   when the host dies. See [`shim_main`].
 
 mod backend;
 mod capture;

@@ -144,10 +144,10 @@ impl LineSplitter {
         Self { queue, limit, partial: Vec::new(), over: false }
     }
 
-    pub(crate) fn push(&mut self, mut piece: &[u8]) {
-        while !self.over && !piece.is_empty() {
-            let newline = memchr::memchr(b'\n', piece);
-            let part = &piece[..newline.unwrap_or(piece.len())];
+    pub(crate) fn push(&mut self, mut chunk: &[u8]) {
+        while !self.over && !chunk.is_empty() {
+            let newline = memchr::memchr(b'\n', chunk);
+            let part = &chunk[..newline.unwrap_or(chunk.len())];
             if self.partial.len() + part.len() > self.limit {
                 self.over = true;
                 self.partial = Vec::new();
@@ -158,7 +158,7 @@ impl LineSplitter {
             self.partial.extend_from_slice(part);
             let Some(newline) = newline else { return };
             self.queue.push(StreamItem::Line(std::mem::take(&mut self.partial)));
-            piece = &piece[newline + 1..];
+            chunk = &chunk[newline + 1..];
         }
     }
 

@@ -35,13 +35,13 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), file, ceiling, notice, written: 0, dropped: 0, failure: None })
     }
 
-    pub(crate) fn write(&mut self, piece: &[u8]) {
+    pub(crate) fn write(&mut self, chunk: &[u8]) {
         let room = if self.dropped > 0 { 0 } else { self.ceiling - self.written };
-        let kept = utf8::cut(piece, usize::try_from(room).unwrap_or(usize::MAX));
+        let kept = utf8::cut(chunk, usize::try_from(room).unwrap_or(usize::MAX));
         let written = self.write_bytes(kept);
         self.written += written as u64;
         let first_loss = self.dropped == 0;
-        self.dropped += (piece.len() - written) as u64;
+        self.dropped += (chunk.len() - written) as u64;
         if first_loss && self.dropped > 0 && self.notice && self.failure.is_none() {
             let line = format!(
                 "\n[LOG TRUNCATED: limit of {} bytes reached; later output was drained but not logged]\n",
@@ -81,8 +81,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let mut log = LogFile::create(&path, 5, true).unwrap();
-        for piece in ["abc", "d€", "more"] {
-            log.write(piece.as_bytes());
+        for chunk in ["abc", "d€", "more"] {
+            log.write(chunk.as_bytes());
         }
         let (written, dropped, warning) = log.finish();
         assert_eq!((written, dropped, warning), (4, 7, None));

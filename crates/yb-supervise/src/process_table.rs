@@ -116,7 +116,7 @@ fn select_rows<'a>(rows: &'a [ProcessRow], tree: &ProcessTree) -> Vec<&'a Proces
         })
     };
     let (session, group) = (confirmed(|row| row.session), confirmed(|row| row.group));
-    let mut ours: HashSet<u32> = rows
+    let mut members: HashSet<u32> = rows
         .iter()
         .filter(|row| {
             session.is_some_and(|leader| row.session == leader.pid)
@@ -128,21 +128,21 @@ fn select_rows<'a>(rows: &'a [ProcessRow], tree: &ProcessTree) -> Vec<&'a Proces
         .map(|row| row.id.pid)
         .collect();
     if let Some(root) = below {
-        ours.remove(&root.pid);
+        members.remove(&root.pid);
     }
     // Add descendants. The table is unordered, so repeat until nothing is added.
     loop {
-        let before = ours.len();
+        let before = members.len();
         for row in rows {
-            if ours.contains(&row.parent) && below.is_none_or(|root| root.pid != row.id.pid) {
-                ours.insert(row.id.pid);
+            if members.contains(&row.parent) && below.is_none_or(|root| root.pid != row.id.pid) {
+                members.insert(row.id.pid);
             }
         }
-        if ours.len() == before {
+        if members.len() == before {
             break;
         }
     }
-    rows.iter().filter(|row| !row.zombie && ours.contains(&row.id.pid)).collect()
+    rows.iter().filter(|row| !row.zombie && members.contains(&row.id.pid)).collect()
 }
 
 /// Signals a process; does nothing if it is gone or its pid was reused.

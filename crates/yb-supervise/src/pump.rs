@@ -167,10 +167,10 @@ impl DrainTask {
         use rustix::event::{PollFd, PollFlags, poll};
 
         let mut pipes = [OpenPipe::new(Pipe::Stdout, stdout), OpenPipe::new(Pipe::Stderr, stderr)].map(Some);
-        let mut ended = DrainOutcome::Eof;
+        let mut outcome = DrainOutcome::Eof;
         while pipes.iter().any(Option::is_some) {
             if self.stop.load(Ordering::Acquire) {
-                ended = self.drain_available(&mut pipes, buffer);
+                outcome = self.drain_available(&mut pipes, buffer);
                 break;
             }
             let paused = self.queue.as_ref().is_some_and(|queue| queue.is_full());
@@ -200,7 +200,7 @@ impl DrainTask {
                 self.read(&mut pipes[index], buffer);
             }
         }
-        (self.sink.finish(), ended)
+        (self.sink.finish(), outcome)
     }
 
     /// Reads once and closes the pipe at EOF. Returns the number of bytes read.
@@ -230,7 +230,7 @@ impl DrainTask {
     fn drain_available(&mut self, pipes: &mut [Option<OpenPipe>], buffer: &mut Vec<u8>) -> DrainOutcome {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-        let mut ended = DrainOutcome::Eof;
+        let mut outcome = DrainOutcome::Eof;
         for pipe in pipes {
             let mut taken = 0;
             while let Some(open) = pipe {
@@ -239,13 +239,13 @@ impl DrainTask {
                 if !matches!(ready, Ok(1..)) || taken > PIPE_SIZE {
                     self.sink.end(open.name);
                     *pipe = None;
-                    ended = DrainOutcome::Stopped;
+                    outcome = DrainOutcome::Stopped;
                     break;
                 }
                 taken += self.read(pipe, buffer);
             }
         }
-        ended
+        outcome
     }
 
     #[cfg(not(unix))]
@@ -332,18 +332,18 @@ mod tests {
     use crate::sink::OutputTarget;
 
     /// Drains the output of a child through a pooled thread.
-    async fn drain(said: &[u8]) -> (ThreadId, Vec<u8>) {
+    async fn drain(output: &[u8]) -> (ThreadId, Vec<u8>) {
         let worker = PumpThread::take().unwrap();
         let thread = worker.thread;
         let target = OutputTarget::Capture(CapturedOutput::with_limit(usize::MAX));
         let sink = Sink::new(|| Redactor::new(Secrets::new(&[])), None, target, None);
         let ((stdout, mut writer), (stderr, _)) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut pump = Pump::start(worker, stdout, stderr, sink, None).unwrap();
-        let said = said.to_owned();
-        let child = thread::spawn(move || writer.write_all(&said).unwrap());
-        let (drained, ended) = pump.drained().await.unwrap();
+        let output = output.to_owned();
+        let child = thread::spawn(move || writer.write_all(&output).unwrap());
+        let (drained, outcome) = pump.drained().await.unwrap();
         child.join().unwrap();
-        assert_eq!(ended, DrainOutcome::Eof);
+        assert_eq!(outcome, DrainOutcome::Eof);
         let crate::report::Output::Captured(captured) = drained.output else { panic!("not captured") };
         (thread, captured.stdout())
     }
@@ -351,9 +351,9 @@ mod tests {
     #[tokio::test]
     async fn pump_thread_is_reused_across_children_of_any_output_size() {
         let (mut threads, large) = (Vec::new(), vec![b'x'; 3 << 20]);
-        for said in [&b"one"[..], &large, b"", b"two"] {
-            let (thread, heard) = drain(said).await;
-            assert!(heard == said, "{} bytes of {}", heard.len(), said.len());
+        for output in [&b"one"[..], &large, b"", b"two"] {
+            let (thread, drained_bytes) = drain(output).await;
+            assert!(drained_bytes == output, "{} bytes of {}", drained_bytes.len(), output.len());
             threads.push(thread);
         }
         threads.dedup();

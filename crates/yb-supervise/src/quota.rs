@@ -40,7 +40,7 @@ pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
         tokio::time::sleep(MIN_INTERVAL).await;
     }
     loop {
-        let began = Instant::now();
+        let started = Instant::now();
         for quota in &mut quotas {
             let directories = quota.directories.clone();
             let measured = tokio::task::spawn_blocking(move || {
@@ -57,7 +57,7 @@ pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
                 return End::OverQuota { directory, used, limit: quota.limit };
             }
         }
-        tokio::time::sleep(MIN_INTERVAL.max(began.elapsed() * IDLE_FACTOR)).await;
+        tokio::time::sleep(MIN_INTERVAL.max(started.elapsed() * IDLE_FACTOR)).await;
     }
 }
 

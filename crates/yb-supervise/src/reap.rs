@@ -9,7 +9,7 @@ pub struct ReapReport {
     /// Number of processes that were still alive and were killed, including the shim.
     pub killed: usize,
     /// Pids of processes that SIGKILL did not end in time, because they hang in the kernel.
-    pub left: Vec<u32>,
+    pub unkillable: Vec<u32>,
     /// The record is from another machine, boot or PID namespace. Nothing of the tree can be alive or visible
     /// here, and nothing was signaled.
     pub elsewhere: bool,
@@ -49,16 +49,16 @@ mod platform {
         let mut killed = HashSet::new();
         // Kill the shim last: while it is alive, orphans are its descendants and can be found that way.
         let shim = record.shim.filter(|shim| process_table::is_alive(*shim));
-        let mut left = sweep(record, shim, &mut killed);
+        let mut unkillable = sweep(record, shim, &mut killed);
         if let Some(shim) = shim {
             // A shim that was not stopped kills the tree by itself and is gone by now.
             if process_table::is_alive(shim) {
                 killed.insert(shim);
                 process_table::signal(shim, Signal::KILL);
             }
-            left = sweep(record, None, &mut killed);
+            unkillable = sweep(record, None, &mut killed);
         }
-        ReapReport { killed: killed.len(), left, elsewhere: false }
+        ReapReport { killed: killed.len(), unkillable, elsewhere: false }
     }
 
     /// Kills repeatedly until no process of the tree is found. Returns the pids that remain.
@@ -72,7 +72,7 @@ mod platform {
         #[cfg(target_os = "linux")]
         let cgroup = adopt(record);
         let limit = Instant::now() + KILL_LIMIT;
-        let left = loop {
+        let remaining = loop {
             #[cfg(target_os = "linux")]
             let members = cgroup.as_ref().map_or_else(Vec::new, |cgroup| {
                 let members = cgroup.members();
@@ -83,19 +83,19 @@ mod platform {
             });
             let living = tree.kill();
             killed.extend(&living);
-            let left: Vec<u32> = living.into_iter().map(|process| process.pid).collect();
+            let remaining: Vec<u32> = living.into_iter().map(|process| process.pid).collect();
             #[cfg(target_os = "linux")]
-            let left = [left, members].concat();
-            if left.is_empty() || Instant::now() > limit {
-                break left;
+            let remaining = [remaining, members].concat();
+            if remaining.is_empty() || Instant::now() > limit {
+                break remaining;
             }
             std::thread::sleep(Duration::from_millis(5));
         };
         #[cfg(target_os = "linux")]
-        if let Some(cgroup) = cgroup.filter(|_| left.is_empty()) {
+        if let Some(cgroup) = cgroup.filter(|_| remaining.is_empty()) {
             cgroup.remove();
         }
-        left.into_iter().collect::<HashSet<_>>().into_iter().collect()
+        remaining.into_iter().collect::<HashSet<_>>().into_iter().collect()
     }
 
     #[cfg(target_os = "linux")]

@@ -53,8 +53,8 @@ pub fn redact(bytes: &[u8], secrets: &[(String, Vec<u8>)]) -> Vec<u8> {
     let long: Vec<_> = secrets.iter().filter(|(_, value)| value.len() >= MIN_SECRET).cloned().collect();
     let mut redactor = Redactor::new(Secrets::new(&long));
     let mut kept = Vec::with_capacity(bytes.len());
-    redactor.push(bytes, &mut |piece| kept.extend_from_slice(piece));
-    redactor.finish(&mut |piece| kept.extend_from_slice(piece));
+    redactor.push(bytes, &mut |chunk| kept.extend_from_slice(chunk));
+    redactor.finish(&mut |chunk| kept.extend_from_slice(chunk));
     kept
 }
 
@@ -143,9 +143,9 @@ mod tests {
         let mut out = Vec::new();
         let mut redactor = Redactor::new(secrets);
         for chunk in chunks {
-            redactor.push(chunk, &mut |piece| out.extend_from_slice(piece));
+            redactor.push(chunk, &mut |chunk| out.extend_from_slice(chunk));
         }
-        redactor.finish(&mut |piece| out.extend_from_slice(piece));
+        redactor.finish(&mut |chunk| out.extend_from_slice(chunk));
         out
     }
 

@@ -62,8 +62,8 @@ impl Restriction {
 /// Drops all capabilities, and prevents exec as root from regaining them.
 fn drop_capabilities() -> io::Result<()> {
     let all = CapabilitySet::all();
-    for one in all.iter() {
-        match rustix::thread::remove_capability_from_bounding_set(one) {
+    for capability in all.iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
             // Without permission to drop from the bounding set, there is nothing to lose.
             Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error.into()),

@@ -88,6 +88,7 @@ pub(crate) fn own_shim() -> Option<&'static PathBuf> {
     OWN_SHIM.get()
 }
 
+/// The state of a running shim.
 struct Shim {
     control: UnixStream,
     child_ended: UnixStream,
@@ -345,8 +346,8 @@ impl Shim {
     }
 
     fn wait(&self, frames: &mut FrameBuffer, limit: Option<Duration>) -> ControlInput {
-        if let Some(heard) = frames.next() {
-            return heard;
+        if let Some(input) = frames.next() {
+            return input;
         }
         #[cfg(target_os = "linux")]
         let limit = match self.meter.until_next_sample().filter(|_| self.status.is_none()) {
@@ -363,8 +364,8 @@ impl Shim {
         let mut fds =
             [PollFd::new(&self.control, PollFlags::IN), PollFd::new(&self.child_ended, PollFlags::IN)];
         let _ = poll(&mut fds, limit.as_ref());
-        let (control, ended) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
-        if ended {
+        let (control, child_event) = (!fds[0].revents().is_empty(), !fds[1].revents().is_empty());
+        if child_event {
             while matches!((&self.child_ended).read(&mut [0; 64]), Ok(1..)) {}
         }
         if control { frames.read(&self.control) } else { ControlInput::Nothing }

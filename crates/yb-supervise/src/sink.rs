@@ -26,8 +26,8 @@ pub(crate) struct TailBuffer {
 }
 
 impl TailBuffer {
-    fn push(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
+    fn push(&mut self, chunk: &[u8]) {
+        self.bytes.extend_from_slice(chunk);
         // Trimming only at twice the size keeps this linear.
         if self.bytes.len() > 2 * STDERR_TAIL {
             self.trim();
@@ -84,8 +84,8 @@ impl Sink {
     pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {
         let filters = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
         let destinations = &mut self.destinations;
-        filters.redactor.push(chunk, &mut |piece| {
-            filters.utf8.push(piece, &mut |piece| destinations.take(pipe, piece));
+        filters.redactor.push(chunk, &mut |chunk| {
+            filters.utf8.push(chunk, &mut |chunk| destinations.take(pipe, chunk));
         });
     }
 
@@ -93,10 +93,10 @@ impl Sink {
     pub(crate) fn end(&mut self, pipe: Pipe) {
         let filters = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
         let destinations = &mut self.destinations;
-        filters.redactor.finish(&mut |piece| {
-            filters.utf8.push(piece, &mut |piece| destinations.take(pipe, piece));
+        filters.redactor.finish(&mut |chunk| {
+            filters.utf8.push(chunk, &mut |chunk| destinations.take(pipe, chunk));
         });
-        filters.utf8.finish(&mut |piece| destinations.take(pipe, piece));
+        filters.utf8.finish(&mut |chunk| destinations.take(pipe, chunk));
         if let (Pipe::Stdout, OutputTarget::Stream { lines, .. }) = (pipe, &mut destinations.target) {
             lines.finish();
         }
@@ -127,25 +127,25 @@ impl Sink {
 }
 
 impl Destinations {
-    fn take(&mut self, pipe: Pipe, piece: &[u8]) {
-        if piece.is_empty() {
+    fn take(&mut self, pipe: Pipe, chunk: &[u8]) {
+        if chunk.is_empty() {
             return;
         }
         if let Some(log) = &mut self.log {
-            log.write(piece);
+            log.write(chunk);
         }
         match (&mut self.target, pipe) {
-            (OutputTarget::Capture(captured), pipe) => captured.push(pipe, piece),
+            (OutputTarget::Capture(captured), pipe) => captured.push(pipe, chunk),
             (OutputTarget::Stream { lines, tee, .. }, Pipe::Stdout) => {
                 if let Some(tee) = tee {
-                    tee.write(piece);
+                    tee.write(chunk);
                 }
-                lines.push(piece);
+                lines.push(chunk);
             }
-            (OutputTarget::Stream { stderr, .. }, Pipe::Stderr) => stderr.push(piece),
+            (OutputTarget::Stream { stderr, .. }, Pipe::Stderr) => stderr.push(chunk),
         }
         if let Some(tap) = &mut self.tap {
-            tap.offer(pipe, piece);
+            tap.offer(pipe, chunk);
         }
     }
 }

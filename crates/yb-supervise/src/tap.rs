@@ -44,13 +44,13 @@ pub(crate) fn tap() -> (TapSender, Tap) {
 }
 
 impl TapSender {
-    pub(crate) fn offer(&mut self, pipe: Pipe, piece: &[u8]) {
+    pub(crate) fn offer(&mut self, pipe: Pipe, chunk: &[u8]) {
         match self.sender.try_reserve() {
             Ok(place) => {
                 let dropped_before = std::mem::take(&mut self.dropped);
-                place.send(TapItem { pipe, bytes: Bytes::copy_from_slice(piece), dropped_before });
+                place.send(TapItem { pipe, bytes: Bytes::copy_from_slice(chunk), dropped_before });
             }
-            Err(_) => self.dropped += piece.len() as u64,
+            Err(_) => self.dropped += chunk.len() as u64,
         }
     }
 }

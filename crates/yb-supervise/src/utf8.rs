@@ -33,18 +33,18 @@ pub(crate) struct Utf8Chunker {
 }
 
 impl Utf8Chunker {
-    pub(crate) fn push(&mut self, piece: &[u8], emit: &mut dyn FnMut(&[u8])) {
-        let mut piece = piece;
-        while !self.pending.is_empty() && !piece.is_empty() {
-            self.pending.push(piece[0]);
-            piece = &piece[1..];
+    pub(crate) fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
+        let mut chunk = chunk;
+        while !self.pending.is_empty() && !chunk.is_empty() {
+            self.pending.push(chunk[0]);
+            chunk = &chunk[1..];
             if incomplete_tail(&self.pending) != self.pending.len() {
                 emit(&self.pending);
                 self.pending.clear();
             }
         }
-        let tail = incomplete_tail(piece);
-        let (whole, rest) = piece.split_at(piece.len() - tail);
+        let tail = incomplete_tail(chunk);
+        let (whole, rest) = chunk.split_at(chunk.len() - tail);
         if !whole.is_empty() {
             emit(whole);
         }
@@ -89,10 +89,10 @@ mod tests {
         fn no_byte_is_lost_and_no_character_is_split(text in "\\PC{0,40}", noise in any::<Vec<u8>>(), step in 1usize..5) {
             for bytes in [text.as_bytes(), &noise] {
                 let mut stage = Utf8Chunker::default();
-                let (mut out, mut pieces) = (Vec::new(), Vec::new());
-                let mut take = |piece: &[u8]| {
-                    out.extend_from_slice(piece);
-                    pieces.push(piece.to_vec());
+                let (mut out, mut chunks) = (Vec::new(), Vec::new());
+                let mut take = |chunk: &[u8]| {
+                    out.extend_from_slice(chunk);
+                    chunks.push(chunk.to_vec());
                 };
                 for chunk in bytes.chunks(step) {
                     stage.push(chunk, &mut take);
@@ -100,7 +100,7 @@ mod tests {
                 stage.finish(&mut take);
                 prop_assert_eq!(&out, bytes);
                 if bytes == text.as_bytes() {
-                    prop_assert!(pieces.iter().all(|piece| std::str::from_utf8(piece).is_ok()));
+                    prop_assert!(chunks.iter().all(|chunk| std::str::from_utf8(chunk).is_ok()));
                 }
             }
         }

@@ -116,11 +116,11 @@ impl ContainedTree {
         }));
         let descriptors: Vec<OwnedFd> =
             start.stdin.map(OwnedFd::from).into_iter().chain(start.channel.map(OwnedFd::from)).collect();
-        let (pending, theirs) = PendingControl::new(&request, &descriptors)?;
+        let (pending, shim_socket) = PendingControl::new(&request, &descriptors)?;
         drop(descriptors);
         let mut command = tokio::process::Command::new(shim);
         command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
+        command.stdin(OwnedFd::from(shim_socket)).stdout(start.stdout).stderr(start.stderr);
         #[expect(clippy::disallowed_methods, reason = "the only place that spawns shims")]
         let shim = command.spawn()?;
         // The command owns the peer ends of socket and pipes; they would never close.
@@ -228,16 +228,17 @@ impl ContainedTree {
         #[cfg(target_os = "linux")]
         let cgroup = self.cgroup.as_deref().and_then(|path| Cgroup::adopt(path).ok());
         let limit = Instant::now() + SWEEP_LIMIT;
-        let left = loop {
+        let remaining = loop {
             #[cfg(target_os = "linux")]
             if let Some(cgroup) = &cgroup {
                 cgroup.kill();
             }
-            let left: Vec<u32> = tree.kill().into_iter().map(|process| process.pid).collect();
+            let remaining: Vec<u32> = tree.kill().into_iter().map(|process| process.pid).collect();
             #[cfg(target_os = "linux")]
-            let left = if let Some(cgroup) = &cgroup { [left, cgroup.members()].concat() } else { left };
-            if left.is_empty() || Instant::now() > limit {
-                break left;
+            let remaining =
+                if let Some(cgroup) = &cgroup { [remaining, cgroup.members()].concat() } else { remaining };
+            if remaining.is_empty() || Instant::now() > limit {
+                break remaining;
             }
             sleep(Duration::from_millis(10)).await;
         };
@@ -245,6 +246,6 @@ impl ContainedTree {
         if let Some(cgroup) = &cgroup {
             cgroup.remove();
         }
-        left
+        remaining
     }
 }

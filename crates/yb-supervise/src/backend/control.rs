@@ -22,7 +22,7 @@ pub(super) struct PendingControl {
 impl PendingControl {
     /// Creates both ends of the socket. The child's descriptors are sent with the first byte of the request.
     pub(super) fn new(request: &ShimRequest, descriptors: &[OwnedFd]) -> io::Result<(Self, UnixStream)> {
-        let (socket, theirs) = UnixStream::pair()?;
+        let (socket, shim_socket) = UnixStream::pair()?;
         socket.set_nonblocking(true)?;
         let mut rest = request.encode();
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -33,7 +33,7 @@ impl PendingControl {
         }
         let sent = sendmsg(&socket, &[IoSlice::new(&rest)], &mut ancillary, SendFlags::empty())?;
         rest.drain(..sent);
-        Ok((Self { socket, rest }, theirs))
+        Ok((Self { socket, rest }, shim_socket))
     }
 
     /// Sends the rest of the request.
@@ -73,13 +73,13 @@ impl ControlSocket {
                     return event;
                 }
             }
-            let mut piece = [0; 512];
+            let mut chunk = [0; 512];
             let mut ready = self.socket.readable().await?;
-            match ready.try_io(|socket| socket.get_ref().read(&mut piece)) {
+            match ready.try_io(|socket| socket.get_ref().read(&mut chunk)) {
                 Ok(Ok(0)) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(Ok(length)) => {
-                    self.received.extend_from_slice(&piece[..length]);
-                    if length < piece.len() {
+                    self.received.extend_from_slice(&chunk[..length]);
+                    if length < chunk.len() {
                         ready.clear_ready();
                     }
                 }
@@ -103,11 +103,11 @@ mod tests {
         let mut launch = crate::wire::tests::spawn_request();
         launch.args = vec!["x".repeat(3 << 20).into()];
         let request = ShimRequest::Spawn(Box::new(launch));
-        let (pending, mut theirs) = PendingControl::new(&request, &[descriptors.0.into()]).unwrap();
+        let (pending, mut shim_socket) = PendingControl::new(&request, &[descriptors.0.into()]).unwrap();
         assert!(!pending.rest.is_empty());
         let shim = tokio::task::spawn_blocking(move || {
-            let (request, descriptors) = receive_spawn_request(&mut theirs).unwrap();
-            theirs.write_all(&ShimEvent::Started.encode()).unwrap();
+            let (request, descriptors) = receive_spawn_request(&mut shim_socket).unwrap();
+            shim_socket.write_all(&ShimEvent::Started.encode()).unwrap();
             (request, descriptors.len())
         });
         let mut control = pending.send().await.unwrap();

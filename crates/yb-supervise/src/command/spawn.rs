@@ -1,7 +1,9 @@
 //! From a `Command` to a running child: resolves and validates everything, opens files and pipes, and starts
 //! the backend.
 
-use super::{Command, Launch, OutputMode};
+#[cfg(unix)]
+use super::Launch;
+use super::{Command, OutputMode};
 use crate::backend::{Backend, BackendKind};
 use crate::capture::CapturedOutput;
 use crate::driver::{Child, Driver, DriverLimits};

@@ -1,5 +1,4 @@
 //! Egress rules of a sandbox.
-#![cfg_attr(windows, expect(dead_code, reason = "sandboxes are not supported on Windows"))]
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -60,11 +59,11 @@ impl HostRule {
 
     fn allows(&self, host: &str, port: u16) -> bool {
         let host = normalize_host(host);
-        let named = match self.name.strip_prefix("*.") {
+        let name_matches = match self.name.strip_prefix("*.") {
             Some(domain) => host.strip_suffix(domain).is_some_and(|start| start.ends_with('.')),
             None => host == self.name,
         };
-        named && self.port.map_or(matches!(port, 80 | 443), |own| own == port)
+        name_matches && self.port.map_or(matches!(port, 80 | 443), |own| own == port)
     }
 }
 
@@ -84,8 +83,9 @@ impl FromStr for HostRule {
         let address = rest.parse::<std::net::IpAddr>().is_ok();
         let letters = rest.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter));
         // Reject wildcards over a whole top-level domain.
-        let wide = name.starts_with("*.") && !rest.contains('.');
-        if rest.is_empty() || wide || port == Some(0) || !(address || letters && !rest.starts_with('.')) {
+        let too_broad = name.starts_with("*.") && !rest.contains('.');
+        if rest.is_empty() || too_broad || port == Some(0) || !(address || letters && !rest.starts_with('.'))
+        {
             return Err(bad());
         }
         Ok(Self { name, port })
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn host_rule_matches_ports_and_wildcards() {
         let rule = |text: &str| text.parse::<HostRule>().unwrap();
-        for (text, host, port, fine) in [
+        for (text, host, port, allowed) in [
             ("registry.npmjs.org", "registry.npmjs.org", 443, true),
             ("registry.npmjs.org", "Registry.NPMJS.org.", 80, true),
             ("registry.npmjs.org", "registry.npmjs.org", 22, false),
@@ -136,7 +136,7 @@ mod tests {
             ("[::1]:80", "::1", 80, true),
             ("::1", "[::1]", 443, true),
         ] {
-            assert_eq!(rule(text).allows(host, port), fine, "{text} {host} {port}");
+            assert_eq!(rule(text).allows(host, port), allowed, "{text} {host} {port}");
         }
         for bad in ["", "*", "*.org", "http://x", "x/y", "a b", "x:0", "x:99999", ".x", ":80"] {
             assert!(bad.parse::<HostRule>().is_err(), "{bad}");

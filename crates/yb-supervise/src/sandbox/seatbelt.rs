@@ -48,11 +48,11 @@ pub(crate) fn profile(
     rules.extend(
         sandbox.hidden.iter().map(|path| (real_path(path), "(deny file-read* file-write* (subpath {}))")),
     );
-    let shown = |shown: &super::PathMapping| real_path(&shown.source);
+    let source = |mapping: &super::PathMapping| real_path(&mapping.source);
     let read = "(allow file-read* process-exec (subpath {}))";
-    rules.extend(sandbox.read_only.iter().map(|one| (shown(one), read)));
+    rules.extend(sandbox.read_only.iter().map(|one| (source(one), read)));
     let write = "(allow file-read* file-write* process-exec (subpath {}))";
-    rules.extend(sandbox.writable.iter().map(|one| (shown(one), write)));
+    rules.extend(sandbox.writable.iter().map(|one| (source(one), write)));
     rules.sort_by_key(|(path, _)| path.components().count());
     lines.extend(rules.iter().map(|(path, rule)| rule.replace("{}", &quoted(path))));
     match sandbox.network {

@@ -82,8 +82,8 @@ impl FilesystemView {
         // Hidden paths win over the base view, and lose to explicitly listed paths.
         view.hide(&hidden);
         for (list, access) in [(&sandbox.read_only, Access::Read), (&sandbox.writable, Access::Write)] {
-            for shown in list {
-                view.map_path(shown, access)?;
+            for mapping in list {
+                view.map_path(mapping, access)?;
             }
         }
         for (path, content) in &sandbox.files {
@@ -160,8 +160,8 @@ impl FilesystemView {
             if directory.file_name() == Some(OsStr::new("bin"))
                 && let Some(parent) = directory.parent()
             {
-                let beside = BIN_SIBLINGS.map(|name| parent.join(name));
-                for directory in beside.into_iter().filter(|path| path.is_dir()) {
+                let siblings = BIN_SIBLINGS.map(|name| parent.join(name));
+                for directory in siblings.into_iter().filter(|path| path.is_dir()) {
                     self.add_tool_directory(directory);
                 }
             }
@@ -175,14 +175,17 @@ impl FilesystemView {
         }
     }
 
-    fn map_path(&mut self, shown: &PathMapping, access: Access) -> Result<(), SpawnError> {
-        let unusable = |source| SpawnError::SandboxPath { path: shown.source.clone(), source };
-        let real = real(&shown.source).map_err(unusable)?;
-        if !shown.path.is_absolute() {
+    fn map_path(&mut self, mapping: &PathMapping, access: Access) -> Result<(), SpawnError> {
+        let unusable = |source| SpawnError::SandboxPath { path: mapping.source.clone(), source };
+        let real = real(&mapping.source).map_err(unusable)?;
+        if !mapping.path.is_absolute() {
             return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
         }
-        let is_covered = matches!(self.0.get(&shown.path), Some(Mount::Empty { .. }));
-        if access == Access::Read && shown.source == shown.path && !is_covered && self.is_visible(&shown.path)
+        let is_covered = matches!(self.0.get(&mapping.path), Some(Mount::Empty { .. }));
+        if access == Access::Read
+            && mapping.source == mapping.path
+            && !is_covered
+            && self.is_visible(&mapping.path)
         {
             // A mount can't be placed on a link of the system; making its target visible is enough.
             if !self.is_visible(&real) {
@@ -190,7 +193,7 @@ impl FilesystemView {
             }
             return Ok(());
         }
-        self.0.insert(shown.path.clone(), Mount::Bind { source: shown.source.clone(), real, access });
+        self.0.insert(mapping.path.clone(), Mount::Bind { source: mapping.source.clone(), real, access });
         Ok(())
     }
 
@@ -280,11 +283,11 @@ struct HiddenPath<'a> {
 
 impl<'a> HiddenPath<'a> {
     fn existing(paths: &'a [PathBuf]) -> Vec<Self> {
-        let there = paths.iter().filter_map(|path| {
+        let existing_paths = paths.iter().filter_map(|path| {
             let real = real(path).ok()?;
             Some(Self { path, directory: real.is_dir(), real })
         });
-        there.collect()
+        existing_paths.collect()
     }
 }
 
@@ -331,9 +334,10 @@ mod tests {
         let (all, secret, work, tools) = (at("all"), at("all/secret"), at("all/secret/work"), at("all/bin"));
         let sandbox = Sandbox::new().read_only(&all).hidden(&secret).writable(&work);
         let view = view(&sandbox, tools.to_str().unwrap());
-        for (path, seen) in [(&all, true), (&all.join("x"), true), (&secret.join("x"), false), (&work, true)]
+        for (path, visible) in
+            [(&all, true), (&all.join("x"), true), (&secret.join("x"), false), (&work, true)]
         {
-            assert_eq!(view.is_visible(path), seen, "{}", path.display());
+            assert_eq!(view.is_visible(path), visible, "{}", path.display());
         }
         assert!(!view.is_visible(dir.path()) && !view.is_visible(Path::new("/etc/shadow")));
         let mut argv = Vec::new();
@@ -378,12 +382,12 @@ mod tests {
     #[test]
     fn visible_link_is_not_mounted_over() {
         let dir = tempfile::tempdir().unwrap();
-        let (shown, other) = (dir.path().join("shown"), dir.path().join("other"));
-        std::fs::create_dir_all(&shown).unwrap();
+        let (mapping, other) = (dir.path().join("mapping"), dir.path().join("other"));
+        std::fs::create_dir_all(&mapping).unwrap();
         std::fs::write(&other, "").unwrap();
-        let link = shown.join("link");
+        let link = mapping.join("link");
         std::os::unix::fs::symlink(&other, &link).unwrap();
-        let view = view(&Sandbox::new().read_only(&shown).read_only(&link), "");
+        let view = view(&Sandbox::new().read_only(&mapping).read_only(&link), "");
         let other = other.canonicalize().unwrap();
         assert!(!view.0.contains_key(&link) && view.0.contains_key(&other), "{view:?}");
     }
@@ -406,11 +410,12 @@ mod tests {
     #[test]
     fn file_without_known_format_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
-        for (content, fine) in [("echo x\n", false), ("", false), ("#!/bin/sh\n", true), ("\x7fELF\0", true)]
+        for (content, accepted) in
+            [("echo x\n", false), ("", false), ("#!/bin/sh\n", true), ("\x7fELF\0", true)]
         {
             let path = dir.path().join("program");
             std::fs::write(&path, content).unwrap();
-            assert_eq!(check_format(&path).is_ok(), fine, "{content:?}");
+            assert_eq!(check_format(&path).is_ok(), accepted, "{content:?}");
         }
     }
 }

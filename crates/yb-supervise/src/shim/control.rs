@@ -34,10 +34,10 @@ impl FrameBuffer {
 
     /// Reads once. Several requests may be buffered if the shim was stopped for a while.
     pub(super) fn read(&mut self, mut control: &UnixStream) -> ControlInput {
-        let mut piece = [0; 4096];
-        match control.read(&mut piece) {
+        let mut chunk = [0; 4096];
+        match control.read(&mut chunk) {
             Ok(0) => return ControlInput::Closed,
-            Ok(length) => self.0.extend_from_slice(&piece[..length]),
+            Ok(length) => self.0.extend_from_slice(&chunk[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return ControlInput::Closed,
         }

@@ -104,7 +104,7 @@ fn set_rlimits(limits: &ResourceLimits, min_file_size: u64) -> io::Result<()> {
 /// A forked child that waits for its release. As soon as it executes its program, it may attack the shim.
 pub(super) struct ForkedChild {
     pub(super) leader: Pid,
-    go: PipeWriter,
+    release_writer: PipeWriter,
     failure: PipeReader,
 }
 
@@ -124,12 +124,12 @@ pub(super) fn fork_child(
         None => None,
     };
     let (failure, mut report) = io::pipe().map_err(fork_error)?;
-    let (mut gate, go) = io::pipe().map_err(fork_error)?;
+    let (mut release, release_writer) = io::pipe().map_err(fork_error)?;
     match sys::fork(cgroup).map_err(fork_error)? {
         Fork::Child => {
-            drop(go);
+            drop(release_writer);
             // The shim died before releasing the child.
-            if gate.read_exact(&mut [0]).is_err() {
+            if release.read_exact(&mut [0]).is_err() {
                 sys::exit_now(127)
             }
             sys::reset_signals();
@@ -151,18 +151,18 @@ pub(super) fn fork_child(
             let _ = report.write_all(&[stage as u8, a, b, c, d]);
             sys::exit_now(127)
         }
-        Fork::Parent(leader) => Ok(ForkedChild { leader, go, failure }),
+        Fork::Parent(leader) => Ok(ForkedChild { leader, release_writer, failure }),
     }
 }
 
 impl ForkedChild {
     /// Lets the child execute its program. A failed exec is reported through a close-on-exec pipe.
     pub(super) fn release(mut self) -> Result<(), (SpawnStage, io::Error)> {
-        self.go.write_all(&[1]).map_err(|error| (SpawnStage::Fork, error))?;
-        let mut told = [0; 5];
-        if self.failure.read_exact(&mut told).is_ok() {
+        self.release_writer.write_all(&[1]).map_err(|error| (SpawnStage::Fork, error))?;
+        let mut failure = [0; 5];
+        if self.failure.read_exact(&mut failure).is_ok() {
             let _ = waitid(WaitId::Pid(self.leader), WaitIdOptions::EXITED);
-            let [stage, a, b, c, d] = told;
+            let [stage, a, b, c, d] = failure;
             let stage =
                 if stage == SpawnStage::Restrict as u8 { SpawnStage::Restrict } else { SpawnStage::Exec };
             return Err((stage, io::Error::from_raw_os_error(i32::from_le_bytes([a, b, c, d]))));

@@ -39,10 +39,10 @@ impl UsageMeter {
         if !self.until_next_sample()?.is_zero() {
             return None;
         }
-        let began = Instant::now();
-        let over = self.check(tree, cgroup);
-        self.due = Instant::now() + MIN_INTERVAL.max(began.elapsed() * IDLE_FACTOR);
-        over
+        let started = Instant::now();
+        let exceeded = self.check(tree, cgroup);
+        self.due = Instant::now() + MIN_INTERVAL.max(started.elapsed() * IDLE_FACTOR);
+        exceeded
     }
 
     /// Returns the limit that the kernel enforced, if any.
@@ -60,25 +60,26 @@ impl UsageMeter {
                 enforced_by: LimitEnforcer::Sampling,
             })
         };
-        if let Some(over) = self.kernel_enforced(cgroup) {
-            return Some(over);
+        if let Some(exceeded) = self.kernel_enforced(cgroup) {
+            return Some(exceeded);
         }
         let pids = match cgroup {
             Some(cgroup) => cgroup.members(),
             None => tree.living().into_iter().map(|process| process.pid).collect(),
         };
         let count = (pids.len() as u64).saturating_sub(self.sandbox_processes);
-        if let Some(over) = self.limits.processes.and_then(|limit| sampled(Resource::Processes, count, limit))
+        if let Some(exceeded) =
+            self.limits.processes.and_then(|limit| sampled(Resource::Processes, count, limit))
         {
-            return Some(over);
+            return Some(exceeded);
         }
         if let Some(limit) = self.limits.memory {
             // RSS is cheap to read and an upper bound of the proportional set size.
             let upper_bound: u64 = pids.iter().map(|pid| resident(*pid)).sum();
             if upper_bound > limit {
                 let exact = pids.iter().map(|pid| proportional(*pid).unwrap_or_else(|| resident(*pid))).sum();
-                if let Some(over) = sampled(Resource::Memory, exact, limit) {
-                    return Some(over);
+                if let Some(exceeded) = sampled(Resource::Memory, exact, limit) {
+                    return Some(exceeded);
                 }
             }
         }

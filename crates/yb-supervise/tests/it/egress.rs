@@ -15,10 +15,10 @@ fn server(response: &'static str) -> SocketAddr {
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut heard = [0; 1000];
-            let length = stream.read(&mut heard).unwrap_or(0);
+            let mut request = [0; 1000];
+            let length = stream.read(&mut request).unwrap_or(0);
             let first =
-                String::from_utf8_lossy(&heard[..length]).lines().next().unwrap_or_default().to_owned();
+                String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or_default().to_owned();
             let body = format!("{response} {first}");
             let _ = write!(
                 stream,

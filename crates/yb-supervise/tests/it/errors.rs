@@ -111,7 +111,7 @@ async fn forced_cgroup_works_or_has_a_hint() {
     let report = LaunchConfig::Cgroup.command("/bin/true").run().await;
     match report.end {
         End::SpawnFailed(SpawnError::ContainmentUnavailable { method, .. }) => {
-            assert_eq!(method, ContainmentMethod::Cgroup)
+            assert_eq!(method, ContainmentMethod::Cgroup);
         }
         _ => {
             assert!(report.success(), "{}", report.end);

@@ -92,12 +92,12 @@ const FORK_STORM: HostileChild = HostileChild {
 
 async fn check(config: LaunchConfig, hostile: HostileChild) {
     let agent_dir = AgentDir::new(hostile.script);
-    let began = Instant::now();
+    let started = Instant::now();
     let report =
         tokio::time::timeout(GUARD * 2, agent_dir.command(config).deadline(DEADLINE).grace(GRACE).run())
             .await
             .unwrap();
-    let took = began.elapsed();
+    let took = started.elapsed();
     if config == LaunchConfig::Cgroup
         && let End::SpawnFailed(SpawnError::ContainmentUnavailable { .. }) = &report.end
     {

@@ -18,11 +18,11 @@ fn shell(directory: &Path, script: &str, method: ContainmentMethod) -> Command {
         .deadline(GUARD)
 }
 
-async fn over(command: Command) -> ExceededLimit {
+async fn exceeded_limit(command: Command) -> ExceededLimit {
     let report = command.run().await;
-    let End::OverLimit(over) = report.end else { panic!("{}", report.end) };
-    assert!(report.unkillable.is_empty() && over.used > over.limit, "{over}");
-    over
+    let End::OverLimit(exceeded_limit) = report.end else { panic!("{}", report.end) };
+    assert!(report.unkillable.is_empty() && exceeded_limit.used > exceeded_limit.limit, "{exceeded_limit}");
+    exceeded_limit
 }
 
 #[tokio::test]
@@ -31,9 +31,9 @@ async fn memory_limit_covers_whole_tree() {
     let script = "for n in 1 2 3 4; do python3 -c 'x = bytearray(30_000_000); import time; time.sleep(60)' & done; wait";
     for method in [ContainmentMethod::Subreaper, ContainmentMethod::Cgroup] {
         let limits = ResourceLimits::new().memory(100_000_000);
-        let over = over(shell(dir.path(), script, method).limits(limits)).await;
-        assert_eq!((over.resource, over.limit), (Resource::Memory, 100_000_000));
-        assert!(over.to_string().starts_with("memory limit exceeded: 1"), "{over}");
+        let exceeded_limit = exceeded_limit(shell(dir.path(), script, method).limits(limits)).await;
+        assert_eq!((exceeded_limit.resource, exceeded_limit.limit), (Resource::Memory, 100_000_000));
+        assert!(exceeded_limit.to_string().starts_with("memory limit exceeded: 1"), "{exceeded_limit}");
     }
 }
 
@@ -64,14 +64,14 @@ async fn process_limit_stops_fork_bomb() {
         "bomb() { [ $1 -lt 9 ] || exec sleep 60; bomb $(($1 + 1)) & bomb $(($1 + 1)) & wait; }; bomb 0";
     let limits = ResourceLimits::new().processes(60);
     for method in [ContainmentMethod::Subreaper, ContainmentMethod::Cgroup] {
-        let over = over(shell(dir.path(), bomb, method).limits(limits)).await;
-        assert_eq!((over.resource, over.limit), (Resource::Processes, 60));
+        let exceeded_limit = exceeded_limit(shell(dir.path(), bomb, method).limits(limits)).await;
+        assert_eq!((exceeded_limit.resource, exceeded_limit.limit), (Resource::Processes, 60));
     }
     for kind in SandboxKind::ALL {
         let sandbox = Sandbox::new().kind(kind).writable(dir.path());
         let command = contained("/bin/sh").args(["-c", bomb]).current_dir(dir.path()).deadline(GUARD);
-        let over = over(command.sandbox(sandbox).limits(limits)).await;
-        assert_eq!(over.resource, Resource::Processes, "{kind}");
+        let exceeded_limit = exceeded_limit(command.sandbox(sandbox).limits(limits)).await;
+        assert_eq!(exceeded_limit.resource, Resource::Processes, "{kind}");
     }
     yb_testkit::assert_no_process_in(dir.path());
 }
@@ -82,13 +82,13 @@ async fn cpu_limit_covers_whole_tree() {
     let busy = "(while :; do :; done) & (while :; do :; done) & wait";
     for method in [ContainmentMethod::Subreaper, ContainmentMethod::Cgroup] {
         let limits = ResourceLimits::new().cpu(Duration::from_millis(400));
-        let over = over(shell(dir.path(), busy, method).limits(limits)).await;
-        assert_eq!((over.resource, over.limit), (Resource::Cpu, 400));
+        let exceeded_limit = exceeded_limit(shell(dir.path(), busy, method).limits(limits)).await;
+        assert_eq!((exceeded_limit.resource, exceeded_limit.limit), (Resource::Cpu, 400));
     }
     // Ended processes count as well.
     let short = "while :; do python3 -c 'for n in range(1000000): pass'; done";
     let limits = ResourceLimits::new().cpu(Duration::from_millis(600));
-    over(shell(dir.path(), short, ContainmentMethod::Subreaper).limits(limits)).await;
+    exceeded_limit(shell(dir.path(), short, ContainmentMethod::Subreaper).limits(limits)).await;
 }
 
 #[tokio::test]

@@ -92,7 +92,7 @@ impl Host {
     }
 
     fn host(&self) -> Process {
-        Process::of(self.host.id()).unwrap()
+        Process::from_pid(self.host.id()).unwrap()
     }
 
     /// Stops both instead of killing them: if its host dies, a stopped shim is resumed by the kernel, because
@@ -135,7 +135,7 @@ fn reap_finds_all_descendants_of_stopped_shim() {
         assert!(host.processes.iter().all(|process| process.is_alive()), "{method}");
         let reaped = reap(&host.parsed());
         assert_eq!(
-            (reaped.killed, reaped.left.len(), reaped.elsewhere),
+            (reaped.killed, reaped.unkillable.len(), reaped.elsewhere),
             (5, 0, false),
             "{method}: {reaped:?}"
         );
@@ -152,7 +152,7 @@ fn reap_finds_marked_processes_after_shim_was_killed() {
         assert!(host.processes.iter().all(|process| process.is_alive()), "{method}");
         let reaped = reap(&host.parsed());
         assert_eq!(
-            (reaped.killed, reaped.left.len(), reaped.elsewhere),
+            (reaped.killed, reaped.unkillable.len(), reaped.elsewhere),
             (4, 0, false),
             "{method}: {reaped:?}"
         );
@@ -168,7 +168,7 @@ fn reap_works_with_running_shim() {
         host.host.kill().unwrap();
         host.host.wait().unwrap();
         let reaped = reap(&host.parsed());
-        assert!(reaped.left.is_empty(), "{method}: {reaped:?}");
+        assert!(reaped.unkillable.is_empty(), "{method}: {reaped:?}");
         host.assert_all_gone(method);
     }
 }

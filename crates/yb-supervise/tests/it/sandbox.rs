@@ -69,15 +69,15 @@ async fn synthetic_file_has_given_content_and_is_read_only() {
            (echo x > $file) 2> /dev/null && echo wrote $file
            (rm -f $file || mv $file /tmp/x || chmod 666 $file) 2> /dev/null && echo changed $file
          done; true";
-    let given =
+    let sandbox =
         sandbox(dir.path()).file("/etc/passwd", "me:x:1:1::/:/bin/sh\n").file("/etc/made/up", vec![b'y'; 5]);
     // A small file size limit must not prevent the sandbox's own files.
     let tight = ResourceLimits::new().file_size(1);
-    let told = stdout_of(shell(dir.path(), script).sandbox(given.clone()).limits(tight)).await;
+    let output = stdout_of(shell(dir.path(), script).sandbox(sandbox.clone()).limits(tight)).await;
     // stdin, stdout, stderr and the directory itself, after the line with the total: no descriptor is leaked.
-    assert_eq!(told, "me:x:1:1::/:/bin/sh\nyyyyy5");
+    assert_eq!(output, "me:x:1:1::/:/bin/sh\nyyyyy5");
     for (path, content) in [("relative", vec![b'x']), ("/etc/large", vec![b'x'; 300 << 10])] {
-        let report = shell(dir.path(), "true").sandbox(given.clone().file(path, content)).run().await;
+        let report = shell(dir.path(), "true").sandbox(sandbox.clone().file(path, content)).run().await;
         assert!(
             matches!(&report.end, End::SpawnFailed(SpawnError::SandboxPath { path: named, .. }) if named == Path::new(path)),
             "{}",
@@ -90,17 +90,18 @@ async fn synthetic_file_has_given_content_and_is_read_only() {
 #[tokio::test]
 async fn copied_system_files_match_host() {
     let dir = tempfile::tempdir().unwrap();
-    let told = stdout_of(shell(dir.path(), "cd /etc; find . -type f -maxdepth 1 | sort | xargs cksum")).await;
+    let output =
+        stdout_of(shell(dir.path(), "cd /etc; find . -type f -maxdepth 1 | sort | xargs cksum")).await;
     let mut compared = 0;
-    for line in told.lines() {
+    for line in output.lines() {
         let name = line.split_once("./").unwrap().1;
         let outside =
             std::process::Command::new("cksum").arg(format!("./{name}")).current_dir("/etc").output();
         assert_eq!(String::from_utf8(outside.unwrap().stdout).unwrap().trim(), line);
         compared += 1;
     }
-    assert!(compared > 3, "{told}");
-    assert!(told.contains("./nsswitch.conf") && told.contains("./hosts"), "{told}");
+    assert!(compared > 3, "{output}");
+    assert!(output.contains("./nsswitch.conf") && output.contains("./hosts"), "{output}");
 }
 
 #[tokio::test]
@@ -212,12 +213,12 @@ async fn sandbox_can_be_paused_and_resumed() {
         wait_for(&ticks).await;
         pause.pause();
         pause.wait_until_idle().await;
-        let held = size();
+        let size_when_paused = size();
         tokio::time::sleep(Duration::from_millis(200)).await;
-        assert_eq!(size(), held, "{method:?}: running while paused");
+        assert_eq!(size(), size_when_paused, "{method:?}: running while paused");
         pause.resume();
         let limit = std::time::Instant::now() + GUARD;
-        while size() == held {
+        while size() == size_when_paused {
             assert!(std::time::Instant::now() < limit, "{method:?}: not resumed");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -237,12 +238,12 @@ async fn sandbox_dies_with_its_shim_and_record_has_host_pids() {
     wait_for(&dir.path().join("ready")).await;
     let record = running.record();
     let text = serde_json::to_value(&record).unwrap();
-    let shim = Process::of(text["shim"]["pid"].as_u64().unwrap() as u32).unwrap();
-    assert!(Process::of(record.pid()).unwrap().is_alive());
+    let shim = Process::from_pid(text["shim"]["pid"].as_u64().unwrap() as u32).unwrap();
+    assert!(Process::from_pid(record.pid()).unwrap().is_alive());
     signal(shim, "KILL");
     let report = running.wait().await;
     assert!(matches!(report.end, End::SupervisorLost), "{}", report.end);
-    assert_eq!(reap(&record).left, [0; 0]);
+    assert_eq!(reap(&record).unkillable, [0; 0]);
     yb_testkit::assert_no_process_in(dir.path());
 }
 

@@ -31,7 +31,7 @@ fn two_hundred_runs_leak_no_descriptor_zombie_thread_or_memory() {
         });
     };
     let quick = |config: LaunchConfig| {
-        runtime.block_on(async { assert!(config.command("/bin/true").run().await.success()) })
+        runtime.block_on(async { assert!(config.command("/bin/true").run().await.success()) });
     };
     // Warm up, so that one-time allocations (runtime, spawner thread) are not counted.
     for config in LaunchConfig::PORTABLE {
