@@ -304,7 +304,7 @@ impl Command {
     /// [`End::SpawnFailed`](crate::End::SpawnFailed).
     pub async fn run(self) -> Report {
         match self.spawn().await {
-            Ok(running) => running.wait().await,
+            Ok(child) => child.wait().await,
             Err(error) => Report::spawn_failed(error),
         }
     }

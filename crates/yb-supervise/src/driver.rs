@@ -21,11 +21,11 @@ use crate::stdin::StdinWriter;
 use crate::tap::Tap;
 
 /// How long the pipes may stay open after the tree is dead.
-const PIPES_LIMIT: Duration = Duration::from_millis(500);
+const PIPES_TIMEOUT: Duration = Duration::from_millis(500);
 /// How long writing the last bytes to the files may take.
-const FILES_LIMIT: Duration = Duration::from_secs(1);
+const FILES_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long after the kill the shim has to report. The shim itself gives up earlier.
-const SHIM_LIMIT: Duration = Duration::from_secs(2);
+const SHIM_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Limits that the driver enforces.
 #[derive(Debug)]
@@ -101,7 +101,7 @@ impl Driver {
                 End::SpawnFailed(SpawnError::SandboxFailed { reason: last_stderr_line(&output) })
             }
             (None, Some(ExitStatus::Code(code))) => End::Exited { code },
-            (None, Some(ExitStatus::Signal(signal))) => End::Signalled { signal },
+            (None, Some(ExitStatus::Signal(signal))) => End::Signaled { signal },
             (None, None) => End::SupervisorLost,
         };
         Report {
@@ -146,7 +146,7 @@ impl Driver {
                     TreeEvent::OverLimit(over) => {
                         reason = reason.or(Some(End::OverLimit(over)));
                         self.end_pause();
-                        lost_at = Some(Instant::now() + SHIM_LIMIT);
+                        lost_at = Some(Instant::now() + SHIM_TIMEOUT);
                     }
                     TreeEvent::Finished(outcome) => return (reason, outcome),
                     TreeEvent::ShimLost => return self.handle_shim_loss(reason).await,
@@ -154,7 +154,7 @@ impl Driver {
                 () = sleep_until_opt(lost_at) => return self.handle_shim_loss(reason).await,
                 () = sleep_until_opt(kill_at) => {
                     kill_at = None;
-                    lost_at = Some(Instant::now() + SHIM_LIMIT);
+                    lost_at = Some(Instant::now() + SHIM_TIMEOUT);
                     self.backend.kill();
                 }
                 () = sleep_until_opt(deadline), if !ending && !leader_ended => {
@@ -177,7 +177,7 @@ impl Driver {
                     // No grace period: the disk is filling up.
                     reason = Some(exceeded);
                     self.end_pause();
-                    lost_at = Some(Instant::now() + SHIM_LIMIT);
+                    lost_at = Some(Instant::now() + SHIM_TIMEOUT);
                     self.backend.kill();
                 }
             }
@@ -235,11 +235,11 @@ impl Driver {
 
     async fn collect_output(&mut self) -> (Output, LogSummary) {
         self.pump.stop_waiting_for_consumer();
-        let drained = match timeout(PIPES_LIMIT, self.pump.drained()).await {
+        let drained = match timeout(PIPES_TIMEOUT, self.pump.drained()).await {
             Ok(drained) => drained,
             Err(_) => {
                 self.pump.stop();
-                timeout(FILES_LIMIT, self.pump.drained()).await.ok().flatten()
+                timeout(FILES_TIMEOUT, self.pump.drained()).await.ok().flatten()
             }
         };
         let Some((drained, drain_outcome)) = drained else {

@@ -88,7 +88,7 @@ pub enum SpawnError {
     },
     /// The requested sandbox is not available on this machine.
     #[error("sandbox not available: {0}")]
-    Sandbox(SandboxUnavailable),
+    SandboxUnavailable(SandboxUnavailable),
     /// A path of the sandbox can't be used.
     #[error("failed to map path into the sandbox: `{}`", path.display())]
     SandboxPath {
@@ -99,7 +99,7 @@ pub enum SpawnError {
     },
     /// The working directory is not visible in the sandbox.
     #[error("working directory is not visible in the sandbox: `{}`", path.display())]
-    NotShown {
+    CwdNotVisible {
         /// The directory.
         path: PathBuf,
     },
@@ -147,9 +147,9 @@ impl SpawnError {
                 "cgroup containment needs cgroup v2 with a delegated subtree: run as root or under `systemd-run --user --scope`"
                     .to_owned()
             }
-            Self::Sandbox(unavailable) => unavailable.fix.clone(),
+            Self::SandboxUnavailable(unavailable) => unavailable.fix.clone(),
             Self::SandboxPath { .. } => "create it first, or remove it from the sandbox".to_owned(),
-            Self::NotShown { .. } => "add it with `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
+            Self::CwdNotVisible { .. } => "add it with `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
             Self::SandboxFailed { .. } => "check the sandbox with `SandboxKind::probe` (in youBencha: `yb doctor`)".to_owned(),
             Self::Shim { .. } | Self::ContainmentUnavailable { .. } | Self::System { .. } => return None,
         })

@@ -104,11 +104,11 @@ pub fn shim_main() {}
 /// How long descendants may outlive their leader before they count as leaked. The last processes of a
 /// pipeline often exit slightly later than the leader.
 #[cfg(unix)]
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
+const SETTLE_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// How long SIGKILL is repeated before the remaining processes are reported as unkillable.
 #[cfg(unix)]
-const KILL_LIMIT: std::time::Duration = std::time::Duration::from_millis(1500);
+const KILL_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(1500);
 
 /// Compiles the example of the README as a doctest.
 #[cfg(doctest)]

@@ -21,7 +21,7 @@ const LARGE_BUFFER: usize = 256 << 10;
 const PIPE_SIZE: usize = 1 << 20;
 /// How long an idle thread waits for its next child. Starting a thread costs more than draining a short
 /// output.
-const IDLE_LIMIT: Duration = Duration::from_secs(2);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The idle threads.
 static IDLE_THREADS: Mutex<Vec<PumpThread>> = Mutex::new(Vec::new());
@@ -69,7 +69,7 @@ impl PumpThread {
 fn run_thread(wake: &WakeReceiver, receiver: &mpsc::Receiver<DrainJob>) {
     let mut buffer = vec![0; SMALL_BUFFER];
     loop {
-        match receiver.recv_timeout(IDLE_LIMIT) {
+        match receiver.recv_timeout(IDLE_TIMEOUT) {
             Ok(DrainJob { task, stdout, stderr, drained, worker }) => {
                 let result = task.run(stdout, stderr, wake, &mut buffer);
                 // Before the result is sent: its receiver may start the next child.

@@ -43,7 +43,7 @@ mod platform {
     use crate::cgroup::Cgroup;
     use crate::process_table::{self, ProcessTree};
     use crate::record::{ProcessIdentity, TreeRecord};
-    use crate::{KILL_LIMIT, env};
+    use crate::{KILL_TIMEOUT, env};
 
     pub(super) fn reap(record: &TreeRecord) -> ReapReport {
         let mut killed = HashSet::new();
@@ -71,7 +71,7 @@ mod platform {
         let tree = ProcessTree { born: None, below, leader: Some(record.leader), marker };
         #[cfg(target_os = "linux")]
         let cgroup = adopt(record);
-        let limit = Instant::now() + KILL_LIMIT;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         let remaining = loop {
             #[cfg(target_os = "linux")]
             let members = cgroup.as_ref().map_or_else(Vec::new, |cgroup| {
@@ -86,7 +86,7 @@ mod platform {
             let remaining: Vec<u32> = living.into_iter().map(|process| process.pid).collect();
             #[cfg(target_os = "linux")]
             let remaining = [remaining, members].concat();
-            if remaining.is_empty() || Instant::now() > limit {
+            if remaining.is_empty() || Instant::now() > deadline {
                 break remaining;
             }
             std::thread::sleep(Duration::from_millis(5));

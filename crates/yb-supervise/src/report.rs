@@ -73,7 +73,7 @@ pub enum End {
         code: i32,
     },
     /// The leader was killed by a signal that this crate did not send.
-    Signalled {
+    Signaled {
         /// The signal number.
         signal: i32,
     },
@@ -105,7 +105,7 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited { code } => write!(f, "exited with code {code}"),
-            Self::Signalled { signal } => write!(f, "killed by signal {signal}"),
+            Self::Signaled { signal } => write!(f, "killed by signal {signal}"),
             Self::TimedOut { after } => write!(f, "timed out after {after:?}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::OverQuota { directory, used, limit } => {

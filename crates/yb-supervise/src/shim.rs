@@ -29,7 +29,7 @@ use crate::record::ProcessIdentity;
 use crate::report::{ContainmentMethod, ExitStatus, Usage};
 use crate::sys;
 use crate::wire::{ShimEvent, ShimRequest, SpawnRequest, SpawnStage};
-use crate::{SETTLE, env};
+use crate::{SETTLE_TIME, env};
 pub(crate) use control::receive_spawn_request;
 use control::{ControlInput, FrameBuffer};
 use fork::{ForkedChild, InheritedFds, fork_child, release_output};
@@ -280,7 +280,7 @@ impl Shim {
                 }
                 if settle.is_none() {
                     self.send(&ShimEvent::LeaderEnded(status));
-                    settle = Some(Instant::now() + SETTLE);
+                    settle = Some(Instant::now() + SETTLE_TIME);
                 }
             }
             // After SIGTERM, descendants get the same grace period as the leader; the host ends it.
@@ -309,7 +309,7 @@ impl Shim {
                 }
                 ControlInput::Request(ShimRequest::Resume) => {
                     self.resume();
-                    settle = settle.map(|_| Instant::now() + SETTLE);
+                    settle = settle.map(|_| Instant::now() + SETTLE_TIME);
                 }
                 ControlInput::Request(ShimRequest::Kill | ShimRequest::Spawn(_)) | ControlInput::Closed => {
                     break self.kill_all();

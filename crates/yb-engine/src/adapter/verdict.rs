@@ -71,7 +71,7 @@ fn exit_code(report: &Report) -> i32 {
     match report.end {
         End::Exited { code } => code,
         End::TimedOut { .. } => -1,
-        End::Signalled { signal } => 128 + signal,
+        End::Signaled { signal } => 128 + signal,
         End::Cancelled => report.shell_code().filter(|code| *code != 0).unwrap_or(130),
         _ => report.shell_code().filter(|code| *code != 0).unwrap_or(1),
     }
@@ -116,7 +116,7 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             vec![reason(ErrorCode::Cancelled, format!("{label} was stopped on request"), Outcome::Cancelled)]
         }
         End::Exited { code } => of_exit(*code, summary, driven, agent).into_iter().collect(),
-        End::Signalled { signal } => {
+        End::Signaled { signal } => {
             let message = format!("{label} was ended by signal {signal} ({})", signal_name(*signal));
             vec![reason(ErrorCode::Signal, message, Outcome::AgentError)]
         }

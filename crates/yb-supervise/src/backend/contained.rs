@@ -24,13 +24,13 @@ use crate::shim::SHIM_ARGUMENT;
 use crate::wire::{ShimEvent, ShimRequest, SpawnRequest, SpawnStage};
 
 /// How long a shim may take to start its child.
-const START_LIMIT: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often SIGCONT is sent to a shim that has not responded yet.
 const CONTINUE_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the host's own sweep may take.
-const SWEEP_LIMIT: Duration = Duration::from_secs(1);
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long a shim may take to exit after its final event.
-const EXIT_LIMIT: Duration = Duration::from_millis(500);
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A tree below a shim.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl ContainedTree {
         match event {
             Ok(ShimEvent::Started) => Ok(tree),
             Ok(ShimEvent::Failed { stage, errno }) => {
-                let _ = timeout(EXIT_LIMIT, tree.shim.wait()).await;
+                let _ = timeout(EXIT_TIMEOUT, tree.shim.wait()).await;
                 let source = io::Error::from_raw_os_error(errno);
                 Err(match (stage, forced) {
                     (SpawnStage::Contain | SpawnStage::Fork, Some(method)) => {
@@ -133,8 +133,8 @@ impl ContainedTree {
     /// Waits for the next event, resuming the shim if it is stopped: the child may stop its shim before the
     /// event is sent.
     async fn wait_for_event(&mut self) -> io::Result<ShimEvent> {
-        let limit = Instant::now() + START_LIMIT;
-        while Instant::now() < limit {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while Instant::now() < deadline {
             match timeout(CONTINUE_INTERVAL, self.next_event()).await {
                 Ok(event) => return event,
                 Err(_) => self.continue_shim(),
@@ -190,9 +190,9 @@ impl ContainedTree {
 
     /// Waits for the shim to exit after its final event.
     pub(crate) async fn close(&mut self) {
-        if timeout(EXIT_LIMIT, self.shim.wait()).await.is_err() {
+        if timeout(EXIT_TIMEOUT, self.shim.wait()).await.is_err() {
             let _ = self.shim.start_kill();
-            let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
+            let _ = timeout(EXIT_TIMEOUT, self.shim.wait()).await;
         }
     }
 
@@ -222,12 +222,12 @@ impl ContainedTree {
 
     pub(crate) async fn sweep(&mut self) -> Vec<u32> {
         let _ = self.shim.start_kill();
-        let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
+        let _ = timeout(EXIT_TIMEOUT, self.shim.wait()).await;
         let marker = Some(env::marker(&self.id));
         let tree = ProcessTree { born: Some(self.born), below: None, leader: self.leader, marker };
         #[cfg(target_os = "linux")]
         let cgroup = self.cgroup.as_deref().and_then(|path| Cgroup::adopt(path).ok());
-        let limit = Instant::now() + SWEEP_LIMIT;
+        let deadline = Instant::now() + SWEEP_TIMEOUT;
         let remaining = loop {
             #[cfg(target_os = "linux")]
             if let Some(cgroup) = &cgroup {
@@ -237,7 +237,7 @@ impl ContainedTree {
             #[cfg(target_os = "linux")]
             let remaining =
                 if let Some(cgroup) = &cgroup { [remaining, cgroup.members()].concat() } else { remaining };
-            if remaining.is_empty() || Instant::now() > limit {
+            if remaining.is_empty() || Instant::now() > deadline {
                 break remaining;
             }
             sleep(Duration::from_millis(10)).await;

@@ -18,7 +18,7 @@ use crate::plan::SpawnPlan;
 use crate::process_table::{self, ProcessTree};
 use crate::record::{ProcessIdentity, TreeRecord};
 use crate::report::{Containment, ContainmentMethod, ContainmentMode, ExitStatus, Usage};
-use crate::{KILL_LIMIT, SETTLE, env, program, suspend, sys};
+use crate::{KILL_TIMEOUT, SETTLE_TIME, env, program, suspend, sys};
 
 const TICK: Duration = Duration::from_millis(5);
 
@@ -115,14 +115,14 @@ impl DirectTree {
                 if self.killing_since.is_none()
                     && !self.terminating
                     && self.paused.is_none()
-                    && at.elapsed() >= SETTLE
+                    && at.elapsed() >= SETTLE_TIME
                 {
                     self.leaked = true;
                     self.kill();
                 }
                 tokio::time::sleep(TICK).await;
             }
-            if self.killing_since.is_some_and(|since| since.elapsed() > KILL_LIMIT) {
+            if self.killing_since.is_some_and(|since| since.elapsed() > KILL_TIMEOUT) {
                 let status = self.leader_ended.and_then(|(status, _)| status);
                 return TreeEvent::Finished(self.finish(status, self.unkillable()));
             }

@@ -36,7 +36,7 @@ pub(crate) fn bwrap_args(
     check_format(program)?;
     let view = FilesystemView::build(sandbox, program, search)?;
     if !view.is_visible(cwd) {
-        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+        return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }
     let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
     let mut files = None;

@@ -46,7 +46,7 @@ pub(crate) fn rules(
         Network::Filtered => Some(sandbox.egress.forwards.iter().map(|address| address.port()).collect()),
     };
     if !rules.allows(cwd) {
-        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+        return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }
     Ok(rules)
 }

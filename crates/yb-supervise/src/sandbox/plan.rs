@@ -49,7 +49,7 @@ pub(crate) fn plan_sandbox(
     let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
     match sandbox.kind {
         SandboxKind::Bubblewrap => {
-            let bwrap = super::bubblewrap().map_err(SpawnError::Sandbox)?;
+            let bwrap = super::bubblewrap().map_err(SpawnError::SandboxUnavailable)?;
             let mut files = Vec::new();
             let parent = BwrapParent::Shim { files: &mut files };
             let args = super::bwrap_args(sandbox, program, args, cwd, search, parent)?;
@@ -57,9 +57,9 @@ pub(crate) fn plan_sandbox(
             Ok(SandboxPlan { wrapper, wrapper_is_leader: true, files, ..SandboxPlan::default() })
         }
         SandboxKind::Landlock => {
-            SandboxKind::Landlock.probe().map_err(SpawnError::Sandbox)?;
+            SandboxKind::Landlock.probe().map_err(SpawnError::SandboxUnavailable)?;
             if sandbox.network != Network::Shared {
-                SandboxKind::Landlock.probe_network().map_err(SpawnError::Sandbox)?;
+                SandboxKind::Landlock.probe_network().map_err(SpawnError::SandboxUnavailable)?;
             }
             let mut rules = super::rules(sandbox, program, cwd, search)?;
             let proxy_port = proxy_setup.and_then(EgressProxySetup::port);
@@ -81,7 +81,7 @@ pub(crate) fn plan_sandbox(
     env: &BTreeMap<OsString, OsString>,
     proxy_setup: Option<&EgressProxySetup>,
 ) -> Result<SandboxPlan, SpawnError> {
-    sandbox.kind.probe().map_err(SpawnError::Sandbox)?;
+    sandbox.kind.probe().map_err(SpawnError::SandboxUnavailable)?;
     let search = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
     let profile = super::profile(sandbox, program, search, proxy_setup.and_then(EgressProxySetup::port));
     let mut all: Vec<OsString> = vec!["-p".into(), profile.into(), program.into()];
@@ -102,7 +102,7 @@ pub(crate) fn plan_sandbox(
     _: Option<&EgressProxySetup>,
 ) -> Result<SandboxPlan, SpawnError> {
     Err(match Sandbox::probe() {
-        Err(unavailable) => SpawnError::Sandbox(unavailable),
+        Err(unavailable) => SpawnError::SandboxUnavailable(unavailable),
         Ok(()) => SpawnError::NoShim,
     })
 }

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use super::{PauseMethod, Shim};
 use crate::process_table;
 use crate::record::ProcessIdentity;
-use crate::{KILL_LIMIT, suspend, sys};
+use crate::{KILL_TIMEOUT, suspend, sys};
 
 /// Interval between kill rounds; doubles while the set of living processes does not change.
 const MIN_KILL_INTERVAL: Duration = Duration::from_millis(1);
@@ -66,7 +66,7 @@ impl Shim {
     /// Kills repeatedly, because killing a daemon reparents its children to the shim. Returns the pids that
     /// remain.
     pub(super) fn kill_all(&mut self) -> Vec<u32> {
-        let limit = Instant::now() + KILL_LIMIT;
+        let deadline = Instant::now() + KILL_TIMEOUT;
         let (mut pause, mut before) = (MIN_KILL_INTERVAL, Vec::new());
         loop {
             #[cfg(target_os = "linux")]
@@ -89,7 +89,7 @@ impl Shim {
             if self.is_tree_empty() {
                 return Vec::new();
             }
-            if Instant::now() > limit {
+            if Instant::now() > deadline {
                 return living.iter().map(|process| process.pid).collect();
             }
             // The shim has raised priority; yield the CPU so that killed processes can exit.

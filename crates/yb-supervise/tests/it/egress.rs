@@ -6,7 +6,7 @@ use std::path::Path;
 
 use yb_supervise::{Command, EgressRules, End, Report, Sandbox, SandboxKind};
 
-use crate::support::{GUARD, contained};
+use crate::support::{TEST_TIMEOUT, contained};
 
 /// Starts a server that sends a fixed response to every connection after it has read something.
 fn server(response: &'static str) -> SocketAddr {
@@ -38,7 +38,7 @@ async fn run(kind: SandboxKind, directory: &Path, egress: EgressRules, script: &
         .current_dir(directory)
         .sandbox(sandbox)
         .secret("KEY", "very-secret-key")
-        .deadline(GUARD)
+        .deadline(TEST_TIMEOUT)
         .run()
         .await
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use yb_supervise::{CancellationToken, Command, ContainmentMethod, ContainmentMode, End, ExitStatus, Launch};
 
-use crate::support::{AgentDir, GUARD, LaunchConfig, contained};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT, contained};
 
 #[tokio::test]
 async fn exit_code_is_reported_under_every_launch() {
@@ -20,7 +20,7 @@ async fn exit_code_is_reported_under_every_launch() {
 async fn death_by_signal_is_not_an_exit_code() {
     for config in LaunchConfig::PORTABLE {
         let report = AgentDir::new("- die: SEGV").command(config).run().await;
-        assert!(matches!(report.end, End::Signalled { signal: 11 }), "{config:?}: {}", report.end);
+        assert!(matches!(report.end, End::Signaled { signal: 11 }), "{config:?}: {}", report.end);
         assert_eq!(report.shell_code(), Some(139));
     }
 }
@@ -86,12 +86,12 @@ async fn cancel_terminates_child() {
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new("[{print: started}, {write: {path: up, line: x}}, {sleep_ms: 60000}]");
         let token = CancellationToken::new();
-        let running = agent_dir.command(config).cancel_on(token.clone()).spawn().await.unwrap();
+        let child = agent_dir.command(config).cancel_on(token.clone()).spawn().await.unwrap();
         while !agent_dir.file("up").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         token.cancel();
-        let report = tokio::time::timeout(GUARD, running.wait()).await.unwrap();
+        let report = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.unwrap();
         assert!(matches!(report.end, End::Cancelled), "{config:?}: {}", report.end);
         assert_eq!(report.status, Some(ExitStatus::Signal(15)), "SIGTERM comes first");
         assert_eq!(report.output.captured().unwrap().stdout(), b"started\n");
@@ -102,11 +102,11 @@ async fn cancel_terminates_child() {
 async fn dropping_child_handle_terminates_child() {
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new("[{pid_file: pid}, {sleep_ms: 60000}]");
-        let running = agent_dir.command(config).spawn().await.unwrap();
+        let child = agent_dir.command(config).spawn().await.unwrap();
         let process = yb_testkit::Process::from_file(&agent_dir.file("pid"));
         assert!(process.is_alive());
-        drop(running);
-        let gone = tokio::task::spawn_blocking(move || process.is_gone_within(GUARD)).await.unwrap();
+        drop(child);
+        let gone = tokio::task::spawn_blocking(move || process.is_gone_within(TEST_TIMEOUT)).await.unwrap();
         assert!(gone, "{config:?}");
     }
 }
@@ -116,11 +116,11 @@ fn runtime_shutdown_kills_children() {
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new("[{pid_file: pid}, {sleep_ms: 60000}]");
         let runtime = tokio::runtime::Runtime::new().unwrap();
-        let running = runtime.block_on(agent_dir.command(config).spawn()).unwrap();
+        let child = runtime.block_on(agent_dir.command(config).spawn()).unwrap();
         let process = yb_testkit::Process::from_file(&agent_dir.file("pid"));
         runtime.shutdown_background();
-        assert!(process.is_gone_within(GUARD), "{config:?}");
-        drop(running);
+        assert!(process.is_gone_within(TEST_TIMEOUT), "{config:?}");
+        drop(child);
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use yb_supervise::{End, SpawnError};
 use yb_testkit::Process;
 
-use crate::support::{AgentDir, GUARD, LaunchConfig};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT};
 
 const DEADLINE: Duration = Duration::from_millis(1200);
 const GRACE: Duration = Duration::from_millis(400);
@@ -93,10 +93,12 @@ const FORK_STORM: HostileChild = HostileChild {
 async fn check(config: LaunchConfig, hostile: HostileChild) {
     let agent_dir = AgentDir::new(hostile.script);
     let started = Instant::now();
-    let report =
-        tokio::time::timeout(GUARD * 2, agent_dir.command(config).deadline(DEADLINE).grace(GRACE).run())
-            .await
-            .unwrap();
+    let report = tokio::time::timeout(
+        TEST_TIMEOUT * 2,
+        agent_dir.command(config).deadline(DEADLINE).grace(GRACE).run(),
+    )
+    .await
+    .unwrap();
     let took = started.elapsed();
     if config == LaunchConfig::Cgroup
         && let End::SpawnFailed(SpawnError::ContainmentUnavailable { .. }) = &report.end
@@ -157,8 +159,8 @@ async fn sigterm_precedes_sigkill_by_grace_period() {
 ";
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new(script);
-        let command = agent_dir.command(config).deadline(DEADLINE).grace(GUARD);
-        let report = tokio::time::timeout(GUARD * 2, command.run()).await.unwrap();
+        let command = agent_dir.command(config).deadline(DEADLINE).grace(TEST_TIMEOUT);
+        let report = tokio::time::timeout(TEST_TIMEOUT * 2, command.run()).await.unwrap();
         assert!(matches!(report.end, End::TimedOut { .. }), "{config:?}: {}", report.end);
         assert_eq!(report.shell_code(), Some(143), "{config:?}");
         assert_eq!(report.output.captured().unwrap().stdout(), b"started\ntidying\ntidy\n", "{config:?}");
@@ -176,8 +178,8 @@ async fn stopped_child_handles_sigterm() {
 ";
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new(script);
-        let command = agent_dir.command(config).deadline(DEADLINE).grace(GUARD);
-        let report = tokio::time::timeout(GUARD * 2, command.run()).await.unwrap();
+        let command = agent_dir.command(config).deadline(DEADLINE).grace(TEST_TIMEOUT);
+        let report = tokio::time::timeout(TEST_TIMEOUT * 2, command.run()).await.unwrap();
         assert_eq!(report.shell_code(), Some(143), "{config:?}: {}", report.end);
         assert_eq!(report.output.captured().unwrap().stdout(), b"started\ntidy\n", "{config:?}");
     }

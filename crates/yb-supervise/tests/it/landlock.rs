@@ -7,7 +7,7 @@ use yb_supervise::{
     CancellationToken, Command, ContainmentMethod, End, Network, Sandbox, SandboxKind, SpawnError,
 };
 
-use crate::support::{AgentDir, GUARD, contained};
+use crate::support::{AgentDir, TEST_TIMEOUT, contained};
 
 /// A sandbox with one directory.
 fn sandbox(directory: &Path) -> Sandbox {
@@ -24,7 +24,7 @@ fn shell(directory: &Path, script: &str) -> Command {
 }
 
 async fn stdout_of(command: Command) -> String {
-    let report = command.deadline(GUARD).run().await;
+    let report = command.deadline(TEST_TIMEOUT).run().await;
     let output = report.output.captured().map(|output| output.text().text).unwrap_or_default();
     assert!(report.success(), "{}: {output}", report.end);
     output.trim().to_owned()
@@ -131,7 +131,7 @@ async fn network_none_denies_tcp() {
 async fn exit_status_and_sigterm_work_under_landlock() {
     let dir = tempfile::tempdir().unwrap();
     let report = shell(dir.path(), "kill -KILL $$").run().await;
-    assert!(matches!(report.end, End::Signalled { signal: 9 }), "{}", report.end);
+    assert!(matches!(report.end, End::Signaled { signal: 9 }), "{}", report.end);
     for method in [None, Some(ContainmentMethod::Subreaper), Some(ContainmentMethod::Sweep)] {
         let script =
             "trap 'echo obeyed > stdout_of; exit 3' TERM; echo > ready; while :; do sleep 0.05; done";
@@ -139,12 +139,12 @@ async fn exit_status_and_sigterm_work_under_landlock() {
         if let Some(method) = method {
             command = command.containment_method(method);
         }
-        let running = command.cancel_on(stop.clone()).grace(GUARD).spawn().await.unwrap();
+        let child = command.cancel_on(stop.clone()).grace(TEST_TIMEOUT).spawn().await.unwrap();
         while !dir.path().join("ready").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         stop.cancel();
-        assert_eq!(running.wait().await.shell_code(), Some(3), "{method:?}");
+        assert_eq!(child.wait().await.shell_code(), Some(3), "{method:?}");
         for file in ["stdout_of", "ready"] {
             std::fs::remove_file(dir.path().join(file)).unwrap();
         }
@@ -161,7 +161,7 @@ async fn descendants_that_outlive_leader_are_killed() {
     );
     let bin = yb_testkit::bin("fake-agent");
     let shown = sandbox(agent_dir.path()).read_only(bin.parent().unwrap());
-    let report = agent_dir.contained().sandbox(shown).deadline(GUARD).run().await;
+    let report = agent_dir.contained().sandbox(shown).deadline(TEST_TIMEOUT).run().await;
     assert!(report.success() && report.leaked, "{}", report.end);
     yb_testkit::assert_no_process_in(agent_dir.path());
 }
@@ -170,7 +170,7 @@ async fn descendants_that_outlive_leader_are_killed() {
 async fn invalid_sandbox_is_rejected_before_start() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let error = shell(dir.path(), "true").current_dir(other.path()).spawn().await.unwrap_err();
-    assert!(matches!(error, SpawnError::NotShown { .. }), "{error}");
+    assert!(matches!(error, SpawnError::CwdNotVisible { .. }), "{error}");
     let script = dir.path().join("script");
     std::fs::write(&script, "echo no shell was asked for\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

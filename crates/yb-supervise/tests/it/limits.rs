@@ -7,7 +7,7 @@ use yb_supervise::{
     Command, ContainmentMethod, End, ExceededLimit, Resource, ResourceLimits, Sandbox, SandboxKind,
 };
 
-use crate::support::{GUARD, contained};
+use crate::support::{TEST_TIMEOUT, contained};
 
 /// A shell under a containment method.
 fn shell(directory: &Path, script: &str, method: ContainmentMethod) -> Command {
@@ -15,7 +15,7 @@ fn shell(directory: &Path, script: &str, method: ContainmentMethod) -> Command {
         .args(["-c", script])
         .current_dir(directory)
         .containment_method(method)
-        .deadline(GUARD)
+        .deadline(TEST_TIMEOUT)
 }
 
 async fn exceeded_limit(command: Command) -> ExceededLimit {
@@ -69,7 +69,7 @@ async fn process_limit_stops_fork_bomb() {
     }
     for kind in SandboxKind::ALL {
         let sandbox = Sandbox::new().kind(kind).writable(dir.path());
-        let command = contained("/bin/sh").args(["-c", bomb]).current_dir(dir.path()).deadline(GUARD);
+        let command = contained("/bin/sh").args(["-c", bomb]).current_dir(dir.path()).deadline(TEST_TIMEOUT);
         let exceeded_limit = exceeded_limit(command.sandbox(sandbox).limits(limits)).await;
         assert_eq!(exceeded_limit.resource, Resource::Processes, "{kind}");
     }
@@ -136,7 +136,7 @@ async fn file_size_limit_applies_and_core_dumps_are_disabled() {
 #[tokio::test]
 async fn child_within_limits_is_not_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = ResourceLimits::new().memory(1 << 30).processes(50).cpu(GUARD).file_size(1 << 30);
+    let limits = ResourceLimits::new().memory(1 << 30).processes(50).cpu(TEST_TIMEOUT).file_size(1 << 30);
     let report = shell(dir.path(), "sleep 0.5", ContainmentMethod::Subreaper).limits(limits).run().await;
     assert!(report.success(), "{}", report.end);
 }

@@ -84,23 +84,23 @@ async fn log_has_its_own_size_limit() {
 #[tokio::test]
 async fn tap_receives_output_while_child_runs() {
     let agent_dir = AgentDir::new("[{print: first}, {wait_for_file: {path: go}}, {print: second}]");
-    let mut running = agent_dir.contained().tap().spawn().await.unwrap();
-    let mut tap = running.tap().unwrap();
+    let mut child = agent_dir.contained().tap().spawn().await.unwrap();
+    let mut tap = child.tap().unwrap();
     let item = tap.next().await.unwrap();
     assert_eq!((item.pipe, item.bytes.as_ref(), item.dropped_before), (Pipe::Stdout, b"first\n".as_ref(), 0));
     std::fs::write(agent_dir.file("go"), "").unwrap();
     assert_eq!(tap.next().await.unwrap().bytes.as_ref(), b"second\n");
     assert!(tap.next().await.is_none());
-    assert!(running.wait().await.success());
+    assert!(child.wait().await.success());
 }
 
 /// A tap without a reader does not slow the child.
 #[tokio::test]
 async fn unread_tap_does_not_slow_child() {
     let agent_dir = AgentDir::new("[{flood: {bytes: 50000000}}]");
-    let mut running = agent_dir.contained().tap().spawn().await.unwrap();
-    let mut tap = running.tap().unwrap();
-    assert!(running.wait().await.success());
+    let mut child = agent_dir.contained().tap().spawn().await.unwrap();
+    let mut tap = child.tap().unwrap();
+    assert!(child.wait().await.success());
     let mut seen = 0;
     while let Some(item) = tap.next().await {
         seen += item.bytes.len();

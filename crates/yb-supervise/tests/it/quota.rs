@@ -2,7 +2,7 @@
 
 use yb_supervise::End;
 
-use crate::support::{AgentDir, GUARD, LaunchConfig};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT};
 
 #[tokio::test]
 async fn exceeding_quota_kills_child() {
@@ -13,7 +13,7 @@ async fn exceeding_quota_kills_child() {
         let work = agent_dir.file("work");
         std::fs::create_dir(&work).unwrap();
         let command = agent_dir.command(config).quota(&work, 1_000_000);
-        let report = tokio::time::timeout(GUARD, command.run()).await.unwrap();
+        let report = tokio::time::timeout(TEST_TIMEOUT, command.run()).await.unwrap();
         let End::OverQuota { directory, used, limit } = report.end else {
             panic!("{config:?}: {}", report.end)
         };

@@ -8,7 +8,7 @@ use yb_supervise::{ReapReport, TreeRecord, reap};
 use yb_testkit::Process;
 
 use crate::host_killed::{example, wait_for_pid_files};
-use crate::support::{AgentDir, GUARD, signal};
+use crate::support::{AgentDir, TEST_TIMEOUT, signal};
 
 /// A leader with a child in a new session, a double-forked daemon, and a child in its group.
 const TREE: &str = "
@@ -62,7 +62,7 @@ impl Host {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let limit = Instant::now() + GUARD;
+        let limit = Instant::now() + TEST_TIMEOUT;
         let record = loop {
             let written = std::fs::read(&records).ok().and_then(|text| serde_json::from_slice(&text).ok());
             if let Some(written) = written {
@@ -106,7 +106,7 @@ impl Host {
         // A running host would sweep.
         signal(self.host(), "STOP");
         signal(self.shim(), "KILL");
-        assert!(self.shim().is_gone_within(GUARD));
+        assert!(self.shim().is_gone_within(TEST_TIMEOUT));
         self.host.kill().unwrap();
         self.host.wait().unwrap();
     }
@@ -116,7 +116,7 @@ impl Host {
         let _ = self.host.kill();
         self.host.wait().unwrap();
         for process in self.processes.iter().chain([&self.shim()]) {
-            assert!(process.is_gone_within(GUARD), "{context}: process {process} is still alive");
+            assert!(process.is_gone_within(TEST_TIMEOUT), "{context}: process {process} is still alive");
         }
         yb_testkit::assert_no_process_in(self.agent_dir.path());
         if let Some(cgroup) = self.record["cgroup"].as_str() {

@@ -41,7 +41,7 @@ async fn log_and_capture_are_redacted() {
 async fn stream_tee_and_tap_are_redacted() {
     let agent_dir = AgentDir::new(SCRIPT);
     let output = OutputMode::Stream { line_limit: 1000, tee: Some(agent_dir.file("tee")) };
-    let mut running = agent_dir
+    let mut child = agent_dir
         .contained()
         .env("KEY", SECRET)
         .secret("KEY", SECRET)
@@ -50,7 +50,7 @@ async fn stream_tee_and_tap_are_redacted() {
         .spawn()
         .await
         .unwrap();
-    let (mut lines, mut tap) = (running.lines().unwrap(), running.tap().unwrap());
+    let (mut lines, mut tap) = (child.lines().unwrap(), child.tap().unwrap());
     let mut text = String::new();
     while let Some(item) = lines.next().await {
         match item {
@@ -60,7 +60,7 @@ async fn stream_tee_and_tap_are_redacted() {
         }
     }
     assert_eq!(text, REDACTED);
-    let report = running.wait().await;
+    let report = child.wait().await;
     assert_eq!(std::fs::read_to_string(agent_dir.file("tee")).unwrap(), REDACTED);
     let mut tapped = Vec::new();
     while let Some(item) = tap.next().await {

@@ -9,7 +9,7 @@ use yb_supervise::{
 };
 use yb_testkit::Process;
 
-use crate::support::{AgentDir, GUARD, LaunchConfig, contained, signal};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT, contained, signal};
 
 /// A shell in a writable directory, in a sandbox with nothing else.
 fn shell(directory: &Path, script: &str) -> Command {
@@ -25,7 +25,7 @@ fn sandbox(directory: &Path) -> Sandbox {
 }
 
 async fn stdout_of(command: Command) -> String {
-    let report = command.deadline(GUARD).run().await;
+    let report = command.deadline(TEST_TIMEOUT).run().await;
     let output = report.output.captured().unwrap().text().text.trim().to_owned();
     assert!(report.success(), "{}: {output}", report.end);
     output
@@ -152,10 +152,10 @@ async fn sigterm_reaches_sandboxed_child_before_grace_ends() {
         if let Some(method) = method {
             command = command.containment_method(method);
         }
-        let running = command.cancel_on(stop.clone()).grace(GUARD).spawn().await.unwrap();
+        let child = command.cancel_on(stop.clone()).grace(TEST_TIMEOUT).spawn().await.unwrap();
         wait_for(&dir.path().join("ready")).await;
         stop.cancel();
-        let report = running.wait().await;
+        let report = child.wait().await;
         assert!(matches!(report.end, End::Cancelled), "{method:?}: {}", report.end);
         assert_eq!(std::fs::read_to_string(dir.path().join("stdout_of")).unwrap(), "obeyed\n", "{method:?}");
         assert_eq!(report.shell_code(), Some(3), "{method:?}");
@@ -192,7 +192,8 @@ async fn descendants_die_with_pid_namespace() {
 - wait_for_file: {path: daemon.pid}
 ",
     );
-    let report = agent_dir.contained().sandbox(sandbox_with_agent(&agent_dir)).deadline(GUARD).run().await;
+    let report =
+        agent_dir.contained().sandbox(sandbox_with_agent(&agent_dir)).deadline(TEST_TIMEOUT).run().await;
     assert!(report.success(), "{}", report.end);
     yb_testkit::assert_no_process_in(agent_dir.path());
 }
@@ -207,7 +208,7 @@ async fn sandbox_can_be_paused_and_resumed() {
         if let Some(method) = method {
             command = command.containment_method(method);
         }
-        let running = command.deadline(GUARD).spawn().await.unwrap();
+        let child = command.deadline(TEST_TIMEOUT).spawn().await.unwrap();
         let ticks = dir.path().join("ticks");
         let size = || std::fs::metadata(&ticks).map_or(0, |found| found.len());
         wait_for(&ticks).await;
@@ -217,13 +218,13 @@ async fn sandbox_can_be_paused_and_resumed() {
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(size(), size_when_paused, "{method:?}: running while paused");
         pause.resume();
-        let limit = std::time::Instant::now() + GUARD;
+        let limit = std::time::Instant::now() + TEST_TIMEOUT;
         while size() == size_when_paused {
             assert!(std::time::Instant::now() < limit, "{method:?}: not resumed");
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         stop.cancel();
-        assert!(matches!(running.wait().await.end, End::Cancelled));
+        assert!(matches!(child.wait().await.end, End::Cancelled));
         yb_testkit::assert_no_process_in(dir.path());
     }
 }
@@ -233,15 +234,15 @@ async fn sandbox_can_be_paused_and_resumed() {
 async fn sandbox_dies_with_its_shim_and_record_has_host_pids() {
     let dir = tempfile::tempdir().unwrap();
     let script = "trap '' TERM HUP; setsid sleep 60 & echo > ready; sleep 60";
-    let running =
+    let child =
         shell(dir.path(), script).containment_method(ContainmentMethod::Subreaper).spawn().await.unwrap();
     wait_for(&dir.path().join("ready")).await;
-    let record = running.record();
+    let record = child.record();
     let text = serde_json::to_value(&record).unwrap();
     let shim = Process::from_pid(text["shim"]["pid"].as_u64().unwrap() as u32).unwrap();
     assert!(Process::from_pid(record.pid()).unwrap().is_alive());
     signal(shim, "KILL");
-    let report = running.wait().await;
+    let report = child.wait().await;
     assert!(matches!(report.end, End::SupervisorLost), "{}", report.end);
     assert_eq!(reap(&record).unkillable, [0; 0]);
     yb_testkit::assert_no_process_in(dir.path());
@@ -251,7 +252,7 @@ async fn sandbox_dies_with_its_shim_and_record_has_host_pids() {
 async fn invalid_sandbox_is_rejected_before_start() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let error = shell(dir.path(), "true").current_dir(other.path()).spawn().await.unwrap_err();
-    assert!(matches!(error, SpawnError::NotShown { .. }), "{error}");
+    assert!(matches!(error, SpawnError::CwdNotVisible { .. }), "{error}");
     let gone = sandbox(dir.path()).read_only(dir.path().join("gone"));
     let error = shell(dir.path(), "true").sandbox(gone).spawn().await.unwrap_err();
     assert!(error.to_string().contains("gone") && error.hint().is_some(), "{error}");
@@ -287,7 +288,7 @@ fn sandbox_with_agent(agent_dir: &AgentDir) -> Sandbox {
 }
 
 async fn wait_for(path: &Path) {
-    let limit = std::time::Instant::now() + GUARD;
+    let limit = std::time::Instant::now() + TEST_TIMEOUT;
     while !path.exists() {
         assert!(std::time::Instant::now() < limit, "`{}` was not created", path.display());
         tokio::time::sleep(Duration::from_millis(5)).await;

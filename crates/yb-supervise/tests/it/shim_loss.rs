@@ -5,7 +5,7 @@ use std::time::Duration;
 use yb_supervise::{End, SpawnError};
 use yb_testkit::Process;
 
-use crate::support::{AgentDir, GUARD, LaunchConfig};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT};
 
 #[tokio::test]
 async fn child_that_kills_its_shim_is_killed_by_host_sweep() {
@@ -19,7 +19,7 @@ async fn child_that_kills_its_shim_is_killed_by_host_sweep() {
 ";
     for config in [LaunchConfig::Cgroup, LaunchConfig::Subreaper, LaunchConfig::Sweep] {
         let agent_dir = AgentDir::new(script);
-        let report = tokio::time::timeout(GUARD, agent_dir.command(config).run()).await.unwrap();
+        let report = tokio::time::timeout(TEST_TIMEOUT, agent_dir.command(config).run()).await.unwrap();
         if let (LaunchConfig::Cgroup, End::SpawnFailed(SpawnError::ContainmentUnavailable { .. })) =
             (config, &report.end)
         {
@@ -41,7 +41,7 @@ async fn child_that_stops_its_shim_still_times_out() {
     for config in [LaunchConfig::Subreaper, LaunchConfig::Sweep] {
         let agent_dir = AgentDir::new(script);
         let command = agent_dir.command(config).deadline(Duration::from_millis(800));
-        let report = tokio::time::timeout(GUARD, command.run()).await.unwrap();
+        let report = tokio::time::timeout(TEST_TIMEOUT, command.run()).await.unwrap();
         assert!(matches!(report.end, End::TimedOut { .. }), "{config:?}: {}", report.end);
         assert!(!Process::from_file(&agent_dir.file("a.pid")).is_alive(), "{config:?}");
     }

@@ -3,14 +3,14 @@
 use tokio::io::AsyncWriteExt;
 use yb_supervise::{End, OutputMode, Stdin, StreamItem};
 
-use crate::support::{AgentDir, GUARD, LaunchConfig, contained};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT, contained};
 
 const LARGE: usize = 11_000_000;
 
 #[tokio::test]
 async fn stdin_is_empty_by_default() {
     for config in LaunchConfig::PORTABLE {
-        let report = tokio::time::timeout(GUARD, config.command("/bin/cat").run()).await.unwrap();
+        let report = tokio::time::timeout(TEST_TIMEOUT, config.command("/bin/cat").run()).await.unwrap();
         assert!(report.success() && report.output.captured().unwrap().bytes().is_empty());
     }
 }
@@ -36,7 +36,7 @@ async fn slow_reader_and_early_close_do_not_deadlock() {
         for config in LaunchConfig::PORTABLE {
             let agent_dir = AgentDir::new(script);
             let command = agent_dir.command(config).stdin(Stdin::Bytes(vec![b'x'; LARGE].into()));
-            let report = tokio::time::timeout(GUARD, command.run()).await.unwrap();
+            let report = tokio::time::timeout(TEST_TIMEOUT, command.run()).await.unwrap();
             assert!(report.success(), "{config:?}, {script}: {}", report.end);
             assert_eq!(report.output.captured().unwrap().stdout(), b"done\n");
         }
@@ -48,7 +48,7 @@ async fn child_that_never_reads_times_out() {
     let agent_dir = AgentDir::new("[{sleep_ms: 60000}]");
     let command = agent_dir.contained().stdin(Stdin::Bytes(vec![b'x'; LARGE].into()));
     let command = command.deadline(std::time::Duration::from_millis(300));
-    let report = tokio::time::timeout(GUARD, command.run()).await.unwrap();
+    let report = tokio::time::timeout(TEST_TIMEOUT, command.run()).await.unwrap();
     assert!(matches!(report.end, End::TimedOut { .. }), "{}", report.end);
 }
 
@@ -63,8 +63,8 @@ async fn interactive_stdin_allows_request_and_response() {
     for config in LaunchConfig::PORTABLE {
         let agent_dir = AgentDir::new(script);
         let command = agent_dir.command(config).stdin(Stdin::Interactive).output(OutputMode::stream());
-        let mut running = command.spawn().await.unwrap();
-        let (mut stdin, mut lines) = (running.stdin().unwrap(), running.lines().unwrap());
+        let mut child = command.spawn().await.unwrap();
+        let (mut stdin, mut lines) = (child.stdin().unwrap(), child.lines().unwrap());
         stdin.write_all(b"{\"type\":\"ask\",\"id\":42}\n").await.unwrap();
         let Some(StreamItem::Line(line)) = lines.next().await else { panic!("no response") };
         let answer: serde_json::Value = serde_json::from_slice(&line).unwrap();
@@ -72,13 +72,13 @@ async fn interactive_stdin_allows_request_and_response() {
         drop(stdin);
         assert_eq!(lines.next().await, Some(StreamItem::Line(b"bye".to_vec())));
         assert_eq!(lines.next().await, None);
-        assert!(running.wait().await.success());
+        assert!(child.wait().await.success());
     }
 }
 
 #[tokio::test]
 async fn untaken_interactive_stdin_closes_at_wait() {
-    let running = contained("/bin/cat").stdin(Stdin::Interactive).spawn().await.unwrap();
-    let report = tokio::time::timeout(GUARD, running.wait()).await.unwrap();
+    let child = contained("/bin/cat").stdin(Stdin::Interactive).spawn().await.unwrap();
+    let report = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.unwrap();
     assert!(report.success(), "{}", report.end);
 }

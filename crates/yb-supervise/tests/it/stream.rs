@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use yb_supervise::{End, Lines, Output, OutputMode, StreamItem};
 
-use crate::support::{AgentDir, GUARD, LaunchConfig};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT};
 
 async fn collect(lines: &mut Lines) -> Vec<StreamItem> {
     let mut items = Vec::new();
@@ -23,14 +23,14 @@ async fn every_line_arrives_and_tee_is_identical() {
             LINES * 100
         ));
         let output = OutputMode::Stream { line_limit: 1000, tee: Some(agent_dir.file("tee")) };
-        let mut running =
+        let mut child =
             agent_dir.command(config).output(output).log_file(agent_dir.file("log")).spawn().await.unwrap();
-        let mut lines = running.lines().unwrap();
+        let mut lines = child.lines().unwrap();
         let items = collect(&mut lines).await;
         assert_eq!(items.len(), LINES + 1, "{config:?}");
         assert!(items[..LINES].iter().all(|item| matches!(item, StreamItem::Line(line) if line.len() == 99)));
         assert_eq!(items[LINES], StreamItem::Unterminated(b"tail".to_vec()));
-        let report = running.wait().await;
+        let report = child.wait().await;
         assert_eq!((report.log.teed, report.log.not_teed), (LINES as u64 * 100 + 4, 0));
         assert_eq!(
             std::fs::read(agent_dir.file("tee")).unwrap(),
@@ -49,15 +49,15 @@ async fn slow_consumer_blocks_child_but_not_stderr() {
 - write: {path: stdout-done, line: x}
 ";
     let agent_dir = AgentDir::new(script);
-    let mut running = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
-    let mut lines = running.lines().unwrap();
+    let mut child = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
+    let mut lines = child.lines().unwrap();
     while !agent_dir.file("stderr-done").exists() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!agent_dir.file("stdout-done").exists(), "20 MB fit nowhere: the child must be waiting");
     assert_eq!(collect(&mut lines).await.len(), 20_000);
-    let report = running.wait().await;
+    let report = child.wait().await;
     assert!(report.success(), "{}", report.end);
     let Output::Streamed { stderr_tail, stderr_dropped } = report.output else { panic!("no stream") };
     assert_eq!((stderr_tail.len(), stderr_dropped), (64 << 10, 6_000_000 - (64 << 10)));
@@ -70,9 +70,9 @@ async fn deadline_does_not_lose_printed_lines() {
         AgentDir::new("[{flood: {bytes: 500000, line: 100}}, {ignore: [TERM]}, {sleep_ms: 60000}]");
     let command = agent_dir.contained().output(OutputMode::stream());
     let command = command.deadline(Duration::from_millis(1000)).grace(Duration::from_millis(100));
-    let mut running = command.spawn().await.unwrap();
-    let mut lines = running.lines().unwrap();
-    let report = tokio::time::timeout(GUARD, running.wait()).await.unwrap();
+    let mut child = command.spawn().await.unwrap();
+    let mut lines = child.lines().unwrap();
+    let report = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.unwrap();
     assert!(matches!(report.end, End::TimedOut { .. }), "{}", report.end);
     assert_eq!(collect(&mut lines).await.len(), 5_000);
 }
@@ -81,9 +81,9 @@ async fn deadline_does_not_lose_printed_lines() {
 #[tokio::test]
 async fn report_does_not_wait_for_consumer() {
     let agent_dir = AgentDir::new("[{flood: {bytes: 1500000, line: 1000}}]");
-    let mut running = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
-    let mut lines = running.lines().unwrap();
-    let report = tokio::time::timeout(GUARD, running.wait()).await.unwrap();
+    let mut child = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
+    let mut lines = child.lines().unwrap();
+    let report = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.unwrap();
     assert!(report.success(), "{}", report.end);
     assert_eq!(collect(&mut lines).await.len(), 1_500);
 }
@@ -92,19 +92,19 @@ async fn report_does_not_wait_for_consumer() {
 async fn line_over_limit_ends_stream_but_not_child() {
     let agent_dir = AgentDir::new("[{print: short}, {print: {fill: 2000}}, {print: after}, {exit: 4}]");
     let output = OutputMode::Stream { line_limit: 1000, tee: None };
-    let mut running =
+    let mut child =
         agent_dir.contained().output(output).log_file(agent_dir.file("log")).spawn().await.unwrap();
-    let items = collect(&mut running.lines().unwrap()).await;
+    let items = collect(&mut child.lines().unwrap()).await;
     assert_eq!(items, [StreamItem::Line(b"short".to_vec()), StreamItem::TooLong { limit: 1000 }]);
-    assert_eq!(running.wait().await.shell_code(), Some(4));
+    assert_eq!(child.wait().await.shell_code(), Some(4));
     assert!(std::fs::read_to_string(agent_dir.file("log")).unwrap().ends_with("after\n"));
 }
 
 #[tokio::test]
 async fn dropping_lines_does_not_stop_child() {
     let agent_dir = AgentDir::new("[{flood: {bytes: 20000000, line: 1000}}, {exit: 6}]");
-    let mut running = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
-    drop(running.lines());
-    let report = tokio::time::timeout(GUARD, running.wait()).await.unwrap();
+    let mut child = agent_dir.contained().output(OutputMode::stream()).spawn().await.unwrap();
+    drop(child.lines());
+    let report = tokio::time::timeout(TEST_TIMEOUT, child.wait()).await.unwrap();
     assert_eq!(report.shell_code(), Some(6));
 }

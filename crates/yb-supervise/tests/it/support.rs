@@ -8,7 +8,7 @@ use yb_supervise::{Command, ContainmentMethod, Launch};
 use yb_testkit::{FakeAgent, Process};
 
 /// Ten times the targets of the design: a guard against hangs, not a measurement (see `bench/`).
-pub(crate) const GUARD: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A launch mode with a containment method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
