@@ -64,7 +64,7 @@ fn a_comment_stays_below_what_github_takes() {
         variants: vec![long("v"), long("w")],
         repeats: 1,
         hostile: "&`<".repeat(30_000),
-        chatter: 0,
+        extra_messages: 0,
     };
     // Folders have to have names that a disk takes, so the run is changed after it was written.
     let short = RecordedRun {
@@ -99,7 +99,7 @@ fn a_long_conversation_is_cut_in_the_middle_and_says_so() {
         cases: vec!["long".to_owned()],
         variants: vec!["v".to_owned()],
         repeats: 1,
-        chatter: 900,
+        extra_messages: 900,
         hostile: String::new(),
     };
     let (_root, report) = report(&run);

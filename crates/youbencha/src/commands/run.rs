@@ -259,7 +259,7 @@ async fn work(
                 }
                 Wish::Suspend => {
                     setup.pause.pause();
-                    let _ = tokio::time::timeout(SETTLE, setup.pause.quiet()).await;
+                    let _ = tokio::time::timeout(SETTLE, setup.pause.wait_until_idle()).await;
                     screen.clear();
                     stand_still();
                     setup.pause.resume();

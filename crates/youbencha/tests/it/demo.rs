@@ -99,7 +99,7 @@ fn without_claude_code_the_built_in_agent_does_it_and_the_report_opens() {
     for words in ["demo", "greeting", "terse", "careful", "passed", "failed"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    assert!(browser.console_errors().is_empty(), "{:?}", browser.console_errors());
 
     // What it printed can be typed: in that folder, by hand.
     let again = context.command(YB).args(["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);

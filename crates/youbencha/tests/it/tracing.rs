@@ -289,7 +289,7 @@ fn a_receiver_that_is_down_hangs_or_refuses_changes_nothing() {
     let expected = results(&untraced, &traced(&untraced, &[]).0);
     let (hanging, refusing) = (OtlpReceiver::start(), OtlpReceiver::start());
     hanging.hang(true);
-    refusing.answer(500);
+    refusing.respond_with(500);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}");
     for (who, endpoint) in

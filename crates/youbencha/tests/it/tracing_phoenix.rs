@@ -76,7 +76,7 @@ fn screenshot(phoenix: &Phoenix, span: &Value) {
     let project = answer["projects"]["edges"][0]["node"]["id"].as_str().unwrap();
     let (trace, span) = (span["context"]["trace_id"].as_str().unwrap(), span["id"].as_str().unwrap());
     let mut browser = Browser::start();
-    browser.look(1280, 860, "light");
+    browser.set_viewport(1280, 860, "light");
     let place = format!("{}/projects/{project}/traces/{trace}?selectedSpanNodeId={span}", phoenix.url());
     browser.open(&place);
     browser.until("document.body.innerText.includes('evaluate git-diff')");

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, End, Means, SandboxKind};
+use yb_supervise::{Command, ContainmentMethod, End, SandboxKind};
 
 use super::Finding;
 
@@ -28,14 +28,14 @@ pub(super) async fn containment() -> Finding {
         );
     };
     let report = Command::new(program).arg("--version").deadline(DEADLINE).run().await;
-    match (report.containment.map(|containment| containment.means), report.end) {
-        (Some(Means::Cgroup), End::Exited { code: 0 }) => {
+    match (report.containment.map(|containment| containment.method), report.end) {
+        (Some(ContainmentMethod::Cgroup), End::Exited { code: 0 }) => {
             Finding::ok(check, "cgroup: all that an agent starts dies at one stroke")
         }
-        (Some(Means::JobObject), End::Exited { code: 0 }) => {
+        (Some(ContainmentMethod::JobObject), End::Exited { code: 0 }) => {
             Finding::ok(check, "job object: all that an agent starts dies with it")
         }
-        (Some(Means::Subreaper), End::Exited { code: 0 }) => Finding::ok(
+        (Some(ContainmentMethod::Subreaper), End::Exited { code: 0 }) => Finding::ok(
             check,
             "subreaper: all that an agent starts hangs below one process, and dies with it",
         ),

@@ -1,28 +1,28 @@
-//! A run as if it had been recorded: plan, journal and artifacts of many trials, without running any. What is in it
-//! depends on names only, so two are the same.
+//! Generates the files of a recorded run: plan, journal and artifacts of many trials. The content is
+//! deterministic.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// What a recorded run holds.
+/// The shape of a generated run.
 #[derive(Debug, Clone)]
 pub struct RecordedRun {
-    /// Its cases.
+    /// The cases.
     pub cases: Vec<String>,
-    /// Its variants.
+    /// The variants.
     pub variants: Vec<String>,
-    /// How often each pair was tried.
+    /// Repeats per case and variant.
     pub repeats: u32,
-    /// Put into every text that an agent, a case or a repository could have written.
+    /// Text to inject into every field that an agent, a case or a repository controls.
     pub hostile: String,
-    /// How many messages each conversation has more than it needs.
-    pub chatter: usize,
+    /// Number of additional messages per conversation.
+    pub extra_messages: usize,
 }
 
 impl RecordedRun {
-    /// The run that documentation and screenshots show.
+    /// Returns the run used in documentation and screenshots.
     #[must_use]
     pub fn example() -> Self {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect();
@@ -37,14 +37,14 @@ impl RecordedRun {
             variants: names(&["sonnet", "opus", "opus-no-tests"]),
             repeats: 3,
             hostile: String::new(),
-            chatter: 0,
+            extra_messages: 0,
         }
     }
 
-    /// Writes it below a workspace directory, `<root>/runs/nightly-2026-11-15-1794765306041`, and gives that path.
+    /// Writes the run to `<root>/runs/nightly-2026-11-15-1794765306041` and returns that path.
     ///
     /// # Panics
-    /// When it can't be written.
+    /// Panics if it can't be written.
     #[must_use]
     pub fn write(&self, root: &Path) -> PathBuf {
         let id = "nightly-2026-11-15-1794765306041";
@@ -57,7 +57,7 @@ impl RecordedRun {
             for case in &self.cases {
                 for variant in &self.variants {
                     number += 1;
-                    let trial = Made { shared: self, case, variant, repeat, number };
+                    let trial = RecordedTrial { run: self, case, variant, repeat, number };
                     planned.push(trial.plan());
                     trial.record(&run, &mut journal);
                 }
@@ -69,11 +69,11 @@ impl RecordedRun {
             .enumerate()
             .map(|(at, mut line)| {
                 line["seq"] = json!(at + 1);
-                line["at"] = json!(moment(at));
+                line["at"] = json!(timestamp(at));
                 line.to_string()
             })
             .collect();
-        let plan = json!({"version": 1, "run": id, "created_at": moment(0), "youbencha": "0.1.0",
+        let plan = json!({"version": 1, "run": id, "created_at": timestamp(0), "youbencha": "0.1.0",
             "name": format!("nightly{}", self.hostile), "config": "suite.yaml", "files": [],
             "options": {"retries": 2}, "trials": planned});
         save(&run.join("plan.json"), plan.to_string().as_bytes());
@@ -81,22 +81,22 @@ impl RecordedRun {
         run
     }
 
-    /// How many trials it has.
+    /// Returns the number of trials.
     #[must_use]
     pub fn trials(&self) -> usize {
         self.cases.len() * self.variants.len() * self.repeats as usize
     }
 }
 
-struct Made<'a> {
-    shared: &'a RecordedRun,
+struct RecordedTrial<'a> {
+    run: &'a RecordedRun,
     case: &'a str,
     variant: &'a str,
     repeat: u32,
     number: usize,
 }
 
-impl Made<'_> {
+impl RecordedTrial<'_> {
     fn folder(&self) -> String {
         let safe = |text: &str| -> String {
             text.chars().filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')).collect()
@@ -104,8 +104,8 @@ impl Made<'_> {
         format!("{}--{}--{}", safe(self.case), safe(self.variant), self.repeat)
     }
 
-    /// A number from 0 to 999 that depends on the names and a word.
-    fn dice(&self, word: &str) -> u64 {
+    /// Returns a number that depends only on the trial and a word.
+    fn pseudo_random(&self, word: &str) -> u64 {
         let text = format!("{}/{}/{}/{word}", self.case, self.variant, self.repeat);
         text.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
@@ -115,7 +115,7 @@ impl Made<'_> {
     }
 
     fn outcome(&self) -> &'static str {
-        match self.dice("outcome") % 100 {
+        match self.pseudo_random("outcome") % 100 {
             0..66 => "passed",
             66..86 => "failed",
             86..91 => "timeout",
@@ -126,17 +126,17 @@ impl Made<'_> {
     }
 
     fn plan(&self) -> Value {
-        json!({"id": format!("{:016x}", self.number), "folder": self.folder(), "case": format!("{}{}", self.case, self.shared.hostile),
+        json!({"id": format!("{:016x}", self.number), "folder": self.folder(), "case": format!("{}{}", self.case, self.run.hostile),
             "variant": self.variant, "repeat": self.repeat, "agent": "claude-code", "model": "claude-opus-5-5",
             "commit": "5f0c1a9be2d34c7f8a6b1d2e3f4a5b6c7d8e9f01", "task_digest": "t", "grade_digest": "g", "timeout_ms": 600_000})
     }
 
     fn record(&self, run: &Path, journal: &mut Vec<Value>) {
         let (folder, outcome) = (self.folder(), self.outcome());
-        let hostile = &self.shared.hostile;
-        let duration = 42_000 + self.dice("time") % 240_000;
-        let usd = 0.05 + (self.dice("cost") % 400) as f64 / 1000.0;
-        let tokens = 4_000 + self.dice("tokens") % 30_000;
+        let hostile = &self.run.hostile;
+        let duration = 42_000 + self.pseudo_random("time") % 240_000;
+        let usd = 0.05 + (self.pseudo_random("cost") % 400) as f64 / 1000.0;
+        let tokens = 4_000 + self.pseudo_random("tokens") % 30_000;
         let passed = outcome == "passed";
         let status = if passed { "passed" } else { "failed" };
         let error = match outcome {
@@ -146,7 +146,7 @@ impl Made<'_> {
         };
         journal.push(json!({"event": "attempt_started", "trial": folder, "attempt": 1}));
         journal.push(json!({"event": "attempt_finished", "trial": folder, "attempt": 1, "outcome": outcome, "then": "done",
-            "started_at": moment(self.number), "duration_ms": duration, "tokens": tokens, "turns": 6 + self.dice("turns") % 20,
+            "started_at": timestamp(self.number), "duration_ms": duration, "tokens": tokens, "turns": 6 + self.pseudo_random("turns") % 20,
             "spend": {"agent_usd": usd, "judge_usd": usd / 9.0}, "agent_version": "2.1.300", "model": "claude-opus-5-5",
             "isolation": "bubblewrap", "error": error,
             "evaluators": [{"name": "git-diff", "status": "passed"}, {"name": "agentic-judge", "status": status}]}));
@@ -157,26 +157,26 @@ impl Made<'_> {
     }
 
     fn results(&self, duration: u64, passed: bool) -> Value {
-        let hostile = &self.shared.hostile;
+        let hostile = &self.run.hostile;
         let score = if passed { 0.93 } else { 0.4 };
         let status = if passed { "passed" } else { "failed" };
         json!({
             "version": "1.0.0",
             "test_case": {"name": self.case, "description": format!("After a login the user lands on the page that was asked for.{hostile}"),
                 "config_file": "suite.yaml", "config_hash": "0", "repo": "https://example.com/shop.git", "branch": "main", "commit": "5f0c1a9"},
-            "execution": {"started_at": moment(self.number), "completed_at": moment(self.number), "duration_ms": duration,
+            "execution": {"started_at": timestamp(self.number), "completed_at": timestamp(self.number), "duration_ms": duration,
                 "youbencha_version": "0.1.0", "environment": {"os": "linux", "node_version": "none", "workspace_dir": "w"}, "isolation": "bubblewrap"},
             "agent": {"type": "claude-code", "youbencha_log_path": "youbencha-log.json", "status": "success", "exit_code": 0},
             "evaluators": [
                 {"evaluator": "git-diff", "status": "passed", "message": format!("✓ 2 changed files (+14/-3 lines){hostile}"),
-                    "duration_ms": 12, "timestamp": moment(self.number), "assertions": {"max_files_changed": 5},
+                    "duration_ms": 12, "timestamp": timestamp(self.number), "assertions": {"max_files_changed": 5},
                     "metrics": {"files_changed": 2, "lines_added": 14, "lines_removed": 3, "change_entropy": 0.811_278,
                         "changed_files": [{"path": format!("src/login.ts{hostile}"), "additions": 8, "deletions": 3, "changes": 11},
                             {"path": "test/login.test.ts", "additions": 6, "deletions": 0, "changes": 6}]},
                     "artifacts": [{"type": "diff", "path": "git-diff.patch", "description": "all changes"}]},
                 {"evaluator": "agentic-judge", "status": status, "message": if passed { "every assertion holds".to_owned() } else {
                         format!("tests 0.40 is below 0.80{hostile}") },
-                    "duration_ms": 8_400, "timestamp": moment(self.number), "cost_usd": 0.0123,
+                    "duration_ms": 8_400, "timestamp": timestamp(self.number), "cost_usd": 0.0123,
                     "assertions": {"redirect": {"score": 1.0, "threshold": 0.8, "reason": "the target is kept through the login"},
                         "tests": {"score": score, "threshold": 0.8, "reason": format!("covers the open redirect{hostile}")}},
                     "metrics": {"agreement": 1.0, "votes": {"first": {"tests": score}, "second": {"tests": score}}}}],
@@ -187,9 +187,9 @@ impl Made<'_> {
     }
 
     fn log(&self, duration: u64, tokens: u64, usd: f64) -> Value {
-        let hostile = &self.shared.hostile;
+        let hostile = &self.run.hostile;
         let call = |id: &str, name: &str, arguments: Value| json!([{"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}}]);
-        let at = moment(self.number);
+        let at = timestamp(self.number);
         let mut messages = vec![
             json!({"role": "user", "timestamp": at, "content": format!("Users who open a deep link while logged out land on the start page after logging in. \
                 Send them to the page that they asked for, and only within our own site. Add a test.{hostile}")}),
@@ -201,8 +201,8 @@ impl Made<'_> {
             json!({"role": "assistant", "timestamp": at, "content": "Now the test.",
                 "tool_calls": call("c3", "Bash", json!({"command": "npm test -- login"}))}),
         ];
-        for at in 0..self.shared.chatter {
-            messages.push(json!({"role": "assistant", "timestamp": moment(at), "content": format!("Step {at}: looking at another file.{hostile}"),
+        for at in 0..self.run.extra_messages {
+            messages.push(json!({"role": "assistant", "timestamp": timestamp(at), "content": format!("Step {at}: looking at another file.{hostile}"),
                 "tool_calls": call(&format!("x{at}"), "Read", json!({"file_path": format!("src/part-{at}.ts")}))}));
         }
         messages.push(json!({"role": "assistant", "timestamp": at, "content": format!("Done. After logging in, users land where they wanted to go; targets on other hosts are ignored.{hostile}")}));
@@ -212,7 +212,7 @@ impl Made<'_> {
             json!({"id": "c3", "name": "Bash", "arguments": "{}", "is_error": self.outcome() != "passed", "result_bytes": 48_211,
                 "result": format!("{}\n 14 passing (212ms)", "  ✓ keeps the target of a deep link through the login\n".repeat(40))}),
         ];
-        for at in 0..self.shared.chatter {
+        for at in 0..self.run.extra_messages {
             calls.push(json!({"id": format!("x{at}"), "name": "Read", "arguments": "{}",
                 "result": format!("{}{hostile}", "export const part = (value) => value + 1;\n".repeat(30))}));
         }
@@ -229,7 +229,7 @@ impl Made<'_> {
     }
 
     fn patch(&self) -> String {
-        let hostile = &self.shared.hostile;
+        let hostile = &self.run.hostile;
         format!(
             "diff --git a/src/login.ts b/src/login.ts\nindex 3f1c0aa..9b2d7e1 100644\n--- a/src/login.ts\n+++ b/src/login.ts\n\
              @@ -8,11 +8,16 @@ import {{ session }} from './session';\n \n export async function login(req, res) {{\n   const user = await check(req.body);\n\
@@ -243,8 +243,8 @@ impl Made<'_> {
     }
 }
 
-/// A moment of one night, later for a larger number.
-fn moment(at: usize) -> String {
+/// Returns a timestamp within one day, increasing with the number.
+fn timestamp(at: usize) -> String {
     format!("2026-11-15T{:02}:{:02}:{:02}.000Z", at / 3600 % 24, at / 60 % 60, at % 60)
 }
 

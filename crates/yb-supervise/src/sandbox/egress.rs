@@ -1,27 +1,26 @@
-//! The only ways out of a sandbox that has no other network.
-#![cfg_attr(windows, expect(dead_code, reason = "there is no sandbox on Windows to lead out of"))]
+//! Egress rules of a sandbox.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// The only ways out of a sandbox: addresses of this machine that are passed on as they are, and hosts that can be
-/// asked for through a proxy of ours. The proxy is in the child's HTTP_PROXY, HTTPS_PROXY and ALL_PROXY; what it refuses
-/// is in the report.
+/// The connections that a sandboxed child may open: loopback addresses that are forwarded, and hosts that are
+/// reachable through a proxy. The child gets the proxy in `HTTP_PROXY`, `HTTPS_PROXY` and `ALL_PROXY`.
+/// Refused connections are listed in [`Report::refused`](crate::Report::refused).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[must_use]
-pub struct Exits {
+pub struct EgressRules {
     pub(crate) forwards: Vec<SocketAddr>,
     pub(crate) hosts: Vec<HostRule>,
 }
 
-impl Exits {
-    /// None yet; but what goes to the proxy is listed.
+impl EgressRules {
+    /// Creates rules that allow nothing. Refused connections are still recorded.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// An address of this machine, which the child reaches as the same address.
+    /// Forwards a loopback address of the host, which the child reaches at the same address.
     pub fn forward(mut self, address: SocketAddr) -> Self {
         if !self.forwards.contains(&address) {
             self.forwards.push(address);
@@ -29,7 +28,7 @@ impl Exits {
         self
     }
 
-    /// A host, or several.
+    /// Allows the hosts that a rule matches.
     pub fn host(mut self, rule: HostRule) -> Self {
         self.hosts.push(rule);
         self
@@ -40,52 +39,53 @@ impl Exits {
     }
 }
 
-/// Hosts that may be connected to: `example.org` (ports 80 and 443), `example.org:8443`, or `*.example.org`.
+/// A rule for allowed hosts: `example.org` (ports 80 and 443), `example.org:8443`, or `*.example.org`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRule {
     name: String,
     port: Option<u16>,
 }
 
-/// Not a host that can be allowed.
+/// The error of parsing a [`HostRule`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("not a host: `{0}`")]
-pub struct BadHost(String);
+#[error("invalid host: `{0}`")]
+pub struct InvalidHost(String);
 
 impl HostRule {
-    /// One host and one port.
+    /// Creates a rule for one host and port.
     pub fn new(name: &str, port: u16) -> Self {
-        Self { name: plain(name), port: Some(port) }
+        Self { name: normalize_host(name), port: Some(port) }
     }
 
     fn allows(&self, host: &str, port: u16) -> bool {
-        let host = plain(host);
-        let named = match self.name.strip_prefix("*.") {
+        let host = normalize_host(host);
+        let name_matches = match self.name.strip_prefix("*.") {
             Some(domain) => host.strip_suffix(domain).is_some_and(|start| start.ends_with('.')),
             None => host == self.name,
         };
-        named && self.port.map_or(matches!(port, 80 | 443), |own| own == port)
+        name_matches && self.port.map_or(matches!(port, 80 | 443), |own| own == port)
     }
 }
 
 impl FromStr for HostRule {
-    type Err = BadHost;
+    type Err = InvalidHost;
 
-    fn from_str(text: &str) -> Result<Self, BadHost> {
-        let bad = || BadHost(text.to_owned());
+    fn from_str(text: &str) -> Result<Self, InvalidHost> {
+        let bad = || InvalidHost(text.to_owned());
         let (name, port) = match text.rsplit_once(':') {
             Some((name, port)) if !name.ends_with(':') && (!name.contains(':') || name.ends_with(']')) => {
                 (name, Some(port.parse().map_err(|_| bad())?))
             }
             _ => (text, None),
         };
-        let name = plain(name);
+        let name = normalize_host(name);
         let rest = name.strip_prefix("*.").unwrap_or(&name);
         let address = rest.parse::<std::net::IpAddr>().is_ok();
         let letters = rest.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._".contains(letter));
-        // `*.org` would be half the world; `*` all of it.
-        let wide = name.starts_with("*.") && !rest.contains('.');
-        if rest.is_empty() || wide || port == Some(0) || !(address || letters && !rest.starts_with('.')) {
+        // Reject wildcards over a whole top-level domain.
+        let too_broad = name.starts_with("*.") && !rest.contains('.');
+        if rest.is_empty() || too_broad || port == Some(0) || !(address || letters && !rest.starts_with('.'))
+        {
             return Err(bad());
         }
         Ok(Self { name, port })
@@ -101,18 +101,18 @@ impl fmt::Display for HostRule {
     }
 }
 
-/// Without brackets, case, and the dot that ends a full name.
-fn plain(host: &str) -> String {
+/// Strips brackets and the trailing dot, and lowercases.
+fn normalize_host(host: &str) -> String {
     host.trim_start_matches('[').trim_end_matches([']', '.']).to_ascii_lowercase()
 }
 
-/// A connection that the proxy refused.
+/// A target that the proxy refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Refused {
-    /// The host, as it was asked for, and the port; without secrets.
+pub struct RefusedConnection {
+    /// Host and port as requested, redacted.
     pub target: String,
-    /// How often.
+    /// Number of attempts.
     pub times: u64,
 }
 
@@ -121,9 +121,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_meant_with_its_ports_and_a_star_with_what_is_below() {
+    fn host_rule_matches_ports_and_wildcards() {
         let rule = |text: &str| text.parse::<HostRule>().unwrap();
-        for (text, host, port, fine) in [
+        for (text, host, port, allowed) in [
             ("registry.npmjs.org", "registry.npmjs.org", 443, true),
             ("registry.npmjs.org", "Registry.NPMJS.org.", 80, true),
             ("registry.npmjs.org", "registry.npmjs.org", 22, false),
@@ -136,7 +136,7 @@ mod tests {
             ("[::1]:80", "::1", 80, true),
             ("::1", "[::1]", 443, true),
         ] {
-            assert_eq!(rule(text).allows(host, port), fine, "{text} {host} {port}");
+            assert_eq!(rule(text).allows(host, port), allowed, "{text} {host} {port}");
         }
         for bad in ["", "*", "*.org", "http://x", "x/y", "a b", "x:0", "x:99999", ".x", ":80"] {
             assert!(bad.parse::<HostRule>().is_err(), "{bad}");

@@ -1,5 +1,5 @@
-//! The first program within a sandbox that has a network of its own: it makes the listeners that lead out of it, hands
-//! them to the host, and becomes the program that was meant.
+//! The first program in a sandbox with its own network namespace: creates the listeners of the egress proxy,
+//! sends them to the host, and executes the requested program.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IoSlice};
@@ -17,47 +17,48 @@ use rustix::net::{
 
 use crate::sys;
 
-/// The first argument that makes a program this one.
-pub(crate) const INSIDE_ARGUMENT: &str = "__inside";
-/// How many listeners fit into one message.
-const MOST: usize = 8;
+/// The first argument that makes a program act as the sandbox init.
+pub(crate) const SANDBOX_INIT_ARGUMENT: &str = "__inside";
+/// Maximum number of listeners per message.
+const MAX_LISTENERS: usize = 8;
 
-/// What follows the program's own name: this role, where to listen, and the program with its name and arguments.
-pub(crate) fn arguments(
+/// Returns the arguments of the sandbox init: addresses to listen on, then the program with its `argv[0]` and
+/// arguments.
+pub(crate) fn init_arguments(
     addresses: &[SocketAddr],
     program: &Path,
     arg0: &OsStr,
     args: &[OsString],
 ) -> Vec<OsString> {
     let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    let mut all = vec![INSIDE_ARGUMENT.into(), addresses.join(",").into(), program.into(), arg0.into()];
+    let mut all = vec![SANDBOX_INIT_ARGUMENT.into(), addresses.join(",").into(), program.into(), arg0.into()];
     all.extend(args.iter().cloned());
     all
 }
 
-/// Does the work; returns only if that failed.
+/// Runs the sandbox init. Returns only on failure.
 pub(super) fn run(channel: OwnedFd, mut args: impl Iterator<Item = OsString>) -> io::Error {
     let channel = UnixStream::from(channel);
-    let wrong = || io::Error::from(io::ErrorKind::InvalidInput);
-    let mut hand_over = || {
-        let addresses = args.next().ok_or_else(wrong)?;
-        let addresses = addresses.to_str().ok_or_else(wrong)?.split(',');
+    let invalid = || io::Error::from(io::ErrorKind::InvalidInput);
+    let mut pass_listeners = || {
+        let addresses = args.next().ok_or_else(invalid)?;
+        let addresses = addresses.to_str().ok_or_else(invalid)?.split(',');
         let listeners: Vec<TcpListener> = addresses
-            .map(|address| TcpListener::bind(address.parse::<SocketAddr>().map_err(|_| wrong())?))
+            .map(|address| TcpListener::bind(address.parse::<SocketAddr>().map_err(|_| invalid())?))
             .collect::<io::Result<_>>()?;
-        send(&channel, &listeners)?;
-        let (program, arg0) = (args.next().ok_or_else(wrong)?, args.next().ok_or_else(wrong)?);
+        send_listeners(&channel, &listeners)?;
+        let (program, arg0) = (args.next().ok_or_else(invalid)?, args.next().ok_or_else(invalid)?);
         Ok((program, arg0))
     };
-    let (program, arg0) = match hand_over() {
+    let (program, arg0) = match pass_listeners() {
         Ok(found) => found,
         Err(error) => return error,
     };
     let args: Vec<OsString> = std::iter::once(arg0).chain(args).collect();
     let env: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let env = env.iter().map(|(name, value)| (name.as_os_str(), value.as_os_str()));
-    // What the program may not have goes with the exec.
-    sys::pass_on_stdio_only();
+    // Closes the descriptors that the program must not inherit.
+    sys::close_all_but_stdio_on_exec();
     match sys::Exec::new(Path::new(OsStr::from_bytes(program.as_bytes())), args.iter().map(|arg| &**arg), env)
     {
         Ok(exec) => exec.exec(),
@@ -65,9 +66,9 @@ pub(super) fn run(channel: OwnedFd, mut args: impl Iterator<Item = OsString>) ->
     }
 }
 
-fn send(channel: &UnixStream, listeners: &[TcpListener]) -> io::Result<()> {
+fn send_listeners(channel: &UnixStream, listeners: &[TcpListener]) -> io::Result<()> {
     let descriptors: Vec<BorrowedFd<'_>> = listeners.iter().map(AsFd::as_fd).collect();
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)) {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -76,9 +77,9 @@ fn send(channel: &UnixStream, listeners: &[TcpListener]) -> io::Result<()> {
     Ok(())
 }
 
-/// The listeners, at the other end of the channel; it must have something to read.
-pub(crate) fn receive(channel: BorrowedFd<'_>) -> io::Result<Vec<TcpListener>> {
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST))];
+/// Receives the listeners from the channel, which must be readable.
+pub(crate) fn receive_listeners(channel: BorrowedFd<'_>) -> io::Result<Vec<TcpListener>> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_LISTENERS))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut byte = [0];
     let received =

@@ -1,25 +1,25 @@
-//! A child whose only way out is ours.
+//! Sandboxed children whose only network access is through egress rules.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 
-use yb_supervise::{Command, End, Exits, Report, Sandbox, SandboxKind};
+use yb_supervise::{Command, EgressRules, End, Report, Sandbox, SandboxKind};
 
-use crate::support::{GUARD, contained};
+use crate::support::{TEST_TIMEOUT, contained};
 
-/// A server that says one thing to each that connects, after it has heard something.
-fn server(says: &'static str) -> SocketAddr {
+/// Starts a server that sends a fixed response to every connection after it has read something.
+fn server(response: &'static str) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
-            let mut heard = [0; 1000];
-            let length = stream.read(&mut heard).unwrap_or(0);
+            let mut request = [0; 1000];
+            let length = stream.read(&mut request).unwrap_or(0);
             let first =
-                String::from_utf8_lossy(&heard[..length]).lines().next().unwrap_or_default().to_owned();
-            let body = format!("{says} {first}");
+                String::from_utf8_lossy(&request[..length]).lines().next().unwrap_or_default().to_owned();
+            let body = format!("{response} {first}");
             let _ = write!(
                 stream,
                 "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
@@ -30,24 +30,24 @@ fn server(says: &'static str) -> SocketAddr {
     address
 }
 
-async fn run(kind: SandboxKind, directory: &Path, exits: Exits, script: &str) -> Report {
-    let sandbox = Sandbox::new().by(kind).writable(directory).exits(exits);
+async fn run(kind: SandboxKind, directory: &Path, egress: EgressRules, script: &str) -> Report {
+    let sandbox = Sandbox::new().kind(kind).writable(directory).egress(egress);
     let command: Command = contained("python3").env("PATH", "/usr/local/bin:/usr/bin:/bin");
     command
         .args(["-c", script])
         .current_dir(directory)
         .sandbox(sandbox)
         .secret("KEY", "very-secret-key")
-        .deadline(GUARD)
+        .deadline(TEST_TIMEOUT)
         .run()
         .await
 }
 
-fn said(report: &Report) -> String {
+fn stdout_of(report: &Report) -> String {
     report.output.captured().map(|output| output.text().text.trim().to_owned()).unwrap_or_default()
 }
 
-/// Through the proxy that the environment names, or past it.
+/// A Python script that connects through the proxy of the environment, or directly.
 const ASK: &str = "
 import sys, urllib.request, socket
 def ask(url, **how):
@@ -65,7 +65,7 @@ def direct(family, address):
 ";
 
 #[tokio::test]
-async fn what_is_passed_on_is_reached_and_nothing_else_is() {
+async fn forwarded_address_is_reachable_and_others_are_not() {
     for kind in SandboxKind::ALL {
         let dir = tempfile::tempdir().unwrap();
         let (model, other) = (server("model"), server("other"));
@@ -77,24 +77,24 @@ print(direct(socket.AF_INET6, ('::1', {})))",
             other.port(),
             other.port()
         );
-        let report = run(kind, dir.path(), Exits::new().forward(model), &script).await;
-        let said = said(&report);
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!(lines[0], "model GET /a HTTP/1.1", "{kind}: {said}");
+        let report = run(kind, dir.path(), EgressRules::new().forward(model), &script).await;
+        let stdout_of = stdout_of(&report);
+        let lines: Vec<&str> = stdout_of.lines().collect();
+        assert_eq!(lines[0], "model GET /a HTTP/1.1", "{kind}: {stdout_of}");
         for line in &lines[1..] {
-            assert!(line.contains("Refused") || line.contains("Permission"), "{kind}: {said}");
+            assert!(line.contains("Refused") || line.contains("Permission"), "{kind}: {stdout_of}");
         }
         assert_eq!(report.refused, [], "{kind}");
     }
 }
 
 #[tokio::test]
-async fn hosts_go_through_the_proxy_and_what_it_refuses_is_listed() {
+async fn allowed_hosts_are_proxied_and_refused_ones_are_reported() {
     for kind in SandboxKind::ALL {
         let dir = tempfile::tempdir().unwrap();
         let server = server("allowed");
         let allowed = format!("localhost:{}", server.port());
-        // Python takes no proxy for what NO_PROXY names, so the proxy is asked by hand.
+        // Python bypasses the proxy for hosts in NO_PROXY, so the script talks to the proxy itself.
         let script = format!(
             "{ASK}
 import os
@@ -109,10 +109,10 @@ s.sendall(b'CONNECT {allowed} HTTP/1.1\\r\\n\\r\\n'); print(s.recv(100)[:12]); s
 ",
             port = server.port()
         );
-        let exits = Exits::new().host(allowed.parse().unwrap());
-        let report = run(kind, dir.path(), exits, &script).await;
-        let said = said(&report);
-        let lines: Vec<&str> = said.lines().collect();
+        let egress = EgressRules::new().host(allowed.parse().unwrap());
+        let report = run(kind, dir.path(), egress, &script).await;
+        let stdout_of = stdout_of(&report);
+        let lines: Vec<&str> = stdout_of.lines().collect();
         assert_eq!(
             lines,
             [
@@ -137,10 +137,10 @@ s.sendall(b'CONNECT {allowed} HTTP/1.1\\r\\n\\r\\n'); print(s.recv(100)[:12]); s
 }
 
 #[tokio::test]
-async fn names_datagrams_and_sockets_of_the_host_are_out_of_reach_in_a_namespace() {
+async fn dns_udp_and_unix_sockets_are_unreachable_in_namespace() {
     use std::os::linux::net::SocketAddrExt as _;
     let dir = tempfile::tempdir().unwrap();
-    let name = format!("yb-exits-{}", std::process::id());
+    let name = format!("yb-egress-{}", std::process::id());
     let address = std::os::unix::net::SocketAddr::from_abstract_name(&name).unwrap();
     let _listener = std::os::unix::net::UnixListener::bind_addr(&address).unwrap();
     let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -156,17 +156,17 @@ socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', {}))
 print(direct(socket.AF_INET, ('192.0.2.1', 80)), direct(socket.AF_INET6, ('2001:db8::1', 80)))",
         datagrams.local_addr().unwrap().port()
     );
-    let report = run(SandboxKind::Bubblewrap, dir.path(), Exits::new(), &script).await;
-    assert_eq!(said(&report), "ConnectionRefusedError\ngaierror\nOSError OSError");
-    assert!(datagrams.recv(&mut [0; 9]).is_err(), "a datagram came out");
+    let report = run(SandboxKind::Bubblewrap, dir.path(), EgressRules::new(), &script).await;
+    assert_eq!(stdout_of(&report), "ConnectionRefusedError\ngaierror\nOSError OSError");
+    assert!(datagrams.recv(&mut [0; 9]).is_err(), "a datagram left the sandbox");
 }
 
-/// The program within gets stdio and nothing of what made its network.
+/// The program inherits stdio, but no descriptor that was used to set up its network.
 #[tokio::test]
-async fn nothing_is_left_of_the_way_in() {
+async fn sandbox_init_leaks_no_descriptors() {
     let dir = tempfile::tempdir().unwrap();
     let script = "import os, sys; print(sorted(map(int, os.listdir('/proc/self/fd')))); print(len(os.listdir('/proc/1/task'))); sys.exit(7)";
-    let report = run(SandboxKind::Bubblewrap, dir.path(), Exits::new(), script).await;
+    let report = run(SandboxKind::Bubblewrap, dir.path(), EgressRules::new(), script).await;
     assert!(matches!(report.end, End::Exited { code: 7 }), "{}", report.end);
-    assert_eq!(said(&report).lines().next(), Some("[0, 1, 2, 3]"));
+    assert_eq!(stdout_of(&report).lines().next(), Some("[0, 1, 2, 3]"));
 }

@@ -1,4 +1,4 @@
-//! Plays steps in their order, each for real.
+//! Runs the steps of a script.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,54 +6,60 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, getpid, getppid, kill_current_process_group, kill_process};
 use serde_json::Value;
 
-use super::content::{Vars, fill_in};
+use super::content::{Vars, interpolate};
+use super::scheduler::{StepScheduler, cpu_ms, now_ms};
 use super::script::{Expect, Flood, OnSignal, Print, ReadStdin, SendSignal, Step, Steps, Storm, Target};
-use super::spawn::Inheritance;
-use super::stage::{Stage, cpu_ms, now_ms};
-use super::stdio::{self, Line, Sent, Stdin};
+use super::spawn::Spawner;
+use super::stdio::{self, LineRead, Stdin, WriteOutcome};
 use super::{Failure, dump, files, signals};
 
 /// Large enough that a flood is limited by its reader.
 const FLOOD_CHUNK: usize = 256 * 1024;
 
-/// One process of a script.
-pub(crate) struct Player {
+/// The state of one process of a script.
+pub(crate) struct ScriptRunner {
     deadline_ms: u64,
     vars: Vars,
     stdin: Stdin,
-    stage: Stage,
-    /// Memory that `allocate_mib` took and keeps.
+    scheduler: StepScheduler,
+    /// Memory allocated by `allocate_mib`.
     ballast: Vec<Vec<u8>>,
 }
 
-impl Player {
-    /// A player whose process ends at the deadline (on the clock of [`now_ms`]), whatever happens.
+impl ScriptRunner {
+    /// Creates a runner whose process is killed at the deadline (in terms of [`now_ms`]).
     pub(crate) fn new(deadline_ms: u64, vars: Vars) -> Self {
         let left_s = deadline_ms.saturating_sub(now_ms()).div_ceil(1000);
-        signals::end_after(u32::try_from(left_s).unwrap_or(u32::MAX));
-        Self { deadline_ms, vars, stdin: Stdin::default(), stage: Stage::default(), ballast: Vec::new() }
+        signals::set_alarm(u32::try_from(left_s).unwrap_or(u32::MAX));
+        Self {
+            deadline_ms,
+            vars,
+            stdin: Stdin::default(),
+            scheduler: StepScheduler::default(),
+            ballast: Vec::new(),
+        }
     }
 
-    /// Plays all steps; the exit code is 0 where none of them says another.
-    pub(crate) fn perform(&mut self, steps: &Steps) -> Result<i32, Failure> {
-        let code = self.play(steps)?;
-        self.stage.give_way();
+    /// Runs all steps. Returns the exit code, 0 by default.
+    pub(crate) fn run(&mut self, steps: &Steps) -> Result<i32, Failure> {
+        let code = self.run_steps(steps)?;
+        self.scheduler.wait_for_handler();
         Ok(code.unwrap_or(0))
     }
 
-    /// The exit code, once a step asks to exit.
-    fn play(&mut self, steps: &Steps) -> Result<Option<i32>, Failure> {
+    /// Runs steps until one of them exits, and returns its exit code.
+    fn run_steps(&mut self, steps: &Steps) -> Result<Option<i32>, Failure> {
         for (index, step) in steps.parsed.iter().enumerate() {
-            self.stage.give_way();
+            self.scheduler.wait_for_handler();
             match step {
                 Step::Exit(code) => return Ok(Some(*code)),
                 Step::Hop(storm) => {
                     self.hop(storm, &steps.raw[index]["hop"])?;
                     return Ok(Some(0));
                 }
-                Step::ClearEnv => return Err(self.heirs().reexec(&steps.raw_after(index)).into()),
-                Step::Daemon(_) => self.heirs().daemon(&steps.raw[index]["daemon"])?,
-                Step::Storm(storm) => self.heirs().storm(storm, &steps.raw[index]["storm"])?,
+                Step::ClearEnv => return Err(self.spawner().reexec(&steps.raw_after(index)).into()),
+                Step::Daemon(_) => self.spawner().daemon(&steps.raw[index]["daemon"])?,
+                Step::Storm(storm) => self.spawner().storm(storm, &steps.raw[index]["storm"])?,
                 step => self.step(step)?,
             }
         }
@@ -64,12 +70,12 @@ impl Player {
         match step {
             Step::Print(print) => self.print(print)?,
             Step::Flood(flood) => self.flood(flood)?,
-            Step::SleepMs(millis) => self.stage.nap(*millis),
+            Step::SleepMs(millis) => self.scheduler.sleep(*millis),
             Step::Write(write) => {
                 files::replace(&self.path(&write.options.path)?, &write.content.bytes(&self.vars)?)?;
             }
             Step::Append(append) => {
-                files::append(&self.path(&append.options.path)?, append, &self.vars, &self.stage)?;
+                files::append(&self.path(&append.options.path)?, append, &self.vars, &self.scheduler)?;
             }
             Step::Delete(path) => files::delete(&self.path(path)?)?,
             Step::Commit(commit) => files::commit(commit)?,
@@ -79,7 +85,7 @@ impl Player {
                 if dump.read_stdin {
                     self.read_stdin(&ReadStdin::default())?;
                 }
-                let text = format!("{:#}\n", dump::everything(self.stdin.seen()));
+                let text = format!("{:#}\n", dump::process_state(self.stdin.seen()));
                 files::replace(&self.path(&dump.path)?, text.as_bytes())?;
             }
             Step::ReadStdin(read) => self.read_stdin(read)?,
@@ -87,14 +93,14 @@ impl Player {
             Step::Close(streams) => streams.iter().try_for_each(|stream| stdio::close(*stream))?,
             Step::Ignore(names) => names.iter().for_each(|name| signals::ignore(name.0)),
             Step::OnSignal(handler) => self.on_signal(handler)?,
-            Step::Child(child) => self.heirs().child(child)?,
+            Step::Child(child) => self.spawner().child(child)?,
             Step::Wake(wake) => {
-                self.stage.nap(wake.after_ms);
+                self.scheduler.sleep(wake.after_ms);
                 let pid = Pid::from_raw(wake.pid).ok_or("no such pid".to_owned())?;
                 send_signal(pid, Signal::CONT)?;
             }
             Step::Stop => send_signal(getpid(), Signal::STOP)?,
-            Step::WakeMeMs(millis) => self.heirs().waker(*millis)?,
+            Step::WakeMeMs(millis) => self.spawner().waker(*millis)?,
             Step::Signal(signal) => signal_to(signal)?,
             Step::AllocateMib(mib) => self.ballast.push(std::hint::black_box(vec![1; mib * 1024 * 1024])),
             Step::BurnMs(millis) => self.burn(*millis),
@@ -104,22 +110,22 @@ impl Player {
         Ok(())
     }
 
-    fn heirs(&self) -> Inheritance<'_> {
-        Inheritance { vars: &self.vars, deadline_ms: self.deadline_ms }
+    fn spawner(&self) -> Spawner<'_> {
+        Spawner { vars: &self.vars, deadline_ms: self.deadline_ms }
     }
 
     fn path(&self, path: &str) -> Result<PathBuf, String> {
-        fill_in(path, &self.vars).map(PathBuf::from)
+        interpolate(path, &self.vars).map(PathBuf::from)
     }
 
     fn print(&self, print: &Print) -> Result<(), String> {
         let bytes = print.content.bytes(&self.vars)?;
         for round in 0..print.options.times.unwrap_or(1) {
             if round > 0 {
-                self.stage.nap(print.options.every_ms);
+                self.scheduler.sleep(print.options.every_ms);
             }
-            self.stage.give_way();
-            if stdio::send(print.options.to, &bytes)? == Sent::Broken {
+            self.scheduler.wait_for_handler();
+            if stdio::send(print.options.to, &bytes)? == WriteOutcome::BrokenPipe {
                 break;
             }
         }
@@ -131,8 +137,8 @@ impl Player {
         let mut left = flood.bytes;
         for chunk in chunks.iter().cycle() {
             let length = usize::try_from(left).unwrap_or(usize::MAX).min(chunk.len());
-            self.stage.give_way();
-            if length == 0 || stdio::send(flood.to, &chunk[..length])? == Sent::Broken {
+            self.scheduler.wait_for_handler();
+            if length == 0 || stdio::send(flood.to, &chunk[..length])? == WriteOutcome::BrokenPipe {
                 break;
             }
             left -= u64::try_from(length).unwrap_or_default();
@@ -141,7 +147,7 @@ impl Player {
     }
 
     fn pid_file(&self, path: &str) -> Result<(), String> {
-        let process = crate::process::Process::this();
+        let process = crate::process::Process::current();
         files::replace(&self.path(path)?, format!("{process}\n").as_bytes())
     }
 
@@ -152,7 +158,7 @@ impl Player {
             if now_ms() > end {
                 return Err(Failure::Unexpected(format!("no {} after {timeout_ms} ms", path.display())));
             }
-            self.stage.nap(5);
+            self.scheduler.sleep(5);
         }
         Ok(())
     }
@@ -167,9 +173,9 @@ impl Player {
             }
             left -= u64::try_from(count).unwrap_or_default().min(left);
             if read.every_ms > 0 {
-                self.stage.nap(read.every_ms);
+                self.scheduler.sleep(read.every_ms);
             }
-            self.stage.give_way();
+            self.scheduler.wait_for_handler();
         }
         Ok(())
     }
@@ -179,13 +185,13 @@ impl Player {
         let deadline_ms = now_ms() + timeout_ms;
         loop {
             let line = match self.stdin.line(deadline_ms)? {
-                Line::Read(line) => String::from_utf8_lossy(&line).into_owned(),
-                Line::End => {
+                LineRead::Line(line) => String::from_utf8_lossy(&line).into_owned(),
+                LineRead::Eof => {
                     return Err(Failure::Unexpected("stdin ended before the expected line".to_owned()));
                 }
-                Line::TimedOut => {
+                LineRead::TimedOut => {
                     return Err(Failure::Unexpected(format!(
-                        "no expected line on stdin after {timeout_ms} ms"
+                        "timed out waiting for a line on stdin after {timeout_ms} ms"
                     )));
                 }
             };
@@ -194,54 +200,54 @@ impl Player {
                 None => {
                     for (name, pointer) in &expect.capture {
                         let value = json.pointer(pointer).cloned().ok_or_else(|| {
-                            Failure::Unexpected(format!("nothing at `{pointer}` to capture in: {line}"))
+                            Failure::Unexpected(format!("no value to capture at `{pointer}` in: {line}"))
                         })?;
                         self.vars.insert(name.clone(), value);
                     }
                     return Ok(());
                 }
                 Some(_) if expect.skip_others => {}
-                Some(reason) => return Err(Failure::Unexpected(format!("{reason}, in the line: {line}"))),
+                Some(reason) => return Err(Failure::Unexpected(format!("{reason} in line: {line}"))),
             }
         }
     }
 
-    /// From now on the signals are taken by a thread that plays the handler's steps.
+    /// Starts a thread that handles the signals by running the steps.
     fn on_signal(&mut self, handler: &OnSignal) -> Result<(), Failure> {
-        let stage = self.stage.for_handler()?;
+        let scheduler = self.scheduler.for_handler()?;
         let caught: Vec<Signal> = handler.signals.iter().map(|name| name.0).collect();
-        signals::hold_back(&caught);
-        let mut player = Self {
+        signals::block(&caught);
+        let mut runner = Self {
             deadline_ms: self.deadline_ms,
             vars: self.vars.clone(),
             stdin: Stdin::default(),
-            stage,
+            scheduler,
             ballast: Vec::new(),
         };
         let handler = handler.clone();
         std::thread::spawn(move || {
             while signals::wait_for(&caught).is_some() {
-                player.stage.set_handling(true);
-                match player.play(&handler.steps) {
+                runner.scheduler.set_handling(true);
+                match runner.run_steps(&handler.steps) {
                     Ok(code) => {
                         if let Some(code) = code.or(handler.exit) {
-                            leave(code);
+                            exit_process(code);
                         }
                     }
-                    Err(failure) => leave(super::report(&failure)),
+                    Err(failure) => exit_process(super::report(&failure)),
                 }
-                player.stage.set_handling(false);
+                runner.scheduler.set_handling(false);
             }
         });
         Ok(())
     }
 
     fn hop(&self, storm: &Storm, raw: &Value) -> Result<(), String> {
-        self.stage.nap(storm.every_ms);
+        self.scheduler.sleep(storm.every_ms);
         if storm.generations > 1 {
-            return self.heirs().hop(storm, raw);
+            return self.spawner().hop(storm, raw);
         }
-        self.stage.nap(storm.linger_ms);
+        self.scheduler.sleep(storm.linger_ms);
         Ok(())
     }
 
@@ -252,12 +258,12 @@ impl Player {
             for number in 0..10_000_u64 {
                 sum = std::hint::black_box(sum.wrapping_add(number));
             }
-            self.stage.give_way();
+            self.scheduler.wait_for_handler();
         }
     }
 }
 
-/// What a flood repeats: whole lines, or the parts of one long line.
+/// Returns the chunks that a flood repeats: complete lines, or the parts of one long line.
 fn flood_chunks(flood: &Flood) -> Vec<Vec<u8>> {
     let Some(line) = flood.line.map(|line| usize::try_from(line.max(1)).unwrap_or(usize::MAX)) else {
         return vec![vec![b'x'; FLOOD_CHUNK]];
@@ -278,13 +284,13 @@ fn flood_chunks(flood: &Flood) -> Vec<Vec<u8>> {
     chunks
 }
 
-/// Ends the process from the thread that plays a signal's steps, where returning from `main` is no way out.
+/// Exits the process from the signal handler thread.
 #[expect(clippy::exit, reason = "only the main thread could return an exit code")]
-fn leave(code: i32) -> ! {
+fn exit_process(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Why a line is not the expected one.
+/// Returns why a line does not match.
 fn mismatch(expect: &Expect, line: &str, json: &Value) -> Option<String> {
     if let Some(text) = expect.contains.as_ref().filter(|text| !line.contains(text.as_str())) {
         return Some(format!("expected the text `{text}`"));
@@ -310,7 +316,7 @@ fn send_signal(pid: Pid, signal: Signal) -> Result<(), String> {
     kill_process(pid, signal).map_err(|error| format!("signal {signal:?} to {pid:?}: {error}"))
 }
 
-/// Dies by a signal, without a core file.
+/// Kills this process by a signal, without a core dump.
 fn die(signal: Signal) -> Result<(), String> {
     let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
     rustix::process::setrlimit(rustix::process::Resource::Core, none)
@@ -319,7 +325,7 @@ fn die(signal: Signal) -> Result<(), String> {
         signals::restore(signal);
     }
     send_signal(getpid(), signal)?;
-    // A signal to oneself may be delivered to another thread a moment later.
+    // The signal may be delivered to another thread, slightly later.
     std::thread::sleep(Duration::from_secs(5));
     Err(format!("survived {signal:?}"))
 }

@@ -1,4 +1,4 @@
-//! Time, and who is on: while a signal's steps are played, the main steps wait.
+//! Clocks, and the coordination of main steps and signal handler steps: the main steps wait for the handler.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How often a sleeper looks whether a signal's steps want the stage.
+/// How often a sleeping step checks whether the handler runs.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Milliseconds on a clock that all processes of a machine share.
+/// Returns monotonic milliseconds, comparable between processes.
 pub(crate) fn now_ms() -> u64 {
     clock_ms(ClockId::Monotonic)
 }
 
-/// Milliseconds of processor time that this process has used.
+/// Returns the CPU time of this process in milliseconds.
 pub(crate) fn cpu_ms() -> u64 {
     clock_ms(ClockId::ProcessCPUTime)
 }
@@ -25,51 +25,51 @@ fn clock_ms(clock: ClockId) -> u64 {
     u64::try_from(millis).unwrap_or_default()
 }
 
-/// Shared by the main steps and by those of a signal.
+/// Coordinates the main steps and the handler steps.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stage {
-    shared: Arc<Shared>,
-    plays_handler: bool,
+pub(crate) struct StepScheduler {
+    shared: Arc<SchedulerState>,
+    is_handler: bool,
 }
 
 #[derive(Debug, Default)]
-struct Shared {
+struct SchedulerState {
     has_handler: AtomicBool,
     handling: AtomicBool,
 }
 
-impl Stage {
-    /// The stage as the steps of a signal see it; only one set of them can exist.
+impl StepScheduler {
+    /// Returns the scheduler of the handler steps; only one handler is supported.
     pub(crate) fn for_handler(&self) -> Result<Self, String> {
         if self.shared.has_handler.swap(true, Ordering::SeqCst) {
-            return Err("`on_signal` can stand only once in the life of a process".to_owned());
+            return Err("only one `on_signal` per process is supported".to_owned());
         }
-        Ok(Self { shared: Arc::clone(&self.shared), plays_handler: true })
+        Ok(Self { shared: Arc::clone(&self.shared), is_handler: true })
     }
 
-    /// The steps of a signal begin (or end): the main steps wait.
+    /// Marks the handler steps as running or not.
     pub(crate) fn set_handling(&self, handling: bool) {
         self.shared.handling.store(handling, Ordering::SeqCst);
     }
 
-    /// Waits while a signal's steps are played.
-    pub(crate) fn give_way(&self) {
-        while !self.plays_handler && self.shared.handling.load(Ordering::SeqCst) {
+    /// Waits while the handler steps run.
+    pub(crate) fn wait_for_handler(&self) {
+        while !self.is_handler && self.shared.handling.load(Ordering::SeqCst) {
             std::thread::sleep(TICK);
         }
     }
 
-    /// Sleeps, and gives way meanwhile.
-    pub(crate) fn nap(&self, millis: u64) {
+    /// Sleeps, and waits for the handler if it runs meanwhile.
+    pub(crate) fn sleep(&self, millis: u64) {
         let end = Instant::now() + Duration::from_millis(millis);
         loop {
             let rest = end.saturating_duration_since(Instant::now());
             if rest.is_zero() {
                 break;
             }
-            let alone = self.plays_handler || !self.shared.has_handler.load(Ordering::SeqCst);
+            let alone = self.is_handler || !self.shared.has_handler.load(Ordering::SeqCst);
             std::thread::sleep(if alone { rest } else { rest.min(TICK) });
-            self.give_way();
+            self.wait_for_handler();
         }
     }
 }
