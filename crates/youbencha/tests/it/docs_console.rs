@@ -33,6 +33,7 @@ pages! {
     first_suite: "docs/getting-started/first-suite.md",
     guide_claude_md: "docs/guides/claude-md.md",
     guide_compare: "docs/guides/compare.md",
+    guide_evaluators: "docs/guides/evaluators.md",
     guide_gates: "docs/guides/gates.md",
     guide_graders: "docs/guides/graders.md",
     guide_record_replay: "docs/guides/record-replay.md",
@@ -118,7 +119,10 @@ fn check(name: &str) {
     let page = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = page.lines().collect();
     let mut context = TestContext::new();
-    context.filter(r"\brun-\d{4}-\d\d-\d\d-\d+", "[RUN]").filter(r"\b\d+-[0-9a-f]{8}\b", "[GRADING]");
+    context
+        .filter(r"\brun-\d{4}-\d\d-\d\d-(?:\d+|\[HEX\])", "[RUN]")
+        .filter(r"\beval-\d{4}-[\dTZ-]+", "[EVAL]")
+        .filter(r"\b\d+-[0-9a-f]{8}\b", "[GRADING]");
     std::fs::write(
         context.home().join(".gitconfig"),
         "[user]\n\tname = Ada\n\temail = ada@example.org\n[init]\n\tdefaultBranch = main\n",
