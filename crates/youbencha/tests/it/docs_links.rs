@@ -140,3 +140,18 @@ fn the_index_lists_every_page() {
         );
     }
 }
+
+/// The last column of the table of cheats names the module that tests each of them.
+#[test]
+fn the_table_of_cheats_names_existing_modules() {
+    let page = std::fs::read_to_string(root().join("docs/concepts/cheats.md")).unwrap();
+    let tests = root().join("crates/youbencha/tests/it");
+    let rows = page.lines().filter_map(|line| line.strip_suffix("` |")?.rsplit_once("| `"));
+    let modules: BTreeSet<&str> = rows.map(|(_, module)| module).collect();
+    assert!(modules.len() > 5, "{modules:?}");
+    for module in modules {
+        let file = format!("{module}.rs");
+        let exists = tests.join("cheats").join(&file).exists() || tests.join(&file).exists();
+        assert!(exists, "no module `{module}`");
+    }
+}
