@@ -1,7 +1,7 @@
 //! The answer in one sentence.
 
 use super::Comparison;
-use crate::stats::{Decision, Difference, Estimand, Lost, More};
+use yb_stats::{Decision, Difference, Estimand, Lost, More};
 
 /// `93.3 %`
 pub(crate) fn percent(share: f64) -> String {

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::TrialError;
-use crate::evaluate::FOLDER;
 use crate::run::{RunDir, sync_folder};
+use yb_evaluate::FOLDER;
 
 /// The folders of an attempt that nobody needs afterwards: the agent's own, that of the hooks before it, and the one in
 /// which evaluators work.

@@ -127,7 +127,7 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
         return Ok(Opened::Done(ExitCode::Passed));
     }
     let lost = rerun == Some(Which::Infra);
-    options.gates.check(run.root())?;
+    yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
     Ok(Opened::Run(Box::new(open), setup, Limits::of(&options)))
