@@ -155,3 +155,23 @@ fn the_table_of_cheats_names_existing_modules() {
         assert!(exists, "no module `{module}`");
     }
 }
+
+/// Paths of the repository in backticks, such as `crates/yb-tape/src/lib.rs`.
+#[test]
+fn every_path_in_the_documentation_exists() {
+    let root = root();
+    let pages = pages_below(&root.join("docs")).into_iter();
+    for page in pages.chain(["README.md", "CONTRIBUTING.md"].map(|name| root.join(name))) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (number, line) in prose(&text) {
+            let spans = line.split('`').skip(1).step_by(2);
+            let paths = spans.filter(|span| {
+                let dirs = ["crates/", "docs/", "schemas/", "scripts/", "conformance/", "examples/"];
+                dirs.iter().any(|dir| span.starts_with(dir)) && !span.contains([' ', '*', '<'])
+            });
+            for path in paths.filter(|path| !path.contains("NAME")) {
+                assert!(root.join(path).exists(), "{}:{number}: no such path: `{path}`", page.display());
+            }
+        }
+    }
+}

@@ -5,28 +5,28 @@ use std::path::Path;
 
 use crate::docs_links::root;
 
-/// All test functions of the workspace as `module::function`; the module is the file.
+/// All test functions of the workspace as `crate::module::function`; the module is the file.
 fn tests() -> BTreeSet<String> {
     let mut tests = BTreeSet::new();
-    for entry in std::fs::read_dir(root().join("crates")).unwrap() {
+    for entry in std::fs::read_dir(root().join("crates")).unwrap().map(Result::unwrap) {
         for dir in ["src", "tests"] {
-            collect(&entry.as_ref().unwrap().path().join(dir), &mut tests);
+            collect(&entry.file_name().to_string_lossy(), &entry.path().join(dir), &mut tests);
         }
     }
     tests
 }
 
-fn collect(dir: &Path, tests: &mut BTreeSet<String>) {
+fn collect(package: &str, dir: &Path, tests: &mut BTreeSet<String>) {
     let Ok(entries) = std::fs::read_dir(dir) else { return };
     for path in entries.map(|entry| entry.unwrap().path()) {
         if path.is_dir() {
-            collect(&path, tests);
+            collect(package, &path, tests);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             let stem = path.file_stem().unwrap().to_string_lossy().into_owned();
             let parent = path.parent().unwrap().file_name().unwrap().to_string_lossy().into_owned();
             let module = if stem == "tests" || stem == "mod" { parent } else { stem };
             let text = std::fs::read_to_string(&path).unwrap();
-            tests.extend(functions(&text).map(|name| format!("{module}::{name}")));
+            tests.extend(functions(&text).map(|name| format!("{package}::{module}::{name}")));
         }
     }
 }
@@ -135,12 +135,16 @@ fn the_page_and_the_tests_agree() {
         let named: Vec<&str> = named.into_iter().filter_map(test_name).collect();
         let (own, others): (Vec<&str>, Vec<&str>) =
             named.into_iter().partition(|test| ids(test).iter().any(|own| own == id));
+        if let Some(test) = others.iter().find(|test| moved(&tests, test) != **test) {
+            problems.push(format!("{id}: moved: `{test}`"));
+        }
         let mut sorted = own.clone();
         sorted.sort_unstable();
         if sorted != expected {
             problems
                 .push(format!("{id}: the page names {sorted:?}, the tests with this id are {expected:?}"));
         }
+        let others: Vec<&str> = others.into_iter().map(|test| moved(&tests, test)).collect();
         for test in others.iter().filter(|test| !tests.contains(**test)) {
             problems.push(format!("{id}: no such test: `{test}`"));
         }
@@ -167,6 +171,16 @@ fn the_page_and_the_tests_agree() {
         "docs/requirements.md differs:\n{}\nhint: run this test with `YB_UPDATE_DOCS=1`",
         problems.join("\n")
     );
+}
+
+/// The test with the same function name in another module, if there is exactly one.
+fn moved<'a>(tests: &'a BTreeSet<String>, test: &'a str) -> &'a str {
+    let function = |test: &str| test.rsplit("::").next().map(str::to_owned);
+    let mut same = tests.iter().filter(|other| function(other) == function(test));
+    match (tests.contains(test), same.next(), same.next()) {
+        (false, Some(other), None) => other,
+        _ => test,
+    }
 }
 
 /// The three cells of a row of the page's tables.
