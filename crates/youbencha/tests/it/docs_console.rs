@@ -2,14 +2,15 @@
 //!
 //! A block with the comment `<!-- run -->` above it is run: each line that begins with `$ ` is a command, and the lines
 //! below it are its stdout, or the stderr of a command that fails without any. The blocks of a page run in order in one
-//! temporary directory, with `yb` first in PATH. `<!-- file: PATH -->` above a block writes that block to a file. Times,
+//! temporary directory, with `yb` first in PATH. `<!-- file: PATH -->` above a block writes that block to a file;
+//! a comment that begins with a line `<!-- setup` is a shell script. Times,
 //! run ids, temporary paths and the width of columns are not compared, and a line `[…]` stands for any number of lines.
 //!
 //! `YB_UPDATE_DOCS=1 cargo nextest run -p youbencha docs_console` puts the real output into the pages.
 
 use std::path::Path;
 
-use yb_testkit::TestContext;
+use yb_testkit::{Outcome, TestContext};
 
 use crate::YB;
 use crate::docs_links::{pages_below, root};
@@ -38,13 +39,18 @@ pages! {
     guide_graders: "docs/guides/graders.md",
     guide_record_replay: "docs/guides/record-replay.md",
     guide_regrade: "docs/guides/regrade.md",
+    reference_commands: "docs/reference/commands.md",
+    reference_reports: "docs/reference/reports.md",
 }
 
 const RUN: &str = "<!-- run -->";
+const SETUP: &str = "<!-- setup";
 const ELLIPSIS: &str = "[…]";
 
 #[derive(Debug)]
 enum Step {
+    /// Runs a script that the page does not show.
+    Setup { script: String },
     /// Writes a file.
     File { path: String, content: String },
     /// Runs commands; `lines` are the lines of the page between the fences.
@@ -55,6 +61,10 @@ fn steps(page: &str) -> Vec<Step> {
     let lines: Vec<&str> = page.lines().collect();
     let mut steps = Vec::new();
     for (index, line) in lines.iter().enumerate() {
+        if *line == SETUP {
+            let script = lines[index + 1..].iter().take_while(|line| **line != "-->");
+            steps.push(Step::Setup { script: script.map(|line| format!("{line}\n")).collect() });
+        }
         let file = line.strip_prefix("<!-- file: ").and_then(|rest| rest.strip_suffix(" -->"));
         if file.is_none() && *line != RUN {
             continue;
@@ -86,16 +96,21 @@ fn commands<'a>(block: &[&'a str]) -> Vec<(&'a str, Vec<&'a str>)> {
     commands
 }
 
-/// Runs a command in the directory of the one before; returns its stdout, or its stderr if there is none.
+/// Runs a command; returns its stdout, or its stderr if it fails without any.
 fn run(context: &TestContext, command: &str) -> String {
+    let outcome = shell(context, command);
+    if outcome.stdout.is_empty() && !outcome.success() { outcome.stderr } else { outcome.stdout }
+}
+
+/// Runs a shell in the directory in which the one before ended.
+fn shell(context: &TestContext, command: &str) -> Outcome {
     let bin = Path::new(YB).parent().unwrap().display().to_string();
     let path = format!("{bin}:{}", std::env::var("PATH").unwrap());
     let directory = context.root().join("directory");
     let current = std::fs::read_to_string(&directory).map_or_else(|_| context.dir(), |dir| dir.trim().into());
     let script = format!("trap 'pwd > \"$DIRECTORY\"' EXIT\n{command}\n");
     let shell = context.command("/bin/sh").args(["-c", &script]).current_dir(current);
-    let outcome = shell.env("PATH", path).env("DIRECTORY", directory).run();
-    if outcome.stdout.is_empty() && !outcome.success() { outcome.stderr } else { outcome.stdout }
+    shell.env("PATH", path).env("DIRECTORY", directory).run()
 }
 
 /// What is compared of a line.
@@ -133,6 +148,11 @@ fn check(name: &str) {
         let range = match step {
             Step::File { path, content } => {
                 context.write(path, content);
+                continue;
+            }
+            Step::Setup { script } => {
+                let outcome = shell(&context, &format!("set -e\n{script}"));
+                assert!(outcome.success(), "{name}: the setup failed: {}{}", outcome.stdout, outcome.stderr);
                 continue;
             }
             Step::Console { lines } => lines,
