@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Compare two runs case by case, and tell whether it got worse
     ///
     /// Exits with 0 when the pass rate is not lower by more than the tolerance, with 1 when it is, and with 5 when nobody can
-    /// tell yet. docs/compare.md explains how that is decided.
+    /// tell yet. docs/concepts/statistics.md explains how that is decided.
     #[command(after_long_help = examples::COMPARE)]
     Compare(CompareArgs),
 
@@ -128,14 +128,14 @@ pub(crate) enum Command {
     List(ListArgs),
 
     /// Make manual pages
-    // For those who package `yb`; described in docs/commands.md.
+    // For those who package `yb`; described in docs/reference/commands.md.
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
 
     /// Fill in prompt files, ask with them, test them
     ///
     /// A prompt file says which model is asked and for what, and has messages with expressions, branches and loops in them;
-    /// docs/prompts.md has the format.
+    /// docs/guides/prompts.md has the format.
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::PROMPT)]
     Prompt(PromptCommand),
 

@@ -103,7 +103,7 @@ fn the_page_about_the_sdk_shows_what_is_run() {
     let examples = ["one_shot", "hooks_and_tool", "many_turns"]
         .map(|name| std::fs::read_to_string(root.join(format!("examples/{name}.rs"))).unwrap())
         .join("\n");
-    let page = std::fs::read_to_string(root.join("../../docs/sdk.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("../../docs/guides/sdk.md")).unwrap();
     for block in page.split("```rust\n").skip(1) {
         let (code, _) = block.split_once("```").unwrap();
         for line in code.lines().map(str::trim) {

@@ -8,7 +8,7 @@ use regex::Regex;
 
 use crate::swap::{Ends, Swap};
 
-/// What is taken out: the name that stands for it, and how it looks. Documented in docs/replay.md.
+/// What is taken out: the name that stands for it, and how it looks. Documented in docs/concepts/tapes.md.
 const VOLATILE: [(&str, &str); 7] = [
     ("id", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"),
     // Dates with or without a time, as ISO 8601, `ls`, `date` and `git log` write them; a clock; seconds since 1970.

@@ -77,7 +77,7 @@ pub(crate) struct GateArgs {
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A gate, instead of the file's or beside it: `min_pass_rate=0.9`; docs/gates.md has all keys; may be repeated
+    /// A gate, instead of the file's or beside it: `min_pass_rate=0.9`; docs/guides/gates.md has all keys; may be repeated
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = Setting::parse)]
     pub(crate) gates: Vec<Setting>,
 
@@ -117,7 +117,7 @@ pub(crate) enum IndexCommand {
     /// Make the index again from the runs that are there
     #[command(after_long_help = super::examples::INDEX_REBUILD)]
     Rebuild,
-    /// Ask the index in SQL; docs/commands.md has its tables
+    /// Ask the index in SQL; docs/reference/commands.md has its tables
     #[command(after_long_help = super::examples::INDEX_QUERY)]
     Query {
         /// The question

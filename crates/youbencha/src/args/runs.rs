@@ -53,7 +53,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
-    /// What the results have to hold, beside or instead of the suite's gates: `min_pass_rate=0.9`; docs/gates.md has all
+    /// What the results have to hold, beside or instead of the suite's gates: `min_pass_rate=0.9`; docs/guides/gates.md has all
     /// keys; may be repeated
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::Setting::parse)]
     pub(crate) gates: Vec<yb_engine::gates::Setting>,
@@ -101,7 +101,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "MODEL", requires = "fork")]
     pub(crate) model: Option<String>,
 
-    /// Print every event as a line of JSON on stdout; docs/run-events.md has them all
+    /// Print every event as a line of JSON on stdout; docs/reference/events.md has them all
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 

@@ -34,7 +34,7 @@ pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitC
                 index::rebuild(&root)?;
             }
             let found = index::query(&root, question)
-                .map_err(|error| CliError::from(error).hint("`docs/commands.md` has the tables"))?;
+                .map_err(|error| CliError::from(error).hint("`docs/reference/commands.md` has the tables"))?;
             if *json {
                 let rows: Vec<Value> = found
                     .rows

@@ -1,4 +1,4 @@
-//! `--json`: every event as a line of JSON on stdout. Documented in docs/run-events.md; fields are added, never changed.
+//! `--json`: every event as a line of JSON on stdout. Documented in docs/reference/events.md; fields are added, never changed.
 
 use serde_json::{Value, json};
 use yb_engine::run::{Progress, Told};

@@ -1,5 +1,5 @@
 //! Agents that try to win without doing the task. Each scores 0 with the settings that a case has by itself; whoever does the
-//! task scores 1, and whoever does nothing 0. What stops each of them is in `docs/cheats.md`.
+//! task scores 1, and whoever does nothing 0. What stops each of them is in `docs/concepts/cheats.md`.
 
 mod disk;
 mod forge;

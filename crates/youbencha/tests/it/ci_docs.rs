@@ -1,4 +1,4 @@
-//! The shell parts of docs/ci.md, run as they are written, with `yb` on the PATH and a suite of the `command` agent.
+//! The shell parts of docs/guides/ci.md, run as they are written, with `yb` on the PATH and a suite of the `command` agent.
 
 use std::path::Path;
 
@@ -9,17 +9,18 @@ use crate::suites::{BAD, GOOD, World, suite};
 
 /// The blocks of a page that are marked as `sh`, by the name in the comment on their first line.
 fn block(name: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mark = format!("```sh\n# {name}\n");
-    let start = page.find(&mark).unwrap_or_else(|| panic!("no block `{name}` in docs/ci.md")) + mark.len();
+    let start =
+        page.find(&mark).unwrap_or_else(|| panic!("no block `{name}` in docs/guides/ci.md")) + mark.len();
     let end = start + page[start..].find("```").unwrap();
     page[start..end].to_owned()
 }
 
 /// Every line of a script of a workflow, by the name of its step.
 fn step(name: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let at = page.find(&format!("- name: {name}\n")).unwrap_or_else(|| panic!("no step `{name}`"));
     let rest = &page[at..];
@@ -65,7 +66,7 @@ fn the_steps_of_the_github_workflow() {
 
 #[test]
 fn the_script_of_the_gitlab_job() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let job = &page[page.find("```yaml\n# .gitlab-ci.yml").unwrap()..];
     let script = &job[job.find("  script:\n").unwrap() + 10..];

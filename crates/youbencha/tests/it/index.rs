@@ -86,13 +86,13 @@ fn asking_changes_nothing_and_mistakes_are_said() {
     ----- stdout -----
     ----- stderr -----
     error: failed to use the index `[TEMP]/work/.youbencha-workspace/index.sqlite`: attempt to write a readonly database
-    hint: `docs/commands.md` has the tables
+    hint: `docs/reference/commands.md` has the tables
     ");
     assert_snapshot!(yb(&world, &["index", "query", "selct"]).snapshot(), @r#"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: failed to use the index `[TEMP]/work/.youbencha-workspace/index.sqlite`: near "selct": syntax error in selct at offset 0
-    hint: `docs/commands.md` has the tables
+    hint: `docs/reference/commands.md` has the tables
     "#);
 }

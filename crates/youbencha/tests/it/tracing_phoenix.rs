@@ -69,7 +69,7 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
     screenshot(&phoenix, first);
 }
 
-/// For docs/tracing.md: `YB_SCREENSHOTS` names the folder.
+/// For docs/guides/tracing.md: `YB_SCREENSHOTS` names the folder.
 fn screenshot(phoenix: &Phoenix, span: &Value) {
     let Some(folder) = std::env::var_os("YB_SCREENSHOTS") else { return };
     let answer = phoenix.query("{projects{edges{node{id}}}}");

@@ -301,10 +301,10 @@ fn the_schema_is_the_committed_one() {
     }
 }
 
-/// The example of `docs/suite.md`.
+/// The example of `docs/reference/suite-file.md`.
 fn suite() -> TestContext {
     let context = context();
-    let docs = include_str!("../../../../docs/suite.md");
+    let docs = include_str!("../../../../docs/reference/suite-file.md");
     let example = docs.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     context.write("nightly.yaml", example);
     let case = GOOD.replace("./app", "../app").replace("type: claude-code, ", "");
@@ -327,7 +327,7 @@ fn a_suite_in_words() {
     valid: 1 file
     ----- stderr -----
     ");
-    assert!(include_str!("../../../../docs/suite.md").contains(&outcome.stdout));
+    assert!(include_str!("../../../../docs/reference/suite-file.md").contains(&outcome.stdout));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn a_whole_product_is_shown_as_one() {
 #[test]
 fn what_only_a_variant_makes_wrong_says_so() {
     let context = suite();
-    let text = include_str!("../../../../docs/suite.md").split("```yaml\n").nth(1).unwrap();
+    let text = include_str!("../../../../docs/reference/suite-file.md").split("```yaml\n").nth(1).unwrap();
     let text = text.split("```").next().unwrap();
     let (before, after) = text.split_once("  - name: opus\n    type: claude-code\n").unwrap();
     context.write("nightly.yaml", format!("{before}  - name: opus\n{after}"));
@@ -369,7 +369,7 @@ fn what_only_a_variant_makes_wrong_says_so() {
     ----- stderr -----
     ");
     let shown = outcome.stdout.split("\n\n").next().unwrap();
-    assert!(include_str!("../../../../docs/suite.md").contains(shown));
+    assert!(include_str!("../../../../docs/reference/suite-file.md").contains(shown));
 }
 
 #[test]
