@@ -114,7 +114,7 @@ pub(crate) use secrets::without as without_secrets;
 pub(crate) use view::{Places, base as base_view};
 
 /// What tokens that passed through a tape cost by our list of prices.
-pub(crate) fn observed_cost(observed: &yb_tape::Observed) -> Option<f64> {
+pub(crate) fn observed_cost(observed: &yb_tape::ObservedUsage) -> Option<f64> {
     (!observed.models.is_empty()).then(|| {
         let cost = |(model, seen): (&String, &yb_tape::TokenUsage)| {
             prices::of(model).cost(&prices::Used {

@@ -1,4 +1,4 @@
-//! The real API: one connection for each request under way, kept for the next one.
+//! HTTP client for the real API, with a pool of idle connections.
 
 use std::net::ToSocketAddrs as _;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,10 +18,10 @@ use yb_net::{Roots, Tls};
 
 use crate::error::Error;
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
-/// Connections that are kept while nobody uses them.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum number of idle connections.
 const MAX_IDLE: usize = 32;
-/// Headers that belong to one connection and not to the message.
+/// Headers that apply to a single connection.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -33,7 +33,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Where a model's API is.
+/// The URL of a model API, with its trusted root certificates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upstream {
     url: String,
@@ -41,34 +41,34 @@ pub struct Upstream {
     host: String,
     port: u16,
     authority: HeaderValue,
-    /// Stands before every path.
+    /// Prefix of every path.
     prefix: String,
     roots: Roots,
 }
 
 impl Upstream {
-    /// Reads an address such as `https://api.example.org` or `http://127.0.0.1:4000/v1`.
+    /// Parses a URL such as `https://api.example.org` or `http://127.0.0.1:4000/v1`.
     ///
     /// # Errors
-    /// When it is no address of that kind, or has a name and a password in it.
+    /// When the URL is invalid, or contains credentials or a query.
     pub fn new(url: &str) -> Result<Self, Error> {
-        let wrong = |reason| Error::Upstream { url: without_userinfo(url), reason };
-        let uri: Uri = url.parse().map_err(|_| wrong("not a URL"))?;
+        let invalid = |reason| Error::InvalidUpstream { url: without_userinfo(url), reason };
+        let uri: Uri = url.parse().map_err(|_| invalid("not a URL"))?;
         let secure = match uri.scheme_str() {
             Some("https") => true,
             Some("http") => false,
-            _ => return Err(wrong("only http and https are spoken")),
+            _ => return Err(invalid("scheme is neither http nor https")),
         };
-        let authority = uri.authority().ok_or_else(|| wrong("the host is missing"))?;
+        let authority = uri.authority().ok_or_else(|| invalid("missing host"))?;
         if authority.as_str().contains('@') {
-            return Err(wrong("credentials in the address"));
+            return Err(invalid("contains credentials"));
         }
         if uri.query().is_some() {
-            return Err(wrong("a query in the address"));
+            return Err(invalid("contains a query"));
         }
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         if host.is_empty() || authority.as_str().ends_with(':') {
-            return Err(wrong("the host or the port is missing"));
+            return Err(invalid("missing host or port"));
         }
         let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
         Ok(Self {
@@ -76,20 +76,20 @@ impl Upstream {
             secure,
             host,
             port,
-            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("not a URL"))?,
+            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| invalid("not a URL"))?,
             prefix: uri.path().trim_end_matches('/').to_owned(),
             roots: Roots::System,
         })
     }
 
-    /// Believes these certificates instead of the system's.
+    /// Sets the trusted root certificates; by default those of the system.
     #[must_use]
-    pub fn trusting(mut self, roots: Roots) -> Self {
+    pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = roots;
         self
     }
 
-    /// The address as it was given.
+    /// Returns the URL without a trailing slash.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -111,7 +111,7 @@ impl fmt::Debug for Upstream {
 
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
 
-/// Speaks to an upstream.
+/// Client for one upstream.
 pub(crate) struct Client {
     upstream: Upstream,
     tls: Option<Tls>,
@@ -129,13 +129,13 @@ impl Client {
         &self.upstream
     }
 
-    /// Sends a request on; what comes back is to be read through the connection that comes with it.
+    /// Forwards a request. The response is read from the returned connection.
     pub(crate) async fn send(
         &self,
         parts: &Parts,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Sender), String> {
-        // A kept connection may have died since: then the request was not sent, and a new one is made.
+        // An idle connection may be closed; if the request was not sent, try the next one.
         while let Some(mut sender) = self.take_idle() {
             if sender.ready().await.is_ok() {
                 match sender.try_send_request(self.request(parts, body.clone())?).await {
@@ -148,18 +148,23 @@ impl Client {
                 }
             }
         }
-        let connecting = tokio::time::timeout(CONNECT_PATIENCE, self.connect());
+        let connecting = tokio::time::timeout(CONNECT_TIMEOUT, self.connect());
         let mut sender = match connecting.await {
             Ok(connected) => connected?,
-            Err(_) => return Err(format!("no connection to {} in {CONNECT_PATIENCE:?}", self.upstream.url)),
+            Err(_) => {
+                return Err(format!(
+                    "connection to {} timed out after {CONNECT_TIMEOUT:?}",
+                    self.upstream.url
+                ));
+            }
         };
         let response = sender.send_request(self.request(parts, body)?).await;
         let response = response.map_err(|error| with_cause(&error))?;
         Ok((response, sender))
     }
 
-    /// Keeps a connection whose answer was read to its end.
-    pub(crate) fn keep(&self, sender: Sender) {
+    /// Returns a connection to the pool, after its response was read completely.
+    pub(crate) fn recycle(&self, sender: Sender) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE && !sender.is_closed() {
             idle.push(sender);
@@ -174,14 +179,13 @@ impl Client {
         let mut request = Request::new(Full::new(body));
         *request.method_mut() = parts.method.clone();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let target: Uri = format!("{}{path}", self.upstream.prefix)
-            .parse()
-            .map_err(|_| "the path is not one".to_owned())?;
+        let target: Uri =
+            format!("{}{path}", self.upstream.prefix).parse().map_err(|_| "invalid path".to_owned())?;
         *request.uri_mut() = target;
-        let mut headers = end_to_end(&parts.headers);
+        let mut headers = end_to_end_headers(&parts.headers);
         headers.remove(header::CONTENT_LENGTH);
         headers.insert(header::HOST, self.upstream.authority.clone());
-        // A tape holds what was said, not how it was packed.
+        // Tapes contain uncompressed bodies.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         *request.headers_mut() = headers;
         Ok(request)
@@ -190,8 +194,8 @@ impl Client {
     async fn connect(&self) -> Result<Sender, String> {
         let Upstream { host, port, url, .. } = &self.upstream;
         let addresses =
-            resolve(host, *port).await.map_err(|error| format!("no address of `{host}`: {error}"))?;
-        let mut failed = format!("no address of `{host}`");
+            resolve(host, *port).await.map_err(|error| format!("failed to resolve `{host}`: {error}"))?;
+        let mut failed = format!("no address found for `{host}`");
         for address in addresses {
             match TcpStream::connect(address).await {
                 Ok(stream) => {
@@ -217,10 +221,10 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What goes on to the other side of a proxy.
-pub(crate) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+/// Removes the hop-by-hop headers.
+pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
-    // A connection's own header may name others that belong to it.
+    // The `connection` header may list further hop-by-hop headers.
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -240,7 +244,7 @@ where
 {
     let made = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
     let (sender, connection) = made.map_err(|error| with_cause(&error))?;
-    // It moves the bytes; how it ends is told to whoever waits for an answer.
+    // Drives the connection; its errors are also reported by the pending request.
     tokio::spawn(async move { drop(connection.await) });
     Ok(sender)
 }
@@ -250,19 +254,19 @@ fn with_cause(error: &hyper::Error) -> String {
     format!("{error}{cause}")
 }
 
-/// In a thread of its own: a runtime that ends waits for its blocking tasks, and this one can't be told to stop.
+/// Resolves a host in a separate thread: shutting down a runtime waits for blocking tasks, and this one can't be canceled.
 async fn resolve(host: &str, port: u16) -> io::Result<Vec<std::net::SocketAddr>> {
     if let Ok(address) = host.parse() {
         return Ok(vec![std::net::SocketAddr::new(address, port)]);
     }
     let host = host.to_owned();
-    let (answer, answered) = tokio::sync::oneshot::channel();
+    let (sender, receiver) = tokio::sync::oneshot::channel();
     std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
         let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // Whoever asked may have gone.
-        drop(answer.send(found));
+        // The receiver may be gone.
+        drop(sender.send(found));
     })?;
-    answered.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
+    receiver.await.unwrap_or_else(|_| Err(io::Error::other("resolver thread ended without a result")))
 }
 
 #[cfg(test)]
@@ -270,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_an_api() {
+    fn upstream_parses_urls_and_hides_credentials() {
         for (url, secure, host, port, prefix) in [
             ("https://api.example.org", true, "api.example.org", 443, ""),
             ("https://api.example.org/", true, "api.example.org", 443, ""),

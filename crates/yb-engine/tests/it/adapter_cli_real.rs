@@ -4,7 +4,7 @@ use serde_json::Value;
 use yb_engine::adapter::Isolation;
 use yb_engine::case::{Network, NetworkMode};
 use yb_engine::log::ExecutionStatus;
-use yb_tape::Server;
+use yb_tape::MockServer;
 
 use crate::adapter_support::{Done, Stage, files};
 
@@ -17,7 +17,7 @@ lanes:
     - say: That is all.
 "#;
 
-fn asked(server: &Server) -> String {
+fn asked(server: &MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }

@@ -2,7 +2,7 @@
 
 use yb_engine::adapter::Isolation;
 use yb_engine::log::ExecutionStatus;
-use yb_tape::Server;
+use yb_tape::MockServer;
 
 use crate::adapter_support::Stage;
 
@@ -17,7 +17,7 @@ lanes:
 "#;
 
 /// The first request of the conversation, whatever its protocol.
-fn asked(server: &Server) -> String {
+fn asked(server: &MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }
