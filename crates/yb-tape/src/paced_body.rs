@@ -176,7 +176,7 @@ impl Body for PacedBody {
                     }
                     SendStep::Fault => match this.fault.take() {
                         Some((_, BodyFault::Drop)) => {
-                            this.state = BodyState::Dropping(Box::pin(sleep(DROP_DELAY)))
+                            this.state = BodyState::Dropping(Box::pin(sleep(DROP_DELAY)));
                         }
                         Some((_, BodyFault::Stall(None))) => this.state = BodyState::Forever,
                         Some((_, BodyFault::Stall(Some(length)))) => {

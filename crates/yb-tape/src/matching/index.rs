@@ -288,7 +288,7 @@ fn only_results_differ(expected: &[DialoguePart], actual: &[DialoguePart]) -> Op
             (DialoguePart::ToolResult { call: a, .. }, DialoguePart::ToolResult { call: b, .. })
                 if a == b =>
             {
-                differing += 1
+                differing += 1;
             }
             _ => return None,
         }

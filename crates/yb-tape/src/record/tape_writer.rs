@@ -181,7 +181,7 @@ fn write(
 fn redact_query(query: &str) -> String {
     let parts = query.split('&').filter(|part| !part.is_empty()).map(|part| {
         let name = part.split('=').next().unwrap_or_default();
-        if QUERY_PARAMETERS.contains(&name) { part.to_owned() } else { format!("{name}={}", REDACTED) }
+        if QUERY_PARAMETERS.contains(&name) { part.to_owned() } else { format!("{name}={REDACTED}") }
     });
     parts.collect::<Vec<_>>().join("&")
 }

@@ -31,7 +31,7 @@ fn a_bad_script_is_named_with_its_place() {
     ----- stderr -----
     error: failed to load the script
       caused by: script.yaml:4:12: undefined variable in `lanes.main[0].say`: `workspace`
-    hint: give it a value when the script is loaded; on the command line: `--var workspace=VALUE`
+    hint: define it when loading the script; on the command line: `--var workspace=VALUE`
     ");
     assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - say: Ready: go.\n", &[]), @r"
     exit code: 2
