@@ -129,7 +129,12 @@ async fn serve<H: RequestHandler>(
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            _ = &mut stopped => return,
+            _ = &mut stopped => {
+                // Ends the client side before the runtime drops the connections to an upstream. Otherwise an exchange in
+                // progress could be recorded as closed by the upstream.
+                connections.shutdown().await;
+                return;
+            }
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
