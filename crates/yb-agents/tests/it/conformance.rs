@@ -110,7 +110,7 @@ fn patience(agent: &str) -> Duration {
 }
 
 /// The first request of the conversation, whatever its protocol.
-fn asked(server: &yb_tape::Server) -> String {
+fn asked(server: &yb_tape::MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }

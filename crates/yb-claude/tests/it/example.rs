@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{RealClaude, TestContext};
 
 fn example(name: &str) -> PathBuf {
@@ -17,7 +17,8 @@ fn real_claude_answers_the_readme_example() {
     let script =
         "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command =
@@ -44,7 +45,8 @@ fn the_readme_shows_the_example_that_is_run() {
 /// An example of the SDK, run as a user would run it, with the replies of a scripted model.
 fn run(name: &str, args: &[&str], script: &str) -> String {
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command = context.command(example(name)).args(args).envs(claude.env(&server.base_url()));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{
     Invocation, OtlpReceiver, Outcome, RealClaude, ReceivedSpan, TestContext, spans_in_file,
@@ -57,7 +57,7 @@ evaluators:
 /// A repository, a case and the real agent with a scripted model.
 pub(crate) struct World {
     pub(crate) context: TestContext,
-    server: Server,
+    server: MockServer,
     claude: RealClaude,
 }
 
@@ -69,7 +69,7 @@ impl World {
         Repo::init(&repo).write("greet.sh", "echo Hello!\n").commit("start");
         context.write("case.yaml", CASE);
         let script = Script::parse(MODEL, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { context, server, claude: RealClaude::new() }
     }
 

@@ -1,13 +1,13 @@
-//! What an agent asks for itself gets a polite answer and uses up no turn.
+//! Side requests of agents get placeholder responses and use no turn.
 
 use serde_json::{Value, json};
-use yb_tape::{Answer, Server};
+use yb_tape::{MockServer, ResponseKind};
 
 use crate::client::{Response, post, post_as, request, serve, start};
 
 const CLI: (&str, &str) = ("user-agent", "claude-cli/2.1.325 (external, sdk-cli)");
 
-fn ask(server: &Server, body: &Value) -> Response {
+fn post_as_cli(server: &MockServer, body: &Value) -> Response {
     post_as(server, &[CLI], body)
 }
 
@@ -22,7 +22,7 @@ fn web_search() -> Value {
     })
 }
 
-/// A hook's question carries the whole conversation that it is about.
+/// The request of a prompt hook contains the whole conversation.
 fn hook() -> Value {
     json!({
         "tools": [],
@@ -44,21 +44,26 @@ fn probe() -> Value {
 }
 
 #[test]
-fn side_questions_get_an_answer_outside_of_all_lanes() {
+fn side_requests_get_placeholders_outside_of_all_lanes() {
     for script in ["- say: main 1", "- say: main 1\n- say: main 2"] {
         let server = serve(script);
         for body in [web_page(), web_search(), probe()] {
-            assert_eq!(ask(&server, &body).said(), "ok", "{body}");
+            assert_eq!(post_as_cli(&server, &body).reply_text(), "ok", "{body}");
         }
-        let verdict: Value = serde_json::from_str(&ask(&server, &hook()).said()).unwrap();
+        let verdict: Value = serde_json::from_str(&post_as_cli(&server, &hook()).reply_text()).unwrap();
         assert_eq!(verdict, json!({ "ok": true, "reason": "ok" }));
-        assert!(server.requests().iter().all(|seen| seen.answer == Answer::Side && seen.lane.is_none()));
+        assert!(
+            server
+                .requests()
+                .iter()
+                .all(|logged| logged.response == ResponseKind::SideReply && logged.lane.is_none())
+        );
         assert!(server.unscripted().is_empty());
     }
 }
 
 #[test]
-fn a_lane_may_answer_a_side_question_by_its_own_words() {
+fn lane_can_match_a_side_request() {
     let server = start(
         "
 tape: 1
@@ -69,26 +74,26 @@ lanes:
   hook: { match: 'Is it all done?', replies: [ { say: '{ \"ok\": false, \"reason\": \"no\" }' } ] }
 ",
     );
-    assert_eq!(ask(&server, &web_page()).said(), "a page about tapes");
-    assert_eq!(ask(&server, &web_search()).said(), "found");
-    assert_eq!(ask(&server, &hook()).said(), "{ \"ok\": false, \"reason\": \"no\" }");
+    assert_eq!(post_as_cli(&server, &web_page()).reply_text(), "a page about tapes");
+    assert_eq!(post_as_cli(&server, &web_search()).reply_text(), "found");
+    assert_eq!(post_as_cli(&server, &hook()).reply_text(), "{ \"ok\": false, \"reason\": \"no\" }");
 }
 
 #[test]
-fn an_agent_without_tools_is_still_the_agent() {
+fn agent_without_tools_gets_replies_of_main() {
     let server = serve("- say: main 1");
     let mut body = json!({ "tools": [], "thinking": {}, "messages": [{ "role": "user", "content": "go" }] });
-    assert_eq!(ask(&server, &body).said(), "main 1");
-    // Without thinking it can't be told from a side question, unless the script says what main's prompt is.
+    assert_eq!(post_as_cli(&server, &body).reply_text(), "main 1");
+    // Without thinking it looks like a side request, unless the script matches the prompt of `main`.
     body.as_object_mut().unwrap().remove("thinking");
-    assert_eq!(ask(&server, &body).said(), "ok");
-    assert_eq!(post(&server, &body).said(), "main 1", "only Claude Code asks side questions");
+    assert_eq!(post_as_cli(&server, &body).reply_text(), "ok");
+    assert_eq!(post(&server, &body).reply_text(), "main 1", "only Claude Code sends side requests");
     let server = start("{ tape: 1, lanes: { main: { match: go, replies: [ { say: main 1 } ] } } }");
-    assert_eq!(ask(&server, &body).said(), "main 1");
+    assert_eq!(post_as_cli(&server, &body).reply_text(), "main 1");
 }
 
 #[test]
-fn everything_else_is_answered_politely() {
+fn other_requests_get_placeholders_or_errors() {
     let server = serve("- say: a");
     let get = |path| request(&server, "GET", path, &[], b"");
     let hello = request(&server, "HEAD", "/api/hello", &[], b"");
@@ -97,16 +102,16 @@ fn everything_else_is_answered_politely() {
     assert_eq!(get("/v1/models/claude-x").json()["id"], "claude-x");
     assert_eq!(get("/api/anything").json(), json!({}));
 
-    let lost = request(&server, "POST", "/api/event_logging/batch", &[], b"{}");
-    assert_eq!(lost.status, Some(404));
+    let unknown = request(&server, "POST", "/api/event_logging/batch", &[], b"{}");
+    assert_eq!(unknown.status, Some(404));
     assert_eq!(
-        lost.json(),
+        unknown.json(),
         json!({
             "type": "error",
             "error": { "type": "not_found_error", "message": "no such endpoint: `POST /api/event_logging/batch`" },
             "request_id": "req_tape_5",
         })
     );
-    assert_eq!(lost.header("request-id"), Some("req_tape_5"));
+    assert_eq!(unknown.header("request-id"), Some("req_tape_5"));
     assert_eq!(request(&server, "DELETE", "/v1/files/1", &[], b"").status, Some(400));
 }

@@ -1,14 +1,14 @@
-//! OpenAI's Chat Completions: a reply as one completion, or as the chunks of a stream.
+//! OpenAI Chat Completions.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Head, Pieces, text_block, tool};
+use super::{ReplyContext, TextChunks, text_block, tool};
 use crate::conversation::texts;
-use crate::script::{Block, Reply, Usage};
+use crate::script::{Block, Reply, ScriptedUsage};
 
-/// The request in the shape of a Messages request.
+/// Converts a request to the shape of a Messages request.
 pub(super) fn read(body: &Value) -> Value {
     let Some(given) = body.get("messages").and_then(Value::as_array) else { return Value::Null };
     let (mut messages, mut system) = (Vec::new(), Vec::new());
@@ -18,7 +18,7 @@ pub(super) fn read(body: &Value) -> Value {
         match message.get("role").and_then(Value::as_str).unwrap_or_default() {
             "system" | "developer" => system.extend(texts),
             "assistant" => messages.push(json!({ "role": "assistant", "content": texts })),
-            // What a tool returns is nobody's words.
+            // Tool results are not user text.
             "tool" | "function" => messages.push(json!({ "role": "user", "content": [] })),
             _ => messages.push(json!({ "role": "user", "content": texts })),
         }
@@ -35,59 +35,62 @@ pub(super) fn read(body: &Value) -> Value {
     out
 }
 
-/// The whole answer at once.
-pub(super) fn whole(reply: &Reply, head: &Head) -> Value {
-    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+/// Returns the reply as one completion.
+pub(super) fn message(reply: &Reply, context: &ReplyContext) -> Value {
+    let (mut text, mut thinking, mut calls) = (String::new(), String::new(), Vec::new());
     for (index, block) in reply.blocks.iter().enumerate() {
         match block {
-            Block::Text(text) => said.push_str(text),
-            Block::Thinking(text) => thought.push_str(text),
+            Block::Text(block) => text.push_str(block),
+            Block::Thinking(block) => thinking.push_str(block),
             Block::Tool { name, input } => calls.push(json!({
-                "id": head.id("call_", Some(index)), "type": "function",
+                "id": context.id("call_", Some(index)), "type": "function",
                 "function": { "name": name, "arguments": Value::Object(input.clone()).to_string() },
             })),
         }
     }
-    let mut message = json!({ "role": "assistant", "content": said, "refusal": null });
-    if said.is_empty() {
+    let mut message = json!({ "role": "assistant", "content": text, "refusal": null });
+    if text.is_empty() {
         message["content"] = Value::Null;
     }
-    if !thought.is_empty() {
-        message["reasoning_content"] = thought.into();
+    if !thinking.is_empty() {
+        message["reasoning_content"] = thinking.into();
     }
     if !calls.is_empty() {
         message["tool_calls"] = calls.into();
     }
-    let choice = json!({ "index": 0, "message": message, "finish_reason": finish(reply.stop) });
-    let mut completion = completion("chat.completion", head, &json!([choice]));
+    let choice = json!({ "index": 0, "message": message, "finish_reason": finish_reason(reply.stop) });
+    let mut completion = completion("chat.completion", context, &json!([choice]));
     completion["usage"] = usage(reply.usage);
     completion
 }
 
-/// The answer as chunks.
-pub(super) fn chunks(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Value> + Send + 'static {
-    let chunk = |head: &Head, delta: Value, finish: Option<&str>| {
+/// Returns the reply as stream chunks.
+pub(super) fn chunks(
+    reply: Arc<Reply>,
+    context: ReplyContext,
+) -> impl Iterator<Item = Value> + Send + 'static {
+    let chunk = |context: &ReplyContext, delta: Value, finish: Option<&str>| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish });
-        completion("chat.completion.chunk", head, &json!([choice]))
+        completion("chat.completion.chunk", context, &json!([choice]))
     };
-    let first = chunk(&head, json!({ "role": "assistant", "content": "" }), None);
-    let mut end = vec![chunk(&head, json!({}), Some(finish(reply.stop)))];
-    if head.usage_wanted {
-        let mut last = completion("chat.completion.chunk", &head, &json!([]));
+    let first = chunk(&context, json!({ "role": "assistant", "content": "" }), None);
+    let mut end = vec![chunk(&context, json!({}), Some(finish_reason(reply.stop)))];
+    if context.includes_usage {
+        let mut last = completion("chat.completion.chunk", &context, &json!([]));
         last["usage"] = usage(reply.usage);
         end.push(last);
     }
     let deltas = (0..reply.blocks.len())
         .flat_map({
-            let head = head.clone();
-            move |index| block(&reply, &head, index)
+            let context = context.clone();
+            move |index| block(&reply, &context, index)
         })
-        .map(move |delta| chunk(&head, delta, None));
+        .map(move |delta| chunk(&context, delta, None));
     std::iter::once(first).chain(deltas).chain(end)
 }
 
-/// The deltas of one block.
-fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
+/// Returns the deltas of one block.
+fn block(reply: &Reply, context: &ReplyContext, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
     let (key, text) = match &reply.blocks[index] {
         Block::Text(text) => ("content", text),
         Block::Thinking(text) => ("reasoning_content", text),
@@ -95,27 +98,27 @@ fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Va
             let before = reply.blocks[..index].iter();
             let number = before.filter(|block| matches!(block, Block::Tool { .. })).count();
             let start = json!({ "tool_calls": [{
-                "index": number, "id": head.id("call_", Some(index)), "type": "function",
+                "index": number, "id": context.id("call_", Some(index)), "type": "function",
                 "function": { "name": name, "arguments": "" },
             }] });
-            let pieces = Pieces::new(Value::Object(input.clone()).to_string(), reply.pace.chunk);
-            let pieces = pieces.map(
-                move |piece| json!({ "tool_calls": [{ "index": number, "function": { "arguments": piece } }] }),
+            let chunks = TextChunks::new(Value::Object(input.clone()).to_string(), reply.pacing.chunk);
+            let chunks = chunks.map(
+                move |chunk| json!({ "tool_calls": [{ "index": number, "function": { "arguments": chunk } }] }),
             );
-            return Box::new(std::iter::once(start).chain(pieces));
+            return Box::new(std::iter::once(start).chain(chunks));
         }
     };
-    Box::new(Pieces::new(text.clone(), reply.pace.chunk).map(move |piece| json!({ key: piece })))
+    Box::new(TextChunks::new(text.clone(), reply.pacing.chunk).map(move |chunk| json!({ key: chunk })))
 }
 
-fn completion(object: &str, head: &Head, choices: &Value) -> Value {
+fn completion(object: &str, context: &ReplyContext, choices: &Value) -> Value {
     json!({
-        "id": head.id("chatcmpl-", None), "object": object, "created": 0, "model": head.model,
+        "id": context.id("chatcmpl-", None), "object": object, "created": 0, "model": context.model,
         "choices": choices,
     })
 }
 
-fn finish(stop: &str) -> &'static str {
+fn finish_reason(stop: &str) -> &'static str {
     match stop {
         "tool_use" => "tool_calls",
         "max_tokens" | "model_context_window_exceeded" => "length",
@@ -124,9 +127,9 @@ fn finish(stop: &str) -> &'static str {
     }
 }
 
-/// Here the prompt's tokens are all of them, whether or not they came from a cache.
-fn usage(usage: Usage) -> Value {
-    let prompt = usage.all_input();
+/// Prompt tokens include cached ones.
+fn usage(usage: ScriptedUsage) -> Value {
+    let prompt = usage.total_input();
     json!({
         "prompt_tokens": prompt, "completion_tokens": usage.output,
         "total_tokens": prompt.saturating_add(usage.output),

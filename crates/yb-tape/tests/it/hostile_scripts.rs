@@ -1,11 +1,11 @@
-//! Files that want to harm: refused within limits, quickly.
+//! Malicious scripts are rejected quickly and within limits.
 
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use yb_tape::{Error, Script, Vars};
 
-fn refused(text: &str, vars: &Vars) -> String {
+fn rejection(text: &str, vars: &Vars) -> String {
     let start = Instant::now();
     let error = Script::parse(text, vars).unwrap_err();
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
@@ -13,33 +13,33 @@ fn refused(text: &str, vars: &Vars) -> String {
 }
 
 #[test]
-fn an_alias_bomb_does_not_go_off() {
+fn alias_bombs_are_rejected() {
     let mut text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
     for level in 1..12 {
         let aliases = vec![format!("*a{}", level - 1); 10].join(", ");
         text.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
     }
-    let error = refused(&text, &Vars::new());
+    let error = rejection(&text, &Vars::new());
     assert!(error.contains("too large or too deep once its aliases are expanded"), "{error}");
 }
 
 #[test]
-fn depth_is_limited() {
+fn script_depth_is_limited() {
     for (open, close) in [("[", "]"), ("{a: ", "}")] {
         let text = format!("a: {}1{}", open.repeat(5_000), close.repeat(5_000));
-        let error = refused(&text, &Vars::new());
+        let error = rejection(&text, &Vars::new());
         assert!(error.starts_with("script:"), "{error}");
     }
 }
 
 #[test]
-fn size_is_limited_before_anything_is_parsed() {
+fn script_size_is_limited_before_parsing() {
     let text = format!("tape: 1\n# {}\n", "x".repeat(1024 * 1024));
     assert_eq!(
-        refused(&text, &Vars::new()),
+        rejection(&text, &Vars::new()),
         format!("script: the script is too large, expected at most 1048576 bytes: {} bytes", text.len())
     );
-    // From a file, no more than that is ever read.
+    // Of a file, at most one byte over the limit is read.
     let path = std::env::temp_dir().join(format!("yb-tape-large-{}.yaml", std::process::id()));
     let mut file = std::fs::File::create(&path).unwrap();
     for _ in 0..4 {
@@ -52,15 +52,15 @@ fn size_is_limited_before_anything_is_parsed() {
 }
 
 #[test]
-fn variables_do_not_multiply_without_limit() {
+fn variable_expansion_is_limited() {
     let vars = Vars::new().with("big", "x".repeat(1024 * 1024));
     let text = format!("{{ tape: 1, lanes: {{ main: [ {{ say: '{}' }} ] }} }}", "{{big}}".repeat(70));
-    let error = refused(&text, &vars);
-    assert!(error.contains("too large once its variables are filled in"), "{error}");
+    let error = rejection(&text, &vars);
+    assert!(error.contains("too large after variable expansion"), "{error}");
 }
 
 #[test]
-fn no_text_makes_it_panic() {
+fn malformed_scripts_never_panic() {
     for text in [
         "",
         "\0",
@@ -90,7 +90,7 @@ fn no_text_makes_it_panic() {
         "|",
         ">-",
     ] {
-        let error = refused(text, &Vars::new());
+        let error = rejection(text, &Vars::new());
         assert!(!error.is_empty() && !error.contains("Options"), "{text}: {error}");
     }
 }

@@ -1,90 +1,90 @@
-//! What the tape remembers of a request, for assertions: everything but the secrets.
+//! Requests received by a mock server, for assertions, without secrets.
 
 use std::fmt;
 
 use hyper::HeaderMap;
 use serde_json::Value;
 
-/// Stands where a secret header's value was.
+/// Replacement for the value of a secret header.
 pub const REDACTED: &str = "[REDACTED]";
 
 const SECRET_HEADERS: [&str; 5] =
     ["authorization", "cookie", "proxy-authorization", "set-cookie", "x-api-key"];
 const SECRET_ENDINGS: [&str; 5] = ["-key", "-token", "-secret", "-password", "-authorization"];
 
-/// One request that the tape saw, and what it did with it.
+/// A request received by a [`MockServer`](crate::MockServer), and how it was handled.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Seen {
-    /// The position in the order of arrival, from 1.
+pub struct LoggedRequest {
+    /// Position in order of arrival, from 1.
     pub number: u64,
     /// The HTTP method.
     pub method: String,
     /// The path without the query.
     pub path: String,
-    /// The query, without its `?`; empty when there is none.
+    /// The query without `?`; empty if there is none.
     pub query: String,
-    /// The headers in lower case, in order; a secret's value is [`REDACTED`].
+    /// The headers with lower-case names, in order; secret values are [`REDACTED`].
     pub headers: Vec<(String, String)>,
-    /// The parsed body; a text when it is not JSON, null when there is none.
+    /// The parsed body: a string if it is not JSON, null if it is empty.
     pub body: Value,
-    /// The lane that was chosen.
+    /// The selected lane.
     pub lane: Option<String>,
     /// The turn within the lane, from 1.
     pub turn: Option<usize>,
-    /// How often this turn was asked for so far, from 1; 0 when no lane answered.
+    /// Number of requests for this turn so far, from 1; 0 if no lane matched.
     pub attempt: u64,
-    /// The status that was answered; nothing when the script left the client without one.
+    /// The response status; `None` if a fault prevented a response.
     pub status: Option<u16>,
-    /// What kind of answer it was.
-    pub answer: Answer,
+    /// The kind of response.
+    pub response: ResponseKind,
 }
 
-impl Seen {
-    /// The value of a header, by its name in lower case.
+impl LoggedRequest {
+    /// Returns the value of a header by its lower-case name.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 }
 
-/// What kind of answer a request got.
+/// How a mock server responded to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
-    /// A scripted reply, whole.
+pub enum ResponseKind {
+    /// A complete scripted reply.
     Reply,
     /// A scripted fault.
     Fault,
-    /// A polite answer to something that the agent asked for itself, outside of all lanes.
-    Side,
+    /// A placeholder reply to a side request, outside of all lanes.
+    SideReply,
     /// An estimated token count.
     TokenCount,
-    /// A polite answer to anything else.
-    Courtesy,
-    /// An error, since the script has no reply for it; the text is the error's message.
+    /// A placeholder response to any other request.
+    Placeholder,
+    /// An error because the script has no reply, with its message.
     Unscripted(String),
-    /// An error, since the request itself was wrong; the text is the error's message.
-    Refused(String),
+    /// An error because the request is invalid, with its message.
+    Rejected(String),
 }
 
-impl fmt::Display for Answer {
+impl fmt::Display for ResponseKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reply => f.write_str("reply"),
             Self::Fault => f.write_str("fault"),
-            Self::Side => f.write_str("side question"),
+            Self::SideReply => f.write_str("side request"),
             Self::TokenCount => f.write_str("token count"),
-            Self::Courtesy => f.write_str("courtesy"),
+            Self::Placeholder => f.write_str("placeholder"),
             Self::Unscripted(message) => write!(f, "unscripted: {message}"),
-            Self::Refused(message) => write!(f, "refused: {message}"),
+            Self::Rejected(message) => write!(f, "rejected: {message}"),
         }
     }
 }
 
-/// The headers as they may be kept.
-pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
-    let kept = headers.iter().map(|(name, value)| {
+/// Returns the headers with secret values redacted.
+pub(crate) fn redacted_headers(headers: &HeaderMap) -> Vec<(String, String)> {
+    let redacted = headers.iter().map(|(name, value)| {
         let name = name.as_str();
         let value = if is_secret(name) {
             REDACTED.to_owned()
@@ -93,7 +93,7 @@ pub(crate) fn headers(headers: &HeaderMap) -> Vec<(String, String)> {
         };
         (name.to_owned(), value)
     });
-    kept.collect()
+    redacted.collect()
 }
 
 fn is_secret(name: &str) -> bool {

@@ -1,4 +1,4 @@
-//! A server on loopback, in a thread of its own, gone when it is dropped: what the script, the recorder and the replay run in.
+//! HTTP server on loopback with its own thread, shared by mock server, recording proxy and replay server.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,24 +16,24 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::error::Error;
-use crate::reel::Cut;
+use crate::paced_body::ConnectionDropped;
 
-/// Before trying again when the system has, for example, no file descriptor left.
-const AFTER_FAILURE: Duration = Duration::from_millis(50);
+/// Delay after a failed `accept`, for example when no file descriptor is left.
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Whoever answers.
-pub(crate) trait Handler: Send + Sync + 'static {
+/// Handles the requests of a [`LoopbackServer`].
+pub(crate) trait RequestHandler: Send + Sync + 'static {
     type Body: Body<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + 'static;
 
-    /// Answers one request; an error drops its connection.
-    fn answer(
+    /// Responds to one request; an error drops its connection.
+    fn handle(
         self: Arc<Self>,
         request: Request<Incoming>,
-    ) -> impl Future<Output = Result<Response<Self::Body>, Cut>> + Send;
+    ) -> impl Future<Output = Result<Response<Self::Body>, ConnectionDropped>> + Send;
 }
 
 /// A running server. Dropping it closes every connection and frees the port before it returns.
-pub(crate) struct Host {
+pub(crate) struct LoopbackServer {
     address: SocketAddr,
     /// Dropping it stops the server.
     stop: Option<oneshot::Sender<()>>,
@@ -41,22 +41,25 @@ pub(crate) struct Host {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Takes a loopback port; 0 is any free one.
+/// Binds a loopback port; 0 means any free port.
 pub(crate) fn bind(port: u16) -> Result<TcpListener, Error> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map_err(|source| Error::Bind { port, source })
 }
 
-impl Host {
-    pub(crate) fn start<H: Handler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
+impl LoopbackServer {
+    pub(crate) fn start<H: RequestHandler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
         Self::run(listener, handler, &mut tokio::runtime::Builder::new_current_thread())
     }
 
-    /// With two threads that share the work: what comes from a live model must not wait where one thread has to.
-    pub(crate) fn start_wide<H: Handler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
+    /// Starts with two worker threads, so that one busy thread does not delay forwarded streams.
+    pub(crate) fn start_multi_thread<H: RequestHandler>(
+        listener: TcpListener,
+        handler: Arc<H>,
+    ) -> Result<Self, Error> {
         Self::run(listener, handler, tokio::runtime::Builder::new_multi_thread().worker_threads(2))
     }
 
-    fn run<H: Handler>(
+    fn run<H: RequestHandler>(
         listener: TcpListener,
         handler: Arc<H>,
         runtime: &mut tokio::runtime::Builder,
@@ -74,7 +77,7 @@ impl Host {
             .name("yb-tape".to_owned())
             .spawn(move || {
                 runtime.block_on(serve(listener, handler, stopped));
-                // Ends what is still under way, also a reply that stalls for ever.
+                // Aborts requests in progress, including stalled ones.
                 drop(runtime);
                 let _ = end.send(());
             })
@@ -90,54 +93,63 @@ impl Host {
         format!("http://{}", self.address)
     }
 
-    /// Stops without blocking the caller's thread; connections are closed at once.
+    /// Stops without blocking the calling thread; closes connections immediately.
     pub(crate) async fn shutdown(mut self) {
         self.stop.take();
         if let Some(ended) = self.ended.take() {
-            // An error says that the thread is gone already.
+            // An error means that the thread has already ended.
             let _ = ended.await;
         }
     }
 }
 
-impl Drop for Host {
+impl Drop for LoopbackServer {
     fn drop(&mut self) {
         self.stop.take();
         if let Some(thread) = self.thread.take() {
-            // A panic there was reported by its thread and must not become one here.
+            // A panic was already reported by its thread.
             let _ = thread.join();
         }
     }
 }
 
-impl fmt::Debug for Host {
+impl fmt::Debug for LoopbackServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Host").field("address", &self.address).finish_non_exhaustive()
+        f.debug_struct("LoopbackServer").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
-async fn serve<H: Handler>(listener: TcpListener, handler: Arc<H>, mut stopped: oneshot::Receiver<()>) {
-    // It can only fail where no runtime is, and then there is nothing to serve with.
+async fn serve<H: RequestHandler>(
+    listener: TcpListener,
+    handler: Arc<H>,
+    mut stopped: oneshot::Receiver<()>,
+) {
+    // Fails only without a runtime.
     let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
-            _ = &mut stopped => return,
+            _ = &mut stopped => {
+                // Ends the client side before the runtime drops the connections to an upstream. Otherwise an exchange in
+                // progress could be recorded as closed by the upstream.
+                connections.shutdown().await;
+                return;
+            }
             Some(_) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    // Small events must not wait for each other.
+                    // Send small events without delay.
                     let _ = stream.set_nodelay(true);
                     let handler = Arc::clone(&handler);
                     connections.spawn(async move {
-                        let service = service_fn(move |request| Arc::clone(&handler).answer(request));
-                        // An error here is a client that went away or a cut that somebody asked for.
+                        let service = service_fn(move |request| Arc::clone(&handler).handle(request));
+                        // An error is a disconnected client or a deliberately dropped connection.
                         let _ = hyper::server::conn::http1::Builder::new()
                             .serve_connection(TokioIo::new(stream), service)
                             .await;
                     });
                 }
-                Err(_) => tokio::time::sleep(AFTER_FAILURE).await,
+                Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             },
         }
     }

@@ -1,7 +1,7 @@
-//! One script on the protocols of other agents: whole and streamed, with calls, usage and faults.
+//! Scripts in the OpenAI and Gemini protocols: streamed or not, with tool calls, usage and faults.
 
 use serde_json::{Value, json};
-use yb_tape::{Answer, Server};
+use yb_tape::{MockServer, ResponseKind};
 
 use crate::client::{Response, request, serve, start};
 
@@ -14,11 +14,11 @@ const EVERYTHING: &str = r"- think: Hm.
   pace: { chunk: 8 }
 - say: Done.";
 
-fn post(server: &Server, target: &str, body: &Value) -> Response {
+fn post(server: &MockServer, target: &str, body: &Value) -> Response {
     request(server, "POST", target, &[], body.to_string().as_bytes())
 }
 
-/// The data of the events of a stream, without the mark of its end.
+/// The data of the events of a stream, without the `[DONE]` marker.
 fn data(response: &Response) -> Vec<Value> {
     assert_eq!(response.header("content-type"), Some("text/event-stream; charset=utf-8"));
     let text = response.text();
@@ -33,7 +33,7 @@ fn chat(stream: bool) -> Value {
 }
 
 #[test]
-fn chat_completions_whole_and_streamed_say_the_same() {
+fn chat_stream_equals_the_completion() {
     let server = serve(EVERYTHING);
     let whole = post(&server, "/v1/chat/completions", &chat(false)).json();
     let message = &whole["choices"][0]["message"];
@@ -79,7 +79,7 @@ fn chat_completions_whole_and_streamed_say_the_same() {
 }
 
 #[test]
-fn a_chat_that_does_not_ask_for_usage_gets_none() {
+fn chat_stream_omits_usage_unless_requested() {
     let server = serve("- say: a");
     let mut body = chat(true);
     body.as_object_mut().unwrap().remove("stream_options");
@@ -95,7 +95,7 @@ fn responses(stream: bool) -> Value {
 }
 
 #[test]
-fn responses_whole_and_streamed_say_the_same() {
+fn responses_stream_equals_the_response() {
     let server = serve(EVERYTHING);
     let whole = post(&server, "/v1/responses", &responses(false)).json();
     assert_eq!((&whole["id"], &whole["status"]), (&json!("resp_main_1"), &json!("completed")));
@@ -133,17 +133,17 @@ fn responses_whole_and_streamed_say_the_same() {
         ("response.reasoning_summary_text.delta", "Hm."),
         ("response.function_call_arguments.delta", r#"{"cmd":"ls"}{"to":[1,null]}"#),
     ] {
-        let pieces: String = events
+        let chunks: String = events
             .iter()
             .filter(|event| event["type"] == kind)
             .map(|event| event["delta"].as_str().unwrap())
             .collect();
-        assert_eq!(pieces, whole, "{kind}");
+        assert_eq!(chunks, whole, "{kind}");
     }
 }
 
 #[test]
-fn a_tool_that_takes_a_text_is_called_with_one() {
+fn custom_tool_is_called_with_text() {
     let server = serve("- tools: [ { apply_patch: { patch: '*** Begin Patch' } } ]");
     let mut body = responses(true);
     body["tools"] = json!([{ "type": "custom", "name": "apply_patch" }]);
@@ -160,7 +160,7 @@ fn gemini() -> Value {
 }
 
 #[test]
-fn gemini_whole_streamed_and_listed_say_the_same() {
+fn gemini_stream_and_array_equal_the_response() {
     let server = serve(EVERYTHING);
     let whole = post(&server, "/v1beta/models/g-1:generateContent", &gemini()).json();
     assert_eq!((&whole["modelVersion"], &whole["responseId"]), (&json!("g-1"), &json!("resp_main_1")));
@@ -200,9 +200,8 @@ fn gemini_whole_streamed_and_listed_say_the_same() {
     assert_eq!(last["candidates"][0]["finishReason"], "STOP");
 }
 
-/// A turn is the number of answers that a conversation has, however the protocol writes them.
 #[test]
-fn the_second_turn_is_found_on_every_wire() {
+fn turn_is_counted_in_every_protocol() {
     let server = serve(EVERYTHING);
     let mut body = chat(false);
     let messages = body["messages"].as_array_mut().unwrap();
@@ -231,12 +230,12 @@ fn the_second_turn_is_found_on_every_wire() {
     contents.push(json!({ "role": "user", "parts": [{ "functionResponse": {} }] }));
     let answer = post(&server, "/v1beta/models/g:generateContent", &body).json();
     assert_eq!(answer["candidates"][0]["content"]["parts"][0]["text"], "Done.");
-    let seen = server.requests();
-    assert!(seen.iter().all(|seen| seen.turn == Some(2) && seen.lane.as_deref() == Some("main")));
+    let logged = server.requests();
+    assert!(logged.iter().all(|logged| logged.turn == Some(2) && logged.lane.as_deref() == Some("main")));
 }
 
 #[test]
-fn an_error_has_the_envelope_of_its_protocol() {
+fn error_has_the_format_of_its_protocol() {
     let server = serve("- fault: { status: 429, message: slow down, retry_after: 2s }");
     let chat = post(&server, "/v1/chat/completions", &chat(true));
     assert_eq!((chat.status, chat.header("retry-after")), (Some(429), Some("2")));
@@ -252,7 +251,7 @@ fn an_error_has_the_envelope_of_its_protocol() {
 }
 
 #[test]
-fn a_stream_can_fail_on_every_wire() {
+fn stream_can_fail_in_every_protocol() {
     let script = "- say: abcdef\n  fault: { error: { type: overloaded_error, after: 3 events } }\n  pace: { chunk: 1 }";
     let server = serve(script);
     let last = data(&post(&server, "/v1/chat/completions", &chat(true))).pop().unwrap();
@@ -265,14 +264,14 @@ fn a_stream_can_fail_on_every_wire() {
     let last =
         data(&post(&server, "/v1beta/models/g:streamGenerateContent?alt=sse", &gemini())).pop().unwrap();
     assert_eq!(last["error"]["code"], 503);
-    // Who wants no stream gets the status.
+    // Without a stream, the error is a status.
     assert_eq!(post(&server, "/v1/chat/completions", &chat(false)).status, Some(503));
     let cut = serve("- say: abc\n  fault: { cut: { after: 2 events } }");
     assert!(!post(&cut, "/v1/responses", &responses(true)).complete);
 }
 
 #[test]
-fn what_is_unscripted_or_wrong_is_said_in_the_protocols_own_words() {
+fn unscripted_and_invalid_requests_get_errors_of_their_protocol() {
     let server = start("{ tape: 1, lanes: { main: { match: something else, replies: [ { say: a } ] } } }");
     let answer = post(&server, "/v1/responses", &responses(true));
     assert_eq!(answer.status, Some(400));
@@ -290,7 +289,7 @@ fn what_is_unscripted_or_wrong_is_said_in_the_protocols_own_words() {
 }
 
 #[test]
-fn side_questions_of_other_agents_use_up_no_turn() {
+fn side_requests_of_other_agents_use_no_turn() {
     let server = serve(EVERYTHING);
     let title = json!({ "model": "m", "messages": [{ "role": "user", "content": "Generate a title" }] });
     let agent = [("user-agent", "opencode/1.18.33")];
@@ -302,7 +301,7 @@ fn side_questions_of_other_agents_use_up_no_turn() {
     } });
     let answer = post(&server, "/v1beta/models/g:generateContent", &choice).json();
     assert_eq!(answer["candidates"][0]["content"]["parts"][0]["text"], r#"{"n":0}"#);
-    assert!(server.requests().iter().all(|seen| seen.answer == Answer::Side));
+    assert!(server.requests().iter().all(|logged| logged.response == ResponseKind::SideReply));
     let count = post(&server, "/v1beta/models/g:countTokens", &gemini()).json();
     assert!(count["totalTokens"].as_u64().unwrap() > 0);
 }

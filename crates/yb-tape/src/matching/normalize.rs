@@ -1,4 +1,4 @@
-//! Takes out of a text what differs between two runs that did the same. The list is short and is all there is.
+//! Normalizes texts for comparison between runs: replaces directories, times, ids and other volatile content.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::sync::OnceLock;
 
 use regex::Regex;
 
-use crate::swap::{Ends, Swap};
+use crate::replace::{MatchBoundary, TextReplacer};
 
-/// What is taken out: the name that stands for it, and how it looks. Documented in docs/concepts/tapes.md.
+/// Placeholder and pattern of each kind of volatile content. Documented in docs/concepts/tapes.md.
 const VOLATILE: [(&str, &str); 7] = [
     ("id", r"\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b"),
-    // Dates with or without a time, as ISO 8601, `ls`, `date` and `git log` write them; a clock; seconds since 1970.
+    // Dates with or without a time, in the formats of ISO 8601, `ls`, `date` and `git log`; clock times; Unix timestamps.
     (
         "time",
         r"\b[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:[.,][0-9]+)?)?(?: ?(?:Z|UTC|[+-][0-9]{2}:?[0-9]{2}))?)?\b|\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*,? )?(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* +[0-9]{1,2}(?:,? +[0-9]{4}\b|,? +[0-9]{2}:[0-9]{2}(?::[0-9]{2})?(?: [A-Z]{3,4})?(?: [0-9]{4})?(?: [+-][0-9]{4})?)|\b[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?\b|\b1[6-9][0-9]{8}(?:[0-9]{9}|[0-9]{6}|[0-9]{3}|\.[0-9]+)?\b",
@@ -20,11 +20,11 @@ const VOLATILE: [(&str, &str); 7] = [
         "duration",
         r#"\b[0-9]+m ?[0-9]+(?:\.[0-9]+)?s\b|\b[0-9]+(?:\.[0-9]+)? ?(?:ns|µs|us|ms|s|secs?|seconds?|mins?|minutes?)\b|\b(?:duration|elapsed)(?:_[a-z]+)?(?:"?[:=] ?|>)[0-9]+(?:\.[0-9]+)?"#,
     ),
-    // As the shell writes a job, and as people write a process.
+    // Process ids in prose and in shell job lines.
     ("pid", r"(?:\b[Pp][Ii][Dd]|\b[Pp]rocess)(?: id)?[:= ]+[0-9]+\b|\[[0-9]+\] [0-9]{2,}\b"),
     ("port", r"\b(?:127\.0\.0\.1|localhost):[0-9]{2,5}\b"),
     ("temp", r"/tmp/(?:tmp[._]?|claude-)[A-Za-z0-9_-]+"),
-    // Names that an agent gives to what it starts, and object names of git; these need a digit and a letter.
+    // Ids of agents and tasks, and git object names, which need a digit and a letter.
     (
         "id",
         r"\b(?:agentId|agent_id|task_id|session_id|Chunk ID)(?:: ?|=)[A-Za-z0-9-]+|<(?:task-id|agent-id|session-id)>[^<]*|\b[0-9a-f]{7,64}\b",
@@ -40,33 +40,35 @@ fn volatile() -> Option<&'static Regex> {
     .as_ref()
 }
 
-/// Makes texts of different runs comparable.
+/// Normalizes the texts of one run.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Normal {
-    places: Swap,
+pub(crate) struct Normalizer {
+    directories: TextReplacer,
 }
 
-impl Normal {
-    /// With the directories of that run, by what they are.
-    pub(crate) fn new(places: &BTreeMap<String, String>) -> Self {
-        let forms = places.iter().flat_map(|(name, path)| {
-            let stand_in = format!("{{{name}}}");
-            // Claude Code names a project's folder after its path.
+impl Normalizer {
+    /// Creates a normalizer for the directories of the run, by name.
+    pub(crate) fn new(directories: &BTreeMap<String, String>) -> Self {
+        let forms = directories.iter().flat_map(|(name, path)| {
+            let placeholder = format!("{{{name}}}");
+            // Claude Code derives the name of a project folder from its path.
             let mangled: String =
                 path.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
-            [(path.clone(), stand_in.clone()), (mangled, stand_in)]
+            [(path.clone(), placeholder.clone()), (mangled, placeholder)]
         });
-        Self { places: Swap::new(forms.filter(|(form, _)| form.len() > 1), Ends::Names) }
+        Self {
+            directories: TextReplacer::new(forms.filter(|(form, _)| form.len() > 1), MatchBoundary::FileName),
+        }
     }
 
-    /// Without the run's directories only: for what came from the tape.
-    pub(crate) fn placeless<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.places.text(text)
+    /// Replaces only the directories of the run, for texts that come from the tape.
+    pub(crate) fn replace_directories<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.directories.replace(text)
     }
 
-    /// Without anything that differs between two runs.
-    pub(crate) fn text(&self, text: &str) -> String {
-        let text = self.places.text(text);
+    /// Replaces all volatile content.
+    pub(crate) fn normalize(&self, text: &str) -> String {
+        let text = self.directories.replace(text);
         let Some(volatile) = volatile() else { return text.into_owned() };
         let replaced = volatile.replace_all(&text, |found: &regex::Captures<'_>| {
             let whole = &found[0];
@@ -88,12 +90,12 @@ impl Normal {
 mod tests {
     use super::*;
 
-    fn normal() -> Normal {
-        Normal::new(&BTreeMap::from([("workspace".to_owned(), "/w/one".to_owned())]))
+    fn normalizer() -> Normalizer {
+        Normalizer::new(&BTreeMap::from([("workspace".to_owned(), "/w/one".to_owned())]))
     }
 
     #[test]
-    fn what_differs_between_runs_is_taken_out() {
+    fn normalize_replaces_volatile_content() {
         for (text, expected) in [
             ("cat /w/one/a.txt", "cat {workspace}/a.txt"),
             ("~/.claude/projects/-w-one/memory", "~/.claude/projects/{workspace}/memory"),
@@ -112,12 +114,12 @@ mod tests {
             ("agentId: a81bc93 (internal)", "{id} (internal)"),
             ("Chunk ID: 81c927\nWall time: 0.05 seconds", "{id}\nWall time: {duration}"),
         ] {
-            assert_eq!(normal().text(text), expected, "{text}");
+            assert_eq!(normalizer().normalize(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn what_may_be_the_point_stays() {
+    fn normalize_keeps_other_content() {
         for text in [
             "3 passed; 1 failed",
             "line 12, column 34",
@@ -131,7 +133,7 @@ mod tests {
             "/tmp/file.txt",
             "a 5 star result",
         ] {
-            assert_eq!(normal().text(text), text);
+            assert_eq!(normalizer().normalize(text), text);
         }
     }
 }

@@ -1,21 +1,21 @@
-//! Anthropic's Messages: a reply as one JSON message, or as the events of a stream.
+//! Anthropic Messages.
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Head, Pieces};
-use crate::script::{Block, Reply, Usage};
+use super::{ReplyContext, TextChunks};
+use crate::script::{Block, Reply, ScriptedUsage};
 
-/// Stands where the API's signature of a thinking block would be.
+/// Placeholder for the signature of a thinking block.
 const SIGNATURE: &str = "c2NyaXB0ZWQ=";
 
-fn message(head: &Head, content: &Value, stop: Option<&str>, usage: &Value) -> Value {
+fn envelope(context: &ReplyContext, content: &Value, stop: Option<&str>, usage: &Value) -> Value {
     json!({
-        "id": head.id("msg_", None),
+        "id": context.id("msg_", None),
         "type": "message",
         "role": "assistant",
-        "model": head.model,
+        "model": context.model,
         "content": content,
         "stop_reason": stop,
         "stop_sequence": null,
@@ -23,7 +23,7 @@ fn message(head: &Head, content: &Value, stop: Option<&str>, usage: &Value) -> V
     })
 }
 
-fn usage(usage: Usage, output: u64) -> Value {
+fn usage(usage: ScriptedUsage, output: u64) -> Value {
     json!({
         "input_tokens": usage.input,
         "cache_creation_input_tokens": usage.cache_write,
@@ -36,24 +36,27 @@ fn usage(usage: Usage, output: u64) -> Value {
     })
 }
 
-/// The whole answer at once.
-pub(super) fn whole(reply: &Reply, head: &Head) -> Value {
+/// Returns the reply as one message.
+pub(super) fn message(reply: &Reply, context: &ReplyContext) -> Value {
     let content = reply.blocks.iter().enumerate().map(|(index, block)| match block {
         Block::Text(text) => json!({ "type": "text", "text": text }),
         Block::Thinking(text) => json!({ "type": "thinking", "thinking": text, "signature": SIGNATURE }),
         Block::Tool { name, input } => {
-            json!({ "type": "tool_use", "id": head.id("toolu_", Some(index)), "name": name, "input": input })
+            json!({ "type": "tool_use", "id": context.id("toolu_", Some(index)), "name": name, "input": input })
         }
     });
-    message(head, &content.collect(), Some(reply.stop), &usage(reply.usage, reply.usage.output))
+    envelope(context, &content.collect(), Some(reply.stop), &usage(reply.usage, reply.usage.output))
 }
 
-/// The answer as events.
-pub(super) fn events(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Value> + Send + 'static {
+/// Returns the reply as stream events.
+pub(super) fn events(
+    reply: Arc<Reply>,
+    context: ReplyContext,
+) -> impl Iterator<Item = Value> + Send + 'static {
     let start = json!({
         "type": "message_start",
-        // So early the API has counted one token at most.
-        "message": message(&head, &json!([]), None, &usage(reply.usage, reply.usage.output.min(1))),
+        // The API reports at most one output token in `message_start`.
+        "message": envelope(&context, &json!([]), None, &usage(reply.usage, reply.usage.output.min(1))),
     });
     let end = [
         json!({
@@ -63,11 +66,11 @@ pub(super) fn events(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Valu
         }),
         json!({ "type": "message_stop" }),
     ];
-    let blocks = (0..reply.blocks.len()).flat_map(move |index| block(&reply, &head, index));
+    let blocks = (0..reply.blocks.len()).flat_map(move |index| block(&reply, &context, index));
     std::iter::once(start).chain(blocks).chain(end)
 }
 
-fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
+fn block(reply: &Reply, context: &ReplyContext, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
     let (start, delta, text, last): (Value, _, String, Option<Value>) = match &reply.blocks[index] {
         Block::Text(text) => {
             (json!({ "type": "text", "text": "" }), ("text_delta", "text"), text.clone(), None)
@@ -79,18 +82,18 @@ fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Va
             Some(json!({ "type": "signature_delta", "signature": SIGNATURE })),
         ),
         Block::Tool { name, input } => (
-            json!({ "type": "tool_use", "id": head.id("toolu_", Some(index)), "name": name, "input": {} }),
+            json!({ "type": "tool_use", "id": context.id("toolu_", Some(index)), "name": name, "input": {} }),
             ("input_json_delta", "partial_json"),
             Value::Object(input.clone()).to_string(),
             None,
         ),
     };
     let start = json!({ "type": "content_block_start", "index": index, "content_block": start });
-    // The API sends its first ping right after the first block has begun.
+    // The API sends its first ping after the start of the first block.
     let ping = (index == 0).then(|| json!({ "type": "ping" }));
     let (kind, field) = delta;
-    let deltas = Pieces::new(text, reply.pace.chunk)
-        .map(move |piece| json!({ "type": kind, field: piece }))
+    let deltas = TextChunks::new(text, reply.pacing.chunk)
+        .map(move |chunk| json!({ "type": kind, field: chunk }))
         .chain(last)
         .map(move |delta| json!({ "type": "content_block_delta", "index": index, "delta": delta }));
     let stop = json!({ "type": "content_block_stop", "index": index });

@@ -1,26 +1,26 @@
-//! Google's `generateContent` and `streamGenerateContent`: a reply as one response, or as many.
+//! Gemini `generateContent` and `streamGenerateContent`.
 
 use std::sync::Arc;
 
 use hyper::body::Bytes;
 use serde_json::{Value, json};
 
-use super::{Head, Pieces, text_block, tool};
-use crate::api_error::Kind;
-use crate::script::{Block, Reply, Usage};
+use super::{ReplyContext, TextChunks, text_block, tool};
+use crate::api_error::ApiErrorKind;
+use crate::script::{Block, Reply, ScriptedUsage};
 
-/// How the answer comes.
+/// The format of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
-    /// As one response.
-    Whole,
-    /// As events.
-    Events,
-    /// As the items of a JSON list, which is what a stream is without `alt=sse`.
-    List,
+pub(crate) enum ResponseFormat {
+    /// One JSON response.
+    Json,
+    /// Server-sent events.
+    Sse,
+    /// A JSON array of responses, the stream format without `alt=sse`.
+    JsonArray,
 }
 
-/// The request in the shape of a Messages request.
+/// Converts a request to the shape of a Messages request.
 pub(super) fn read(body: &Value) -> Value {
     let Some(contents) = body.get("contents").and_then(Value::as_array) else { return Value::Null };
     let messages = contents.iter().map(|content| {
@@ -46,14 +46,14 @@ pub(super) fn read(body: &Value) -> Value {
     out
 }
 
-/// The texts of a content, as blocks.
+/// Returns the texts of a content as blocks.
 fn texts(content: &Value) -> Vec<Value> {
     let parts = content.get("parts").and_then(Value::as_array).into_iter().flatten();
     parts.filter_map(|part| Some(text_block(part.get("text")?.as_str()?))).collect()
 }
 
-/// The whole answer at once.
-pub(super) fn whole(reply: &Reply, head: &Head) -> Value {
+/// Returns the reply as one response.
+pub(super) fn message(reply: &Reply, context: &ReplyContext) -> Value {
     let parts: Vec<Value> = reply
         .blocks
         .iter()
@@ -61,48 +61,51 @@ pub(super) fn whole(reply: &Reply, head: &Head) -> Value {
         .map(|(index, block)| match block {
             Block::Text(text) => json!({ "text": text }),
             Block::Thinking(text) => json!({ "text": text, "thought": true }),
-            Block::Tool { .. } => call(reply, head, index),
+            Block::Tool { .. } => call(reply, context, index),
         })
         .collect();
-    response(head, &parts.into(), Some(reply))
+    response(context, &parts.into(), Some(reply))
 }
 
-/// The answer as responses; the last one has its end and its usage.
-pub(super) fn chunks(reply: Arc<Reply>, head: Head) -> impl Iterator<Item = Value> + Send + 'static {
-    let last = response(&head, &json!([{ "text": "" }]), Some(&reply));
+/// Returns the reply as several responses; the last one has finish reason and usage.
+pub(super) fn chunks(
+    reply: Arc<Reply>,
+    context: ReplyContext,
+) -> impl Iterator<Item = Value> + Send + 'static {
+    let last = response(&context, &json!([{ "text": "" }]), Some(&reply));
     let parts = (0..reply.blocks.len())
         .flat_map({
-            let head = head.clone();
-            move |index| block(&reply, &head, index)
+            let context = context.clone();
+            move |index| block(&reply, &context, index)
         })
-        .map(move |part| response(&head, &json!([part]), None));
+        .map(move |part| response(&context, &json!([part]), None));
     parts.chain([last])
 }
 
-/// The parts of one block. A call comes in one piece.
-fn block(reply: &Reply, head: &Head, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
-    let pieces = |text: &String| Pieces::new(text.clone(), reply.pace.chunk);
+/// Returns the parts of one block; a tool call is one part.
+fn block(reply: &Reply, context: &ReplyContext, index: usize) -> Box<dyn Iterator<Item = Value> + Send> {
+    let chunks = |text: &String| TextChunks::new(text.clone(), reply.pacing.chunk);
     match &reply.blocks[index] {
-        Block::Text(text) => Box::new(pieces(text).map(|piece| json!({ "text": piece }))),
+        Block::Text(text) => Box::new(chunks(text).map(|chunk| json!({ "text": chunk }))),
         Block::Thinking(text) => {
-            Box::new(pieces(text).map(|piece| json!({ "text": piece, "thought": true })))
+            Box::new(chunks(text).map(|chunk| json!({ "text": chunk, "thought": true })))
         }
-        Block::Tool { .. } => Box::new(std::iter::once(call(reply, head, index))),
+        Block::Tool { .. } => Box::new(std::iter::once(call(reply, context, index))),
     }
 }
 
-fn call(reply: &Reply, head: &Head, index: usize) -> Value {
+fn call(reply: &Reply, context: &ReplyContext, index: usize) -> Value {
     let Block::Tool { name, input } = &reply.blocks[index] else { return Value::Null };
-    json!({ "functionCall": { "id": head.id("call_", Some(index)), "name": name, "args": input } })
+    json!({ "functionCall": { "id": context.id("call_", Some(index)), "name": name, "args": input } })
 }
 
-fn response(head: &Head, parts: &Value, end: Option<&Reply>) -> Value {
+fn response(context: &ReplyContext, parts: &Value, end: Option<&Reply>) -> Value {
     let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
     if let Some(reply) = end {
-        candidate["finishReason"] = finish(reply.stop).into();
+        candidate["finishReason"] = finish_reason(reply.stop).into();
     }
     let mut response = json!({
-        "candidates": [candidate], "modelVersion": head.model, "responseId": head.id("resp_", None),
+        "candidates": [candidate], "modelVersion": context.model, "responseId": context.id("resp_", None),
     });
     if let Some(reply) = end {
         response["usageMetadata"] = usage(reply.usage);
@@ -110,7 +113,7 @@ fn response(head: &Head, parts: &Value, end: Option<&Reply>) -> Value {
     response
 }
 
-fn finish(stop: &str) -> &'static str {
+fn finish_reason(stop: &str) -> &'static str {
     match stop {
         "max_tokens" | "model_context_window_exceeded" => "MAX_TOKENS",
         "refusal" => "SAFETY",
@@ -118,21 +121,21 @@ fn finish(stop: &str) -> &'static str {
     }
 }
 
-/// Here the prompt's tokens are all of them, whether or not they came from a cache.
-fn usage(usage: Usage) -> Value {
-    let prompt = usage.all_input();
-    let mut told = json!({
+/// Prompt tokens include cached ones.
+fn usage(usage: ScriptedUsage) -> Value {
+    let prompt = usage.total_input();
+    let mut metadata = json!({
         "promptTokenCount": prompt, "candidatesTokenCount": usage.output,
         "totalTokenCount": prompt.saturating_add(usage.output),
     });
     if usage.cache_read > 0 {
-        told["cachedContentTokenCount"] = usage.cache_read.into();
+        metadata["cachedContentTokenCount"] = usage.cache_read.into();
     }
-    told
+    metadata
 }
 
-/// The responses as the items of a list.
-pub(super) fn list(
+/// Encodes responses as a JSON array.
+pub(super) fn json_array(
     chunks: impl Iterator<Item = Value> + Send + 'static,
 ) -> Box<dyn Iterator<Item = Bytes> + Send> {
     let items = chunks.enumerate().map(|(index, chunk)| {
@@ -142,18 +145,18 @@ pub(super) fn list(
     Box::new(items.chain([Bytes::from_static(b"]")]))
 }
 
-/// The body of an error.
-pub(super) fn error(kind: Kind, status: u16, message: &str) -> Value {
+/// Returns the body of an error.
+pub(super) fn error(kind: ApiErrorKind, status: u16, message: &str) -> Value {
     let name = match kind {
-        Kind::InvalidRequest | Kind::RequestTooLarge => "INVALID_ARGUMENT",
-        Kind::Authentication => "UNAUTHENTICATED",
-        Kind::Billing => "FAILED_PRECONDITION",
-        Kind::Permission => "PERMISSION_DENIED",
-        Kind::NotFound => "NOT_FOUND",
-        Kind::RateLimit => "RESOURCE_EXHAUSTED",
-        Kind::Api => "INTERNAL",
-        Kind::Timeout => "DEADLINE_EXCEEDED",
-        Kind::Overloaded => "UNAVAILABLE",
+        ApiErrorKind::InvalidRequest | ApiErrorKind::RequestTooLarge => "INVALID_ARGUMENT",
+        ApiErrorKind::Authentication => "UNAUTHENTICATED",
+        ApiErrorKind::Billing => "FAILED_PRECONDITION",
+        ApiErrorKind::Permission => "PERMISSION_DENIED",
+        ApiErrorKind::NotFound => "NOT_FOUND",
+        ApiErrorKind::RateLimit => "RESOURCE_EXHAUSTED",
+        ApiErrorKind::Api => "INTERNAL",
+        ApiErrorKind::Timeout => "DEADLINE_EXCEEDED",
+        ApiErrorKind::Overloaded => "UNAVAILABLE",
     };
     json!({ "error": { "code": status, "message": message, "status": name } })
 }

@@ -1,31 +1,31 @@
-//! Polite answers to what no lane speaks to: side questions, token counts, and whatever else an agent asks.
+//! Placeholder responses to requests outside of all lanes: side requests, token counts and others.
 
 use serde_json::{Map, Value, json};
 
-use crate::script::{Block, Pace, Reply, Usage};
+use crate::script::{Block, Reply, ScriptedUsage, StreamPacing};
 
-/// The API's rough rule, good enough for a budget display.
+/// Rough estimate, sufficient for a budget display.
 const BYTES_PER_TOKEN: usize = 4;
-/// A schema deeper than this is answered with null from there on.
+/// Deeper levels of a schema get null.
 const MAX_SCHEMA_DEPTH: usize = 16;
 
-/// An answer to a side question: JSON of the wanted shape, or a word.
-pub(super) fn reply(body: &Value) -> Reply {
+/// Replies to a side request with JSON that matches the requested schema, or with one word.
+pub(super) fn side_reply(body: &Value) -> Reply {
     let text = match body.pointer("/output_config/format/schema") {
-        Some(schema) => sample(schema, 0).to_string(),
+        Some(schema) => sample_value(schema, 0).to_string(),
         None => "ok".to_owned(),
     };
     Reply {
         blocks: vec![Block::Text(text)],
         stop: "end_turn",
-        usage: Usage::default(),
-        pace: Pace::default(),
+        usage: ScriptedUsage::default(),
+        pacing: StreamPacing::default(),
         fault: None,
     }
 }
 
-/// The smallest agreeable value of a JSON Schema: flags that say no harm was found are true.
-fn sample(schema: &Value, depth: usize) -> Value {
+/// Returns a minimal value of a JSON Schema; booleans are true, so that checks pass.
+fn sample_value(schema: &Value, depth: usize) -> Value {
     if depth > MAX_SCHEMA_DEPTH {
         return Value::Null;
     }
@@ -33,13 +33,13 @@ fn sample(schema: &Value, depth: usize) -> Value {
         return first.clone();
     }
     let kind = schema.get("type").and_then(|kind| kind.as_str().or_else(|| kind.get(0)?.as_str()));
-    // Google writes them in capitals.
+    // Google uses upper-case types.
     match kind.map(str::to_ascii_lowercase).as_deref() {
         Some("object") => {
             let wanted = schema.get("required").and_then(Value::as_array).into_iter().flatten();
             let fields = wanted.filter_map(Value::as_str).map(|name| {
                 let inner = schema.get("properties").and_then(|properties| properties.get(name));
-                (name.to_owned(), inner.map_or(Value::Null, |inner| sample(inner, depth + 1)))
+                (name.to_owned(), inner.map_or(Value::Null, |inner| sample_value(inner, depth + 1)))
             });
             Value::Object(fields.collect::<Map<_, _>>())
         }
@@ -51,7 +51,7 @@ fn sample(schema: &Value, depth: usize) -> Value {
     }
 }
 
-/// An estimate that is never 0.
+/// Estimates the number of tokens; never 0.
 pub(crate) fn count_tokens(body: &Value) -> usize {
     let parts = ["system", "messages", "tools"];
     let bytes: usize =
@@ -59,8 +59,8 @@ pub(crate) fn count_tokens(body: &Value) -> usize {
     (bytes / BYTES_PER_TOKEN).max(1)
 }
 
-/// The body for a `GET` of anything.
-pub(crate) fn courtesy(path: &str) -> Value {
+/// Returns the body of the response to a `GET` request.
+pub(crate) fn get_response(path: &str) -> Value {
     match path.strip_prefix("/v1/models") {
         Some("" | "/") => json!({ "data": [], "has_more": false, "first_id": null, "last_id": null }),
         Some(id) => {
@@ -75,11 +75,11 @@ pub(crate) fn courtesy(path: &str) -> Value {
 mod tests {
     use serde_json::json;
 
-    use super::{reply, sample};
+    use super::{sample_value, side_reply};
     use crate::script::Block;
 
     #[test]
-    fn a_schema_gets_its_smallest_value() {
+    fn sample_value_returns_a_minimal_value() {
         let schema = json!({
             "type": "object",
             "properties": {
@@ -89,13 +89,13 @@ mod tests {
             "required": ["ok", "reason", "n", "kind", "list", "undescribed"],
         });
         assert_eq!(
-            sample(&schema, 0),
+            sample_value(&schema, 0),
             json!({ "ok": true, "reason": "ok", "n": 0, "kind": "a", "list": [], "undescribed": null })
         );
     }
 
     #[test]
-    fn without_a_schema_a_word_is_enough() {
-        assert_eq!(reply(&json!({})).blocks, [Block::Text("ok".into())]);
+    fn side_reply_without_schema_is_one_word() {
+        assert_eq!(side_reply(&json!({})).blocks, [Block::Text("ok".into())]);
     }
 }
