@@ -145,7 +145,7 @@ impl Actor {
     fn handle_command(&mut self, command: SessionCommand) {
         match command {
             SessionCommand::Request { body, timeout, response } => {
-                self.send_request(&body, timeout, response)
+                self.send_request(&body, timeout, response);
             }
             SessionCommand::Prompt { line, stays_open } => {
                 self.write(line, None);
