@@ -54,7 +54,7 @@ impl Agent {
 /// Finds or installs one; none when somebody interrupted that.
 pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<Agent>, CliError> {
     if let Some(dir) = &args.agents_dir {
-        let found = yb_claude::find(Some(dir), &|name| std::env::var_os(name))?;
+        let found = yb_claude::find_cli(Some(dir), &|name| std::env::var_os(name))?;
         return Ok(Some(Agent::At(found.path)));
     }
     let env = agents::environment();

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use yb_claude::{Options, Prompt, Target};
+use yb_claude::{InvocationTarget, Options, Prompt};
 use yb_engine::log::{Role, StdinContent, YouBenchaLog};
 
 use crate::report::trial::Look;
@@ -72,7 +72,7 @@ fn input(stdin: Option<StdinContent>, log: &YouBenchaLog) -> String {
 
 /// The prompt in the line that Claude Code reads.
 fn frame(prompt: &str) -> String {
-    let invocation = Options::default().invocation(&Prompt::text(prompt), &Target::new("/nowhere"));
+    let invocation = Options::default().invocation(&Prompt::text(prompt), &InvocationTarget::new("/nowhere"));
     let line = invocation.map(|invocation| invocation.stdin).unwrap_or_default();
     String::from_utf8_lossy(&line).trim_end().to_owned()
 }
