@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use yb_claude::sdk::{Host, Subprocess, ToolServer, tool};
 use yb_claude::{Message, Options};
 use yb_otel::{
-    AgentSpans, AgentSpansConfig, End, OtelHooksConfig, Pipeline, PipelineConfig, Tracers, Vocabulary,
-    create_otel_hooks,
+    AgentOutcome, AgentSpans, AgentSpansConfig, OtelHooksConfig, Pipeline, PipelineConfig,
+    SemanticConventions, Tracers, create_otel_hooks,
 };
 use yb_tape::{Script, Server, ServerOptions, Vars};
 use yb_testkit::{OtlpReceiver, RealClaude};
@@ -63,7 +63,9 @@ async fn conversations() -> Result<(), Failure> {
 
 async fn conversation(server: &Server, tracers: Tracers) -> Result<Duration, Failure> {
     let claude = RealClaude::new();
-    let config = OtelHooksConfig::new("bench").with_tracers(tracers).with_vocabulary(Vocabulary::GenAiLatest);
+    let config = OtelHooksConfig::new("bench")
+        .with_tracers(tracers)
+        .with_conventions(SemanticConventions::GenAiLatest);
     let (hooks, context) = create_otel_hooks(config)?;
     let tools =
         ToolServer::new("bench").with(tool("nothing", "Does nothing", |_: Value, _| async { String::new() }));
@@ -75,7 +77,7 @@ async fn conversation(server: &Server, tracers: Tracers) -> Result<Duration, Fai
         Subprocess::new().with_program(claude.program()).with_environment(claude.env(&server.base_url()));
     let host = Host::new(options).with_transport(subprocess).with_tools(tools).with_hooks(hooks);
     let began = Instant::now();
-    context.watch(host.query("go")).text().await?;
+    context.trace(host.query("go")).text().await?;
     Ok(began.elapsed())
 }
 
@@ -101,10 +103,10 @@ async fn one_span() -> Result<(), Failure> {
     let agent = AgentSpans::start(pipeline.tracers(), &Context::new(), AgentSpansConfig::new("bench"));
     let began = Instant::now();
     for message in &messages {
-        agent.frame(message, SystemTime::now());
+        agent.observe(message, SystemTime::now());
     }
     let took = began.elapsed();
-    agent.end(End::Ok);
+    agent.end(AgentOutcome::Ok);
     let dropped = pipeline.shutdown(Duration::from_secs(60)).await;
     let spans = receiver.spans().len() as u64 + dropped.count;
     let each = took.as_secs_f64() * 1e6 / spans as f64;

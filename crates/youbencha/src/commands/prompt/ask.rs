@@ -6,7 +6,7 @@ use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::sdk::{self, Subprocess};
 use yb_claude::{Options, RunSummary, Search};
-use yb_otel::{AgentSpans, AgentSpansConfig, End};
+use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Formatted, Prompt, PromptError};
 
 use super::super::ask::Live;
@@ -50,11 +50,11 @@ fn spans(prompt: &Prompt, formatted: &Formatted, tracing: &Tracing) -> Option<Ag
     tracing.agent(config)
 }
 
-fn end(code: &Result<ExitCode, CliError>) -> End {
+fn end(code: &Result<ExitCode, CliError>) -> AgentOutcome {
     match code {
-        Ok(ExitCode::Interrupted) => End::Aborted,
-        Ok(_) => End::Ok,
-        Err(error) => End::error("agent_error", error.message()),
+        Ok(ExitCode::Interrupted) => AgentOutcome::Aborted,
+        Ok(_) => AgentOutcome::Ok,
+        Err(error) => AgentOutcome::error("agent_error", error.message()),
     }
 }
 
@@ -130,7 +130,7 @@ async fn read(
     let mut summary = RunSummary::new();
     while let Some(message) = query.next().await {
         let message = message?;
-        spans.into_iter().for_each(|spans| spans.frame(&message, SystemTime::now()));
+        spans.into_iter().for_each(|spans| spans.observe(&message, SystemTime::now()));
         summary.observe(&message);
         live.show(&message);
     }
