@@ -1,4 +1,4 @@
-//! What spans cost: a whole conversation with a thousand tool calls, and one span alone.
+//! Overhead of spans: a conversation with a thousand tool calls, and a single span.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     runtime.block_on(one_span())
 }
 
-/// The real CLI calls a tool of this program a thousand times, with hooks that do nothing and with hooks that trace.
+/// The real CLI calls a tool of this program a thousand times, with no-op hooks and with tracing hooks.
 async fn conversations() -> Result<(), Failure> {
     let call = "{ mcp__bench__nothing: {} }";
     let turn = format!("{{ tools: [ {} ] }}, ", vec![call; CALLS].join(", "));
@@ -46,7 +46,7 @@ async fn conversations() -> Result<(), Failure> {
             return Err(dropped.to_string().into());
         }
         let all = receiver.spans().len();
-        // The first round fills caches.
+        // The first round warms the caches.
         if round > 0 {
             silent.push(without);
             traced.push(with);
@@ -54,10 +54,10 @@ async fn conversations() -> Result<(), Failure> {
         }
     }
     let (silent, traced) = (median(&mut silent), median(&mut traced));
-    row(&format!("{} tool calls, hooks that do nothing", TURNS * CALLS), &ms(silent), None);
-    row(&format!("the same with {spans} spans"), &ms(traced), None);
+    row(&format!("{} tool calls, no-op hooks", TURNS * CALLS), &ms(silent), None);
+    row(&format!("{} tool calls, {spans} spans", TURNS * CALLS), &ms(traced), None);
     let more = (traced.as_secs_f64() / silent.as_secs_f64() - 1.0) * 100.0;
-    row("more", &format!("{more:.2} %"), Some(("at most 2 %", more <= 2.0)));
+    row("overhead", &format!("{more:.2}%"), Some(("at most 2%", more <= 2.0)));
     Ok(())
 }
 
@@ -81,7 +81,7 @@ async fn conversation(server: &Server, tracers: Tracers) -> Result<Duration, Fai
     Ok(began.elapsed())
 }
 
-/// What whoever tells of a tool waits for.
+/// Measures how long the caller waits for one span.
 async fn one_span() -> Result<(), Failure> {
     let receiver = OtlpReceiver::start();
     let variables = [
