@@ -1,4 +1,4 @@
-//! What the claude-code adapter adds to the real CLI's own time, and what a log costs beside reading its lines.
+//! Overhead of the claude-code adapter over the real CLI, and cost of log normalization over parsing the lines.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -15,12 +15,12 @@ const RUNS: usize = 15;
 const SIZES_MB: [usize; 3] = [1, 10, 100];
 
 pub(crate) fn run() -> Result<(), Failure> {
-    normalise()?;
+    normalize()?;
     execute()
 }
 
-/// Recorded lines of the real CLI, repeated to the given size.
-fn normalise() -> Result<(), Failure> {
+/// Normalizes recorded lines of the real CLI, repeated to several sizes.
+fn normalize() -> Result<(), Failure> {
     let recorded = crate::decode::recorded_lines()?;
     for size in SIZES_MB {
         let (mut lines, mut bytes) = (Vec::new(), 0);
@@ -83,11 +83,11 @@ fn execute() -> Result<(), Failure> {
         let result = runtime.block_on(claude.execute(&context))?;
         let took = began.elapsed();
         if result.exit_code != 0 {
-            return Err(format!("the agent failed: {:?}", result.errors).into());
+            return Err(format!("agent failed: {:?}", result.errors).into());
         }
         more.push(took.saturating_sub(Duration::from_millis(result.duration_ms)));
     }
     let more = median(&mut more);
-    row("execute() beside the real CLI's own time", &ms(more), Some(("below 30 ms", more.as_millis() < 30)));
+    row("execute() overhead over the real CLI", &ms(more), Some(("below 30 ms", more.as_millis() < 30)));
     Ok(())
 }

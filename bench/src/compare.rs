@@ -1,4 +1,4 @@
-//! Two runs of 1,000 trials side by side: from the command to the sentence, with all figures.
+//! `yb compare` of two runs of 1,000 trials, with all metrics.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -14,7 +14,7 @@ const CASES: usize = 50;
 const REPEATS: usize = 20;
 const TIMES: usize = 9;
 
-/// An agent that tells cost, tokens and turns, which differ a little from trial to trial.
+/// An agent that reports cost, tokens and turns, with small differences between trials.
 const AGENT: &str = r#"echo more >> a.txt; n=$(($$ % 97)); echo "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"x\",\"total_cost_usd\":0.$((100 + n)),\"num_turns\":$((n % 7 + 1)),\"usage\":{\"input_tokens\":$((n + 1)),\"output_tokens\":1}}""#;
 
 pub(crate) fn run() -> Result<(), Failure> {

@@ -1,4 +1,4 @@
-//! How late a deadline fires, and how long a nasty tree lives after it.
+//! Latency of a deadline, and time to kill an uncooperative process tree.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The child prints when it hears SIGTERM; what its shell needs for that counts against us.
+/// The child prints when it receives SIGTERM. The time of its shell counts as ours.
 async fn sigterm_lateness(launch: Launch) -> Result<Duration, Failure> {
     let script = "trap 'echo heard; exit' TERM; while :; do sleep 60 & wait; done";
     let command = Command::new("/bin/sh").args(["-c", script]).launch(launch).deadline(DEADLINE).tap();

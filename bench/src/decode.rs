@@ -1,4 +1,4 @@
-//! Recorded frames into typed messages, against the same lines into a JSON tree.
+//! Decoding of recorded messages into types, compared with decoding into a JSON tree.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -78,7 +78,7 @@ pub(crate) fn run() -> Result<(), Failure> {
 const INSTALL: &str = "python3 -m venv .tools/sdk-python && .tools/sdk-python/bin/pip install \
                        --no-binary claude-agent-sdk claude-agent-sdk==0.2.182";
 
-/// The same lines through the SDK, if it is installed; the median of as many rounds.
+/// Parses the lines with the official Python SDK, if it is installed. Returns the median time.
 fn official_sdk(stream: &[u8]) -> Result<Option<Duration>, Failure> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let python = root.join(".tools/sdk-python/bin/python");
@@ -104,7 +104,7 @@ fn timed(work: impl FnOnce() -> Result<(), Failure>) -> Result<Duration, Failure
     Ok(began.elapsed())
 }
 
-/// Every line of every recorded stream.
+/// Returns all lines of all recorded streams.
 pub(crate) fn recorded_lines() -> Result<Vec<Vec<u8>>, Failure> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/yb-claude/tests/fixtures/claude");
     let mut cases: Vec<_> = std::fs::read_dir(fixtures)?.collect::<Result<_, _>>()?;

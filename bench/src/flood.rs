@@ -1,4 +1,4 @@
-//! A child that prints as fast as it can, against the plainest pipe there is.
+//! Throughput of a child that prints as fast as it can, compared with a plain pipe.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,7 +10,7 @@ use yb_supervise::{Command, Launch};
 use crate::Failure;
 use crate::stats::{median, row};
 
-/// The hidden command under which the supervised half runs, so that its memory can be measured alone.
+/// The hidden command of the supervised process, whose memory is measured separately.
 pub(crate) const CHILD: &str = "__flood";
 
 const TOTAL: usize = 2_000_000_000;
@@ -58,7 +58,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Lines like those of an agent, so that the search for secrets has something to read.
+/// Writes lines like those of an agent, so that secret redaction has realistic input.
 fn write_source(path: &Path) -> Result<(), Failure> {
     let mut file = std::io::BufWriter::new(std::fs::File::create(path)?);
     let mut written = 0;
@@ -77,7 +77,7 @@ fn write_source(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The supervised half: prints microseconds and the peak of its own resident memory in kB.
+/// The supervised process. Prints its time in microseconds and its peak resident memory in kB.
 pub(crate) fn child(args: &[String]) -> Result<(), Failure> {
     let [log, sources @ ..] = args else { return Err("a log and sources".into()) };
     let runtime = tokio::runtime::Runtime::new()?;

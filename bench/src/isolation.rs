@@ -1,4 +1,4 @@
-//! What a sandbox adds to starting a process that does nothing, and to work with git.
+//! Overhead of the sandboxes for process startup and for git commands.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::stats::{median, ms, row};
 const ROUNDS: usize = 200;
 const GIT_ROUNDS: usize = 7;
 
-/// Many small files and processes, as agents' tools make them.
+/// Many small files and processes, as created by agents' tools.
 const GIT: &str = "rm -rf repo && git init -q repo && cd repo && git config user.email a@b && git config user.name a
 for n in $(seq 60); do echo $n > f$n; git add f$n; git commit -qm $n; git status --porcelain > /dev/null; done";
 
@@ -48,7 +48,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     for (level, took) in levels.iter().zip(&started).skip(1) {
         let more = took.saturating_sub(started[0]);
         let bar = level.most_ms.map(|most| (level.bar, more < Duration::from_millis(most)));
-        row(&format!("{}: more than none", level.name), &ms(more), bar);
+        row(&format!("{}: overhead", level.name), &ms(more), bar);
     }
     let worked = all(GIT_ROUNDS, "/bin/sh", &["-euc", GIT])?;
     row("none: 60 commits with git", &ms(worked[0]), None);
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// What is measured, each against the first.
+/// The isolation levels. Each is compared with the first.
 const LEVELS: [Level; 5] = [
     Level { name: "none", kind: None, limits: false, exits: false, most_ms: None, bar: "" },
     Level {
@@ -103,7 +103,7 @@ impl Level {
     fn works(&self) -> bool {
         match self.kind.map(SandboxKind::probe) {
             Some(Err(why)) => {
-                row(self.name, &format!("not possible here: {why}"), None);
+                row(self.name, &format!("not available: {why}"), None);
                 false
             }
             _ => true,

@@ -1,4 +1,4 @@
-//! Speed, as ratios measured side by side in one run: `cargo run --release -p bench [NAME…]`.
+//! Benchmarks, as ratios measured side by side in one run: `cargo run --release -p bench [NAME…]`.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its results")]
 #![expect(clippy::disallowed_methods, reason = "bare processes are what supervised ones are compared with")]
 
@@ -24,102 +24,102 @@ mod trial;
 
 type Failure = Box<dyn std::error::Error>;
 
-/// A benchmark, and the bound that the design sets for it.
-struct Bench {
+/// A benchmark and its bound.
+struct Benchmark {
     name: &'static str,
     about: &'static str,
     run: fn() -> Result<(), Failure>,
 }
 
-const BENCHES: &[Bench] = &[
-    Bench {
+const BENCHMARKS: &[Benchmark] = &[
+    Benchmark {
         name: "spawn",
-        about: "spawn-to-report of /bin/true: Direct at most 3 x bare, Contained at most 10 ms more",
+        about: "spawn-to-report of /bin/true: Direct at most 3x bare, Contained at most 10 ms more",
         run: spawn::run,
     },
-    Bench {
+    Benchmark {
         name: "isolation",
-        about: "bubblewrap: at most 15 ms more than none at the start, at most 1.1 x none for work with git",
+        about: "bubblewrap: startup at most 15 ms more than without a sandbox, git commands at most 1.1x",
         run: isolation::run,
     },
-    Bench {
+    Benchmark {
         name: "deadline",
-        about: "SIGTERM at most 250 ms after the deadline; the tree is dead at most 1 s after the grace",
+        about: "SIGTERM at most 250 ms after the deadline; process tree dead at most 1 s after the grace period",
         run: deadline::run,
     },
-    Bench {
+    Benchmark {
         name: "flood",
         about: "2 GB of output, two secrets: at least 0.5 of `cat | cat > file`, below 40 MB resident",
         run: flood::run,
     },
-    Bench {
+    Benchmark {
         name: "provider",
         about: "Provider::complete: at most 10 ms more than a hand-written spawn of the same command",
         run: provider::run,
     },
-    Bench {
+    Benchmark {
         name: "sdk",
-        about: "query(): at most 10 ms more to the first request, a hook below 100 µs, 1 GB unread below 64 MB, 200 runs clean",
+        about: "query(): first request at most 10 ms later, hook below 100 µs, 1 GB unread below 64 MB, 200 runs without leaks",
         run: sdk::run,
     },
-    Bench {
+    Benchmark {
         name: "otel",
-        about: "1,000 tool calls with spans: at most 2 % more than with hooks that do nothing; a span below 20 µs",
+        about: "1,000 tool calls with spans: at most 2% more than with no-op hooks; a span below 20 µs",
         run: otel::run,
     },
-    Bench {
+    Benchmark {
         name: "trial",
-        about: "a whole trivial trial: at most 1.6 x a shell script, below 30 MB; `yb --version`: at most 4 x hello-world",
+        about: "a trivial trial: at most 1.6x a shell script, below 30 MB; `yb --version`: at most 4x hello-world",
         run: trial::run,
     },
-    Bench {
+    Benchmark {
         name: "resume",
-        about: "kill -9 at 200 random moments of 20 trials, then --resume: nothing lost, repeated or left alive",
+        about: "kill -9 at 200 random moments of 20 trials, then --resume: no trial lost or repeated, no orphans",
         run: resume::run,
     },
-    Bench {
+    Benchmark {
         name: "suite",
-        about: "1,000 trivial trials: yb itself at most 3 ms CPU each, below 60 MB; journal below 4 KB each",
+        about: "1,000 trivial trials: at most 3 ms CPU of yb per trial, below 60 MB; journal below 4 KB per trial",
         run: suite::run,
     },
-    Bench {
+    Benchmark {
         name: "report",
         about: "1,000 recorded trials with long conversations as HTML: at most 5 s, below 100 MB",
         run: report::run,
     },
-    Bench {
+    Benchmark {
         name: "compare",
-        about: "two runs of 1,000 trials compared, with cost, tokens, time and turns: below 1 s",
+        about: "comparison of two runs of 1,000 trials by cost, tokens, time and turns: below 1 s",
         run: compare::run,
     },
-    Bench {
+    Benchmark {
         name: "regrade",
-        about: "1,000 recorded trials, all trees different, graded again by four evaluators: below 10 s, the same bytes twice",
+        about: "1,000 recorded trials with distinct trees, regraded by four evaluators: below 10 s, deterministic",
         run: regrade::run,
     },
-    Bench {
+    Benchmark {
         name: "sigterm",
-        about: "SIGTERM while 8 trials run: gone within 3 s, nothing left alive, --resume completes",
+        about: "SIGTERM while 8 trials run: exits within 3 s, no orphans, --resume completes",
         run: sigterm::run,
     },
-    Bench {
+    Benchmark {
         name: "tape-proxy",
-        about: "100 streams at 80 events/s through the recorder: an event at most 2 ms later at p99 than directly",
+        about: "100 streams at 80 events/s through the recorder: added p99 latency at most 2 ms",
         run: tape::proxy,
     },
-    Bench {
+    Benchmark {
         name: "tape-replay",
-        about: "1,000 replayed runs of twelve turns: below 2 ms CPU for each exchange",
+        about: "1,000 replayed runs of twelve turns: below 2 ms CPU per exchange",
         run: tape::replay,
     },
-    Bench {
+    Benchmark {
         name: "adapter",
-        about: "execute(): less than 30 ms beside the real CLI; lines into a log: at most 2 x reading them, at any size",
+        about: "execute(): below 30 ms overhead over the real CLI; log normalization at most 2x parsing, at any size",
         run: adapter::run,
     },
-    Bench {
+    Benchmark {
         name: "decode",
-        about: "100 MB of recorded frames into typed messages: at least 0.7 of `Value`, 3 x the Python SDK",
+        about: "100 MB of recorded messages decoded into types: at least 0.7x the speed of `Value`, 3x the Python SDK",
         run: decode::run,
     },
 ];
@@ -134,15 +134,15 @@ fn main() -> Result<(), Failure> {
         return flood::child(&wanted[1..]);
     }
     match wanted.first().map(String::as_str) {
-        Some(sdk::FLOODED) => return sdk::flooded(),
-        Some(sdk::FLOODING) => return sdk::flooding(),
+        Some(sdk::FLOODED) => return sdk::flood_host(),
+        Some(sdk::FLOODING) => return sdk::flood_cli(),
         _ => {}
     }
-    if let Some(unknown) = wanted.iter().find(|name| BENCHES.iter().all(|bench| bench.name != **name)) {
-        let names: Vec<_> = BENCHES.iter().map(|bench| bench.name).collect();
-        return Err(format!("no benchmark is called `{unknown}`; there are: {}", names.join(", ")).into());
+    if let Some(unknown) = wanted.iter().find(|name| BENCHMARKS.iter().all(|bench| bench.name != **name)) {
+        let names: Vec<_> = BENCHMARKS.iter().map(|bench| bench.name).collect();
+        return Err(format!("unknown benchmark: `{unknown}`\nhint: available: {}", names.join(", ")).into());
     }
-    for bench in BENCHES {
+    for bench in BENCHMARKS {
         if wanted.is_empty() || wanted.iter().any(|name| name == bench.name) {
             println!("\n{}: {}", bench.name, bench.about);
             (bench.run)()?;

@@ -1,4 +1,4 @@
-//! What spans cost: a whole conversation with a thousand tool calls, and one span alone.
+//! Overhead of spans: a conversation with a thousand tool calls, and a single span.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use yb_claude::sdk::{Host, Subprocess, ToolServer, tool};
 use yb_claude::{Message, Options};
 use yb_otel::{
-    AgentSpans, AgentSpansConfig, End, OtelHooksConfig, Pipeline, PipelineConfig, Tracers, Vocabulary,
-    create_otel_hooks,
+    AgentOutcome, AgentSpans, AgentSpansConfig, OtelHooksConfig, Pipeline, PipelineConfig,
+    SemanticConventions, Tracers, create_otel_hooks,
 };
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{OtlpReceiver, RealClaude};
@@ -28,7 +28,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     runtime.block_on(one_span())
 }
 
-/// The real CLI calls a tool of this program a thousand times, with hooks that do nothing and with hooks that trace.
+/// The real CLI calls a tool of this program a thousand times, with no-op hooks and with tracing hooks.
 async fn conversations() -> Result<(), Failure> {
     let call = "{ mcp__bench__nothing: {} }";
     let turn = format!("{{ tools: [ {} ] }}, ", vec![call; CALLS].join(", "));
@@ -46,7 +46,7 @@ async fn conversations() -> Result<(), Failure> {
             return Err(dropped.to_string().into());
         }
         let all = receiver.spans().len();
-        // The first round fills caches.
+        // The first round warms the caches.
         if round > 0 {
             silent.push(without);
             traced.push(with);
@@ -54,16 +54,18 @@ async fn conversations() -> Result<(), Failure> {
         }
     }
     let (silent, traced) = (median(&mut silent), median(&mut traced));
-    row(&format!("{} tool calls, hooks that do nothing", TURNS * CALLS), &ms(silent), None);
-    row(&format!("the same with {spans} spans"), &ms(traced), None);
+    row(&format!("{} tool calls, no-op hooks", TURNS * CALLS), &ms(silent), None);
+    row(&format!("{} tool calls, {spans} spans", TURNS * CALLS), &ms(traced), None);
     let more = (traced.as_secs_f64() / silent.as_secs_f64() - 1.0) * 100.0;
-    row("more", &format!("{more:.2} %"), Some(("at most 2 %", more <= 2.0)));
+    row("overhead", &format!("{more:.2}%"), Some(("at most 2%", more <= 2.0)));
     Ok(())
 }
 
 async fn conversation(server: &MockServer, tracers: Tracers) -> Result<Duration, Failure> {
     let claude = RealClaude::new();
-    let config = OtelHooksConfig::new("bench").with_tracers(tracers).with_vocabulary(Vocabulary::GenAiLatest);
+    let config = OtelHooksConfig::new("bench")
+        .with_tracers(tracers)
+        .with_conventions(SemanticConventions::GenAiLatest);
     let (hooks, context) = create_otel_hooks(config)?;
     let tools = ToolServer::new("bench")
         .with_tool(tool("nothing", "Does nothing", |_: Value, _| async { String::new() }));
@@ -75,11 +77,11 @@ async fn conversation(server: &MockServer, tracers: Tracers) -> Result<Duration,
         Subprocess::new().with_program(claude.program()).with_environment(claude.env(&server.base_url()));
     let host = Host::new(options).with_transport(subprocess).with_tools(tools).with_hooks(hooks);
     let began = Instant::now();
-    context.watch(host.query("go")).text().await?;
+    context.trace(host.query("go")).text().await?;
     Ok(began.elapsed())
 }
 
-/// What whoever tells of a tool waits for.
+/// Measures how long the caller waits for one span.
 async fn one_span() -> Result<(), Failure> {
     let receiver = OtlpReceiver::start();
     let variables = [
@@ -101,10 +103,10 @@ async fn one_span() -> Result<(), Failure> {
     let agent = AgentSpans::start(pipeline.tracers(), &Context::new(), AgentSpansConfig::new("bench"));
     let began = Instant::now();
     for message in &messages {
-        agent.frame(message, SystemTime::now());
+        agent.observe(message, SystemTime::now());
     }
     let took = began.elapsed();
-    agent.end(End::Ok);
+    agent.end(AgentOutcome::Ok);
     let dropped = pipeline.shutdown(Duration::from_secs(60)).await;
     let spans = receiver.spans().len() as u64 + dropped.count;
     let each = took.as_secs_f64() * 1e6 / spans as f64;

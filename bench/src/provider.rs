@@ -1,4 +1,4 @@
-//! What `Provider::complete` adds to a hand-written run of the same command.
+//! Overhead of `Provider::complete` over a hand-written run of the same command.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use crate::stats::{median, ms, row};
 
 const ROUNDS: usize = 200;
 
-/// A program that answers at once, so that only what is ours is measured: it reads its input and prints a result.
+/// A program that reads its input and prints a result at once, so that only our overhead is measured.
 const STAND_IN: &str = r#"#!/bin/sh
 cat > /dev/null
 echo '{"type":"system","subtype":"init","session_id":"s","model":"claude-x"}'
@@ -21,7 +21,7 @@ echo '{"type":"result","subtype":"success","is_error":false,"result":"ok","sessi
 
 pub(crate) fn run() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
-    let program = stand_in(directory.path())?;
+    let program = fake_claude(directory.path())?;
     let runtime = tokio::runtime::Runtime::new()?;
     let provider = ClaudeCodeProvider::new().with_program(&program);
     let context = Context::new("hi");
@@ -47,18 +47,18 @@ pub(crate) fn run() -> Result<(), Failure> {
         let answer = runtime.block_on(provider.complete(&context))?;
         ours.push(began.elapsed());
         if result["result"] != answer.text {
-            return Err(format!("not the same answer: {}", answer.text).into());
+            return Err(format!("unexpected response: {}", answer.text).into());
         }
     }
     let (bare, ours) = (median(&mut bare), median(&mut ours));
-    row("a hand-written spawn of the same command", &ms(bare), None);
+    row("hand-written spawn of the same command", &ms(bare), None);
     row("Provider::complete", &ms(ours), None);
     let more = ours.saturating_sub(bare);
-    row("more than hand-written", &ms(more), Some(("at most 10 ms", more <= Duration::from_millis(10))));
+    row("overhead", &ms(more), Some(("at most 10 ms", more <= Duration::from_millis(10))));
     Ok(())
 }
 
-fn stand_in(directory: &Path) -> Result<PathBuf, Failure> {
+fn fake_claude(directory: &Path) -> Result<PathBuf, Failure> {
     let program = directory.join("claude");
     std::fs::write(&program, STAND_IN)?;
     std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;

@@ -1,4 +1,4 @@
-//! Grading a thousand recorded trials again, all of whose trees differ: how long, and whether twice gives the same bytes.
+//! Regrading of a thousand recorded trials with distinct trees: duration and determinism.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const EVALUATORS: &str = r#"{ "youbencha": 1, "evaluators": [
   { "name": "budget", "config": { "assertions": { "max_duration": "10m" } } } ] }"#;
 
 pub(crate) fn run() -> Result<(), Failure> {
-    // Where an agent works has its trial's name in it: no two leave the same tree.
+    // The workspace path contains the trial's name, so all trees differ.
     let world = World::new("pwd >> a.txt; pwd > dir-1/new.txt", MANY)?;
     for folder in 0..5 {
         let folder = world.path().join(format!("tree/dir-{folder}"));
@@ -43,9 +43,9 @@ pub(crate) fn run() -> Result<(), Failure> {
             .current_dir(world.path());
         let output = command.stdin(Stdio::null()).output()?;
         times.push(began.elapsed());
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        if !said.contains(&format!("{MANY} trials graded again")) {
-            return Err(format!("{said}{}", String::from_utf8_lossy(&output.stderr)).into());
+        let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
+        if !stdout.contains(&format!("{MANY} trials graded again")) {
+            return Err(format!("{stdout}{}", String::from_utf8_lossy(&output.stderr)).into());
         }
     }
     let gradings: Vec<PathBuf> = {
@@ -59,7 +59,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let same =
         gradings[1..].iter().map(|one| files(one)).all(|other| other.is_ok_and(|other| other == first));
     let worst = times.iter().max().copied().unwrap_or_default();
-    row("graded again, median of three", &format!("{:.2} s", median(&mut times).as_secs_f64()), None);
+    row("regrading, median of three", &format!("{:.2} s", median(&mut times).as_secs_f64()), None);
     row(
         "graded again, worst of three",
         &format!("{:.2} s", worst.as_secs_f64()),
@@ -73,7 +73,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Every file of a grading but the one with times.
+/// Returns all files of a grading except the timings.
 fn files(root: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];

@@ -1,4 +1,4 @@
-//! Documents from a recorded run of 1,000 trials, each with a conversation longer than a page shows.
+//! Reports of a recorded run of 1,000 trials with conversations longer than a page shows.
 
 use std::fs;
 use std::time::Instant;

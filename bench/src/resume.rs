@@ -1,4 +1,4 @@
-//! `kill -9` at random moments of a run, and a journal that is cut at every byte of its end: nothing is lost or repeated.
+//! `kill -9` at random moments of a run, and truncation of the journal at every byte of its end: no trial is lost or repeated.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use crate::stats::row;
 
 const POINTS: usize = 200;
 const TRIALS: usize = 20;
-/// Works a moment, and leaves something running that would outlive it.
+/// An agent that works briefly and leaves a background process.
 const AGENT: &str = "(setsid sleep 300 > /dev/null 2>&1 &); sleep 0.02; echo more >> a.txt";
 
 #[derive(Default)]
@@ -36,13 +36,13 @@ pub(crate) fn run() -> Result<(), Failure> {
     let mut random = seed;
     let world = World::new(AGENT, TRIALS)?;
     let began = Instant::now();
-    let (code, said) = world.start(&["-c", "suite.yaml", "--jobs", "4"])?.wait()?;
+    let (code, output) = world.start(&["-c", "suite.yaml", "--jobs", "4"])?.wait()?;
     if code != Some(0) {
-        return Err(said.into());
+        return Err(output.into());
     }
     let whole = began.elapsed();
     let mut count = Count::default();
-    // A run that was over by then was not killed.
+    // A run that had already ended was not killed.
     while count.before + count.in_flight < POINTS {
         random ^= random << 13;
         random ^= random >> 7;
@@ -51,7 +51,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         kill(&world, at, &mut count)?;
     }
     row("seed", &seed.to_string(), None);
-    row("an uninterrupted run", &format!("{:.2} s", whole.as_secs_f64()), None);
+    row("uninterrupted run", &format!("{:.2} s", whole.as_secs_f64()), None);
     row(
         "killed before its plan, after it; over by then",
         &format!("{}, {}, {}", count.before, count.in_flight, count.after),
@@ -60,7 +60,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     row("finished trials lost", &count.lost.to_string(), Some(("0", count.lost == 0)));
     row("finished trials repeated", &count.repeated.to_string(), Some(("0", count.repeated == 0)));
     row("orphan processes", &count.orphans.to_string(), Some(("0", count.orphans == 0)));
-    row("totals that are wrong", &count.wrong.to_string(), Some(("0", count.wrong == 0)));
+    row("wrong totals", &count.wrong.to_string(), Some(("0", count.wrong == 0)));
     cuts(&world)
 }
 
@@ -81,11 +81,11 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
     };
     let before = results(&journal(&run)?)?;
     count.in_flight += 1;
-    let (code, said) = world.start(&["--resume", "--jobs", "4"])?.wait()?;
-    // Killed after its last line and its results, it was finished.
-    let was_finished = code == Some(2) && said.contains("is unfinished");
+    let (code, output) = world.start(&["--resume", "--jobs", "4"])?.wait()?;
+    // Killed after its results were written, the run was finished.
+    let was_finished = code == Some(2) && output.contains("is unfinished");
     if code != Some(0) && !was_finished {
-        return Err(format!("after {at:?}: {said}").into());
+        return Err(format!("after {at:?}: {output}").into());
     }
     count.orphans += world.orphans();
     let after = match results(&journal(&run)?) {
@@ -99,7 +99,7 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
     let Ok(bytes) = fs::read(run.join("results.json")) else {
         let last = journal(&run)?.pop().unwrap_or_default();
         return Err(
-            format!("no results, killed after {at:?}, exit code {code:?}, last {last}: {said}").into()
+            format!("no results, killed after {at:?}, exit code {code:?}, last {last}: {output}").into()
         );
     };
     let told: serde_json::Value = serde_json::from_slice(&bytes)?;
@@ -111,7 +111,7 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Resumes at every byte of the last lines of a run that was killed, as far as its first trial.
+/// Truncates the journal of a killed run at every byte of its last lines, and resumes up to the first trial.
 fn cuts(world: &World) -> Result<(), Failure> {
     world.clear()?;
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "4"])?;
@@ -136,8 +136,8 @@ fn cuts(world: &World) -> Result<(), Failure> {
             _ => wrong += 1,
         }
     }
-    row("journal cut at each byte of its last lines", &format!("{} cuts", tail + 1), None);
-    row("resumed with exactly what is left", &resumed.to_string(), Some(("all", wrong == 0)));
+    row("journal truncations", &format!("{}", tail + 1), None);
+    row("resumed with the remaining trials", &resumed.to_string(), Some(("all", wrong == 0)));
     Ok(())
 }
 

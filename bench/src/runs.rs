@@ -1,4 +1,4 @@
-//! What the benchmarks of whole runs share: a suite of shell agents, a `yb` that can be signalled, and its journal.
+//! Shared by benchmarks of whole runs: a suite of shell agents, a `yb` process, and its journal.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,10 +11,10 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-/// After so long, something that should have happened never will.
+/// The timeout of anything that is waited for.
 const HANG: Duration = Duration::from_secs(900);
 
-/// A folder that agents can look into, and find by the variable `MEET`.
+/// A folder that agents can access, named by the variable `MEET`.
 pub(crate) const MEET: &str = "meet";
 
 /// A folder with a suite of one case.
@@ -24,14 +24,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// So many repeats of one case whose agent is this shell command.
+    /// Creates a suite of one case with this shell command as agent, and this many repeats.
     pub(crate) fn new(agent: &str, repeats: usize) -> Result<Self, Failure> {
         let yb = std::env::current_exe()?.with_file_name("yb");
         if !yb.exists() {
             return Err("build it first: `cargo build --release -p youbencha`".into());
         }
-        // Beside the program, as a user's project is somewhere on the disk: what lies below `/tmp` has to be put into the
-        // private `/tmp` of a sandbox.
+        // Next to the program and not in `/tmp`, as a user's project is: a path in `/tmp` has to be mounted into the private
+        // `/tmp` of a sandbox.
         let root = match std::env::var_os("TMPDIR") {
             Some(_) => tempfile::tempdir()?,
             None => tempfile::tempdir_in(yb.parent().unwrap_or(Path::new(".")))?,
@@ -62,7 +62,7 @@ impl World {
         self.root.path()
     }
 
-    /// `yb run` with these arguments, in the background.
+    /// Starts `yb run` with these arguments in the background.
     pub(crate) fn start(&self, args: &[&str]) -> Result<Yb, Failure> {
         let stderr = self.path().join("stderr");
         let mut command = Command::new(&self.yb);
@@ -71,13 +71,13 @@ impl World {
         Ok(Yb { child: command.spawn()?, stderr })
     }
 
-    /// The newest run.
+    /// Returns the newest run.
     pub(crate) fn run(&self) -> Result<Option<PathBuf>, Failure> {
         let runs = yb_engine::run::all_runs(&self.path().join(".youbencha-workspace"))?;
         Ok(runs.last().map(|run| run.path().to_owned()))
     }
 
-    /// Removes all runs; what is cached stays.
+    /// Removes all runs, but not the cache.
     pub(crate) fn clear(&self) -> Result<(), Failure> {
         match fs::remove_dir_all(self.path().join(".youbencha-workspace/runs")) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// How many processes are still at work below the folder, once they had a moment to go.
+    /// Returns how many processes still run below the folder, after a short wait.
     pub(crate) fn orphans(&self) -> usize {
         let end = Instant::now() + Duration::from_secs(5);
         loop {
@@ -98,13 +98,13 @@ impl World {
     }
 }
 
-/// A `yb` in the background.
+/// A `yb` process in the background.
 pub(crate) struct Yb {
     child: Child,
     stderr: PathBuf,
 }
 
-/// What a `yb` used itself, without any of its children.
+/// The resource usage of a `yb` process, without its children.
 pub(crate) struct Own {
     pub(crate) cpu: Duration,
     pub(crate) peak_rss: u64,
@@ -119,7 +119,7 @@ impl Yb {
         Ok(self.child.try_wait()?.is_some())
     }
 
-    /// Its exit code and the last that it said.
+    /// Waits for the process. Returns its exit code and the end of its output.
     pub(crate) fn wait(mut self) -> Result<(Option<i32>, String), Failure> {
         let end = Instant::now() + HANG;
         while !self.is_over()? {
@@ -132,7 +132,7 @@ impl Yb {
         Ok((self.child.wait()?.code(), fs::read_to_string(&self.stderr)?))
     }
 
-    /// Waits for its end, and looks at its own account before the system forgets it.
+    /// Waits for the process and reads its resource usage before it is reaped.
     pub(crate) fn measured(mut self) -> Result<Own, Failure> {
         let pid = Pid::from_child(&self.child);
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
@@ -157,14 +157,14 @@ impl Yb {
     }
 }
 
-/// The events of a run's journal; a torn last line is left out.
+/// Returns the events of a run's journal, without an incomplete last line.
 pub(crate) fn journal(run: &Path) -> Result<Vec<Value>, Failure> {
     let text = fs::read_to_string(run.join("journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..end]);
     whole.lines().map(|line| Ok(serde_json::from_str(line)?)).collect()
 }
 
-/// Each trial's result. A trial that is begun again after it, or an attempt that begins or ends twice, is an error.
+/// Returns the result of each trial. A trial restarted after its result, or an attempt that starts or ends twice, is an error.
 pub(crate) fn results(journal: &[Value]) -> Result<BTreeMap<String, Value>, Failure> {
     let mut results = BTreeMap::new();
     let mut open: BTreeMap<String, Value> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the Agent SDK adds: to the way to the first model request, to a hook, and to a flood that nobody reads.
+//! Overhead of the Agent SDK: time to the first model request, hook latency, and memory for unread output.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -17,10 +17,10 @@ use yb_testkit::{LeakCheck, RealClaude};
 use crate::Failure;
 use crate::stats::{median, ms, row};
 
-/// The hidden commands: the host of the flood, so that its memory can be measured alone, and the CLI that floods it.
+/// The hidden commands of the flood: the host, whose memory is measured separately, and the CLI.
 pub(crate) const FLOODED: &str = "__sdk_flooded";
 pub(crate) const FLOODING: &str = "__sdk_flooding";
-/// The hidden command that starts the CLI without a shim.
+/// The hidden command that runs the CLI without a shim.
 pub(crate) const DIRECT: &str = "__sdk_direct";
 
 const STARTS: usize = 100;
@@ -28,19 +28,19 @@ const HOOKS: usize = 5_000;
 const RUNS: usize = 200;
 const FRAMES: usize = 100_000;
 const FRAME_BYTES: usize = 10_000;
-/// Every so many frames the flooding CLI asks a hook, and goes on when it has its answer.
+/// The number of frames between two hook calls of the flooding CLI.
 const HOOK_EVERY: usize = 1_000;
 
 pub(crate) fn run() -> Result<(), Failure> {
     first_request("Contained")?;
-    // The same without a shim, to tell what containment costs from what the SDK does.
+    // Also without a shim, to separate the cost of containment from that of the SDK.
     Command::new(std::env::current_exe()?).arg(DIRECT).status()?;
     hook_round_trip()?;
     flood()?;
     two_hundred_runs()
 }
 
-/// A model API that refuses everything and says when the first question for the model came.
+/// Starts a model API that refuses everything and reports when the first model request arrived.
 fn refusing_api() -> Result<(String, Receiver<Instant>), Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -88,17 +88,17 @@ fn refuse(stream: TcpStream, asked: &Sender<Instant>) -> Option<()> {
     }
 }
 
-/// From the beginning to the first question for the model: by hand, and by us.
+/// Measures the time to the first model request, hand-written and with the SDK.
 pub(crate) fn first_request(way: &str) -> Result<(), Failure> {
     let (url, asked) = refusing_api()?;
     let claude = RealClaude::new();
     let runtime = tokio::runtime::Runtime::new()?;
     let options = Options::default().with_cwd(claude.private()).with_model("claude-opus-5-5");
-    let (args, frames) = runtime.block_on(what_is_said(&options))?;
+    let (args, frames) = runtime.block_on(query_input(&options))?;
     let host = Host::new(options)
         .with_transport(Subprocess::new().with_program(claude.program()).with_environment(claude.env(&url)));
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
-    // What a run leaves to be cleaned up is paid for by the next one: so each comes after each as often.
+    // Cleanup after a run slows down the next one, so the order alternates.
     for round in 0..=STARTS {
         for by_us in if round % 2 == 0 { [false, true] } else { [true, false] } {
             let began = Instant::now();
@@ -111,7 +111,7 @@ pub(crate) fn first_request(way: &str) -> Result<(), Failure> {
             }
             let took = asked.recv_timeout(Duration::from_secs(60))?.duration_since(began);
             while asked.try_recv().is_ok() {}
-            // The first round fills caches.
+            // The first round warms the caches.
             if round > 0 {
                 if by_us { &mut ours } else { &mut bare }.push(took);
             }
@@ -129,8 +129,8 @@ pub(crate) fn first_request(way: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The arguments and the two lines of a query.
-async fn what_is_said(options: &Options) -> Result<(Vec<String>, Vec<String>), Failure> {
+/// Returns the arguments and the two input lines of a query.
+async fn query_input(options: &Options) -> Result<(Vec<String>, Vec<String>), Failure> {
     let cli = ScriptedCli::new([
         ScriptStep::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
         ScriptStep::Line(json!({"type": "control_response", "response":
@@ -143,7 +143,7 @@ async fn what_is_said(options: &Options) -> Result<(Vec<String>, Vec<String>), F
     Ok((heard.args, heard.lines.iter().map(Value::to_string).collect()))
 }
 
-/// The same command with the same lines, as plainly as it can be written.
+/// Runs the same command with the same input, hand-written.
 fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -> Result<(), Failure> {
     let mut child = Command::new(claude.program())
         .args(args)
@@ -163,7 +163,7 @@ fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -
     writeln!(stdin, "{initialize}")?;
     while !lines.next().ok_or("the CLI ended")??.contains("control_response") {}
     writeln!(stdin, "{prompt}")?;
-    // As the SDK does it: a CLI that reads the end of its input goes another way.
+    // Like the SDK, keep stdin open: the CLI behaves differently at the end of its input.
     while !lines.next().ok_or("the CLI ended")??.contains(r#""type":"result""#) {}
     drop(stdin);
     for line in lines {
@@ -173,14 +173,14 @@ fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -
     Ok(())
 }
 
-/// A CLI without a process: it asks a hook, waits for the answer and notes how long that took.
-struct Pinging {
+/// A CLI without a process: it calls a hook, waits for the response and records the latency.
+struct PingTransport {
     times: Arc<Mutex<Vec<Duration>>>,
 }
 
-struct PingIn(tokio::sync::mpsc::UnboundedSender<(Instant, Vec<u8>)>);
+struct PingInput(tokio::sync::mpsc::UnboundedSender<(Instant, Vec<u8>)>);
 
-struct PingOut {
+struct PingOutput {
     written: tokio::sync::mpsc::UnboundedReceiver<(Instant, Vec<u8>)>,
     times: Arc<Mutex<Vec<Duration>>>,
     asked: Option<Instant>,
@@ -189,19 +189,19 @@ struct PingOut {
 }
 
 #[async_trait::async_trait]
-impl yb_claude::sdk::Transport for Pinging {
+impl yb_claude::sdk::Transport for PingTransport {
     async fn open(
         &self,
         _: &yb_claude::Invocation,
     ) -> Result<yb_claude::sdk::Connection, yb_claude::sdk::Error> {
         let (sender, written) = tokio::sync::mpsc::unbounded_channel();
-        let output = PingOut { written, times: Arc::clone(&self.times), asked: None, rounds: 0, state: 0 };
-        Ok(yb_claude::sdk::Connection { input: Box::new(PingIn(sender)), output: Box::new(output) })
+        let output = PingOutput { written, times: Arc::clone(&self.times), asked: None, rounds: 0, state: 0 };
+        Ok(yb_claude::sdk::Connection { input: Box::new(PingInput(sender)), output: Box::new(output) })
     }
 }
 
 #[async_trait::async_trait]
-impl yb_claude::sdk::TransportInput for PingIn {
+impl yb_claude::sdk::TransportInput for PingInput {
     async fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
         let _ = self.0.send((Instant::now(), lines.to_vec()));
         Ok(())
@@ -209,15 +209,15 @@ impl yb_claude::sdk::TransportInput for PingIn {
 }
 
 #[async_trait::async_trait]
-impl yb_claude::sdk::TransportOutput for PingOut {
+impl yb_claude::sdk::TransportOutput for PingOutput {
     async fn next(&mut self) -> Option<yb_claude::sdk::StreamItem> {
-        // Nothing is lost when this is dropped: what was received is handled without waiting again.
+        // Cancel-safe: a received item is handled without another await.
         if self.state == 3 {
             return None;
         }
         let (at, line) = self.written.recv().await?;
         let line: Value = serde_json::from_slice(&line).unwrap_or_default();
-        let said = match self.state {
+        let line = match self.state {
             0 => {
                 self.state = 1;
                 json!({"type": "control_response", "response":
@@ -239,9 +239,9 @@ impl yb_claude::sdk::TransportOutput for PingOut {
                 }
             }
         };
-        let said = said.to_string().into_bytes();
+        let line = line.to_string().into_bytes();
         self.asked = Some(Instant::now());
-        Some(yb_claude::sdk::StreamItem::Line(said))
+        Some(yb_claude::sdk::StreamItem::Line(line))
     }
 
     fn terminate(&mut self) {}
@@ -254,8 +254,9 @@ impl yb_claude::sdk::TransportOutput for PingOut {
 fn hook_round_trip() -> Result<(), Failure> {
     let times = Arc::new(Mutex::new(Vec::new()));
     let hooks = Hooks::new().on(HookMatcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::allow() });
-    let host =
-        Host::new(Options::default()).with_hooks(hooks).with_transport(Pinging { times: Arc::clone(&times) });
+    let host = Host::new(Options::default())
+        .with_hooks(hooks)
+        .with_transport(PingTransport { times: Arc::clone(&times) });
     tokio::runtime::Runtime::new()?.block_on(host.query("hi").text())?;
     let mut times = times.lock().unwrap_or_else(PoisonError::into_inner).split_off(1);
     let middle = median(&mut times);
@@ -285,12 +286,12 @@ fn flood() -> Result<(), Failure> {
     );
     row("frames lost", &(FRAMES as u64 - frames).to_string(), Some(("none", frames == FRAMES as u64)));
     let asked = (FRAMES / HOOK_EVERY) as u64;
-    row("hooks not answered meanwhile", &(asked - hooks).to_string(), Some(("none", hooks == asked)));
+    row("unanswered hook calls", &(asked - hooks).to_string(), Some(("none", hooks == asked)));
     Ok(())
 }
 
-/// The host of the flood: reads nothing until every hook was answered, then everything.
-pub(crate) fn flooded() -> Result<(), Failure> {
+/// The host of the flood: reads nothing until every hook call is answered, then everything.
+pub(crate) fn flood_host() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let program = flooding_cli(directory.path())?;
     let answered = Arc::new(std::sync::atomic::AtomicUsize::new(0));
@@ -337,8 +338,8 @@ fn flooding_cli(directory: &Path) -> Result<std::path::PathBuf, Failure> {
     Ok(program)
 }
 
-/// The CLI that floods.
-pub(crate) fn flooding() -> Result<(), Failure> {
+/// The flooding CLI.
+pub(crate) fn flood_cli() -> Result<(), Failure> {
     let mut input = std::io::stdin().lines();
     let mut next =
         || -> Result<Value, Failure> { Ok(serde_json::from_str(&input.next().ok_or("no line")??)?) };
@@ -371,7 +372,7 @@ pub(crate) fn flooding() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The real CLI, again and again in one host.
+/// Runs the real CLI repeatedly in one host.
 fn two_hundred_runs() -> Result<(), Failure> {
     let (url, _asked) = refusing_api()?;
     let claude = RealClaude::new();
@@ -388,6 +389,10 @@ fn two_hundred_runs() -> Result<(), Failure> {
         once();
     }
     let left = leaks.leaks();
-    row("200 runs of the real CLI: left behind", &left.len().to_string(), Some(("nothing", left.is_empty())));
+    row(
+        "200 runs of the real CLI: leftover processes",
+        &left.len().to_string(),
+        Some(("nothing", left.is_empty())),
+    );
     Ok(())
 }

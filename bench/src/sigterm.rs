@@ -1,4 +1,4 @@
-//! SIGTERM while eight trials run whose agents don't listen to it: how long until `yb` is gone, and what is left.
+//! SIGTERM while eight trials run whose agents ignore it: time until `yb` exits, and leftover processes.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -25,21 +25,21 @@ pub(crate) fn run() -> Result<(), Failure> {
             while started(&world)? < RUNNING {
                 std::thread::sleep(Duration::from_millis(2));
             }
-            // Their shells have still to come to where they wait.
+            // Give the shells time to reach their wait.
             std::thread::sleep(Duration::from_millis(500));
             let began = Instant::now();
             yb.signal(Signal::TERM)?;
-            let (code, said) = yb.wait()?;
+            let (code, output) = yb.wait()?;
             times.push(began.elapsed());
             if code != Some(130) {
-                return Err(format!("exit code {code:?}: {said}").into());
+                return Err(format!("exit code {code:?}: {output}").into());
             }
             left += world.orphans();
             fs::write(world.path().join(MEET).join("go"), "")?;
-            let (code, said) = world.start(&["--resume"])?.wait()?;
+            let (code, output) = world.start(&["--resume"])?.wait()?;
             let run = world.run()?.ok_or("no run")?;
             if code != Some(0) {
-                return Err(said.into());
+                return Err(output.into());
             }
             unfinished += RUNNING + 2 - results(&journal(&run)?)?.len();
         }
@@ -56,7 +56,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     Ok(())
 }
 
-/// How many agents have begun.
+/// Returns how many agents have started.
 fn started(world: &World) -> Result<usize, Failure> {
     let Some(run) = world.run()? else { return Ok(0) };
     let events = journal(&run).unwrap_or_default();

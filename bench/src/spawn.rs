@@ -1,4 +1,4 @@
-//! What supervision adds to starting a process that does nothing.
+//! Overhead of supervision for a process that does nothing.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! The tape: how late an event comes through the recorder, and what a replayed exchange costs.
+//! Added latency of the recorder, and CPU time of replayed exchanges.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -22,10 +22,10 @@ const ADDED: Duration = Duration::from_millis(2);
 
 const TRIALS: usize = 1_000;
 const TURNS: usize = 12;
-/// As much as a coding agent sends with each request, besides the conversation.
+/// The fixed size of a coding agent's request, besides the conversation.
 const OWN_WORDS: usize = 80_000;
 
-/// 100 paced streams at once, directly and through the recorder. Each event says when it was sent.
+/// 100 concurrent paced streams, directly and through the recorder. Each event contains its send time.
 pub(crate) fn proxy() -> Result<(), Failure> {
     let clock = Instant::now();
     let model = paced_model(clock)?;
@@ -51,7 +51,7 @@ pub(crate) fn proxy() -> Result<(), Failure> {
     Ok(())
 }
 
-/// A model that answers every request with events at a fixed pace; a thread for each, so that none waits for another.
+/// Starts a model that answers every request with events at a fixed pace, with a thread for each stream.
 fn paced_model(clock: Instant) -> Result<SocketAddr, Failure> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
@@ -92,7 +92,7 @@ fn read_request(stream: &TcpStream) -> std::io::Result<()> {
     reader.read_exact(&mut vec![0; length])
 }
 
-/// How long after it was sent each event was read, sorted.
+/// Returns the latency of each event, sorted.
 fn delays(address: SocketAddr, clock: Instant) -> Result<Vec<Duration>, Failure> {
     let together = Arc::new(Barrier::new(STREAMS));
     let readers: Vec<_> = (0..STREAMS)
@@ -100,7 +100,7 @@ fn delays(address: SocketAddr, clock: Instant) -> Result<Vec<Duration>, Failure>
             let together = Arc::clone(&together);
             thread::spawn(move || -> std::io::Result<Vec<Duration>> {
                 together.wait();
-                // Streams that nobody has tuned to each other, and that don't all begin at once.
+                // The streams start at different times.
                 thread::sleep(Duration::from_micros(10_125) * u32::try_from(number).unwrap_or(0));
                 let body = json!({ "stream": true, "messages": [{ "role": "user", "content": number.to_string() }] });
                 let mut stream = TcpStream::connect(address)?;
@@ -136,7 +136,7 @@ fn post(body: &Value) -> String {
     )
 }
 
-/// 1,000 replayed runs of twelve turns, each by a client that costs next to nothing; its CPU is counted as the tape's.
+/// 1,000 replayed runs of twelve turns, with a minimal client whose CPU time is included.
 pub(crate) fn replay() -> Result<(), Failure> {
     let directory = tempfile::tempdir()?;
     let path = directory.path().join("bench.tape");
@@ -147,7 +147,7 @@ pub(crate) fn replay() -> Result<(), Failure> {
     let requests: Vec<String> = (0..TURNS).map(|turn| post(&conversation(turn))).collect();
     let recorder = RecordingProxy::start(RecordingOptions::new(Upstream::new(&model.base_url())?, &path))?;
     for request in &requests {
-        ask(recorder.address(), request)?;
+        send_request(recorder.address(), request)?;
     }
     recorder.finish()?;
     drop(model);
@@ -157,7 +157,7 @@ pub(crate) fn replay() -> Result<(), Failure> {
     for _ in 0..TRIALS {
         let replayer = ReplayServer::start(&tape, ReplayOptions::default())?;
         for request in &requests {
-            ask(replayer.address(), request)?;
+            send_request(replayer.address(), request)?;
         }
         let outcome = replayer.outcome();
         if outcome.served != TURNS as u64 || outcome.divergence.is_some() || outcome.remaining != 0 {
@@ -167,10 +167,10 @@ pub(crate) fn replay() -> Result<(), Failure> {
     let exchanges = u32::try_from(TRIALS * TURNS)?;
     let each = (cpu()?.saturating_sub(before)) / exchanges;
     row("replayed exchanges", &exchanges.to_string(), None);
-    row("a request", &format!("{} KB", requests[TURNS - 1].len() / 1000), None);
-    row("time for each", &ms(began.elapsed() / exchanges), None);
+    row("request size", &format!("{} KB", requests[TURNS - 1].len() / 1000), None);
+    row("time per exchange", &ms(began.elapsed() / exchanges), None);
     let bound = ("below 2 ms", each < Duration::from_millis(2));
-    row("CPU for each, tape and client", &ms(each), Some(bound));
+    row("CPU per exchange, tape and client", &ms(each), Some(bound));
     Ok(())
 }
 
@@ -186,7 +186,7 @@ fn conversation(turn: usize) -> Value {
     json!({ "model": "m", "stream": true, "system": own, "messages": messages })
 }
 
-fn ask(address: SocketAddr, request: &str) -> Result<(), Failure> {
+fn send_request(address: SocketAddr, request: &str) -> Result<(), Failure> {
     let mut stream = TcpStream::connect(address)?;
     stream.write_all(request.as_bytes())?;
     let mut answer = Vec::new();
@@ -194,7 +194,7 @@ fn ask(address: SocketAddr, request: &str) -> Result<(), Failure> {
     if answer.starts_with(b"HTTP/1.1 200") { Ok(()) } else { Err(String::from_utf8_lossy(&answer).into()) }
 }
 
-/// The CPU time of this process, all its threads together.
+/// Returns the CPU time of this process, with all threads.
 fn cpu() -> Result<Duration, Failure> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit_once(')').ok_or("no stat")?.1.split_whitespace().collect();

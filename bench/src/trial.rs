@@ -1,4 +1,4 @@
-//! A whole trivial trial, against a shell script that does the same by hand; and `yb --version` against hello-world.
+//! A trivial trial compared with an equivalent shell script, and `yb --version` compared with hello-world.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,7 +18,7 @@ agent: { type: command, config: { prompt: Change one file., command: { argv: [sh
 evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 ";
 
-/// What somebody would write without us: a clone, the agent, the numbers, the patch, and a second clone to look at.
+/// The equivalent shell script: a clone, the agent, the diff statistics, the patch, and a second clone for grading.
 const SCRIPT: &str = "set -e
 git clone -q repo by-hand/work
 cd by-hand/work
@@ -31,7 +31,7 @@ git clone -q repo by-hand/again
 ";
 
 pub(crate) fn run() -> Result<(), Failure> {
-    let yb = beside_us("yb")?;
+    let yb = sibling_program("yb")?;
     let directory = tempfile::tempdir()?;
     let world = directory.path();
     make_repository(&world.join("repo"))?;
@@ -45,8 +45,8 @@ pub(crate) fn run() -> Result<(), Failure> {
         std::fs::remove_dir_all(world.join(".youbencha-workspace"))?;
     }
     let (by_hand, ours) = (median(&mut by_hand), median(&mut ours));
-    row("a shell script that does the same", &ms(by_hand), None);
-    row("yb run, nothing cached", &ms(ours), None);
+    row("equivalent shell script", &ms(by_hand), None);
+    row("yb run, cold cache", &ms(ours), None);
     let ratio = ours.as_secs_f64() / by_hand.as_secs_f64();
     row("yb run / shell script", &format!("{ratio:.2}"), Some(("at most 1.6", ratio <= 1.6)));
     let runtime = tokio::runtime::Runtime::new()?;
@@ -90,8 +90,8 @@ fn make_repository(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A program of the same build.
-fn beside_us(name: &str) -> Result<PathBuf, Failure> {
+/// Returns the path of a program of the same build.
+fn sibling_program(name: &str) -> Result<PathBuf, Failure> {
     let path = std::env::current_exe()?.with_file_name(name);
     if path.exists() { Ok(path) } else { Err("build it first: `cargo build --release -p youbencha`".into()) }
 }

@@ -1,5 +1,4 @@
-//! The spans of an agent from what it prints: a tree for whoever runs `claude --output-format stream-json`, or an SDK
-//! session that hooks tell about as well.
+//! The spans of one agent, from the messages of `claude --output-format stream-json` or of an SDK session.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,81 +8,81 @@ use opentelemetry::trace::TraceContextExt as _;
 use opentelemetry::{Context, InstrumentationScope, KeyValue};
 use yb_claude::Message;
 
-use crate::content::{Content, Redact};
-use crate::frames::Frames;
+use crate::content::{Content, Redactor};
+use crate::messages::MessageRecorder;
 use crate::metrics::Metrics;
-use crate::names::Vocabulary;
+use crate::names::SemanticConventions;
 use crate::tracers::Tracers;
-use crate::tree::{Failure, Settings, Tree};
+use crate::tree::{SpanFailure, SpanSettings, SpanTree};
 
-/// How an agent's spans are made.
+/// Options for the spans of an agent.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 #[must_use]
 pub struct AgentSpansConfig {
     /// The agent's name, `claude-code` for example.
     pub agent_name: String,
-    /// The model that was asked for; the agent's own word for it otherwise.
+    /// The requested model. Defaults to the model that the agent reports.
     pub model: Option<String>,
-    /// The prompt. Written only if `content` says so.
+    /// The prompt. Recorded only if `content` is set.
     pub prompt: Option<String>,
-    /// The words.
-    pub vocabulary: Vocabulary,
-    /// Whether prompts, answers, arguments and results are written.
+    /// The semantic conventions.
+    pub conventions: SemanticConventions,
+    /// Whether prompts, responses, tool arguments and tool results are recorded.
     pub content: bool,
-    /// What is taken out of them.
-    pub redact: Redact,
-    /// On every span of the agent.
+    /// Redacts secrets in recorded content.
+    pub redact: Redactor,
+    /// Additional attributes of every span.
     pub attributes: Vec<KeyValue>,
-    /// Where durations, tokens and cost are counted.
+    /// The instruments for durations, tokens and cost.
     pub metrics: Option<Metrics>,
-    /// The session was begun by an earlier run: its first totals are not this run's.
+    /// Whether an earlier run started the session. Its first totals then include usage of that run.
     pub resumed: bool,
 }
 
 impl AgentSpansConfig {
-    /// For an agent of this name.
+    /// Creates options for the agent with this name.
     pub fn new(agent_name: impl Into<String>) -> Self {
         Self { agent_name: agent_name.into(), ..Self::default() }
     }
 
-    /// The same with the model that was asked for.
+    /// Sets the requested model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// The same with the prompt.
+    /// Sets the prompt.
     pub fn with_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.prompt = Some(prompt.into());
         self
     }
 
-    /// The same in other words.
-    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Self {
-        self.vocabulary = vocabulary;
+    /// Sets the semantic conventions.
+    pub fn with_conventions(mut self, conventions: SemanticConventions) -> Self {
+        self.conventions = conventions;
         self
     }
 
-    /// The same with what was said, without what `redact` takes out.
-    pub fn with_content(mut self, redact: Redact) -> Self {
+    /// Enables recording of content, redacted by `redact`.
+    pub fn with_content(mut self, redact: Redactor) -> Self {
         (self.content, self.redact) = (true, redact);
         self
     }
 
-    /// The same with one more attribute on every span.
+    /// Adds an attribute to every span.
     pub fn with_attribute(mut self, attribute: KeyValue) -> Self {
         self.attributes.push(attribute);
         self
     }
 
-    /// The same with metrics.
+    /// Sets the metric instruments.
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The same for a session that goes on.
+    /// Marks the session as resumed.
     pub fn with_resumed(mut self) -> Self {
         self.resumed = true;
         self
@@ -93,114 +92,114 @@ impl AgentSpansConfig {
 /// How an agent ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum End {
-    /// By itself: as its result says, if it printed one.
+pub enum AgentOutcome {
+    /// It ended by itself. Its result message, if any, decides the status.
     Ok,
-    /// It failed, or was ended.
+    /// It failed or was stopped.
     Error {
-        /// In one word, `timeout` for example.
+        /// The `error.type`, for example `timeout`.
         kind: Cow<'static, str>,
-        /// In more.
+        /// The status message.
         message: String,
     },
-    /// Nobody wanted its answer any more.
+    /// It was aborted by the host.
     Aborted,
 }
 
-impl End {
-    /// A failure of this kind.
+impl AgentOutcome {
+    /// Creates a failure with this `error.type`.
     pub fn error(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::Error { kind: kind.into(), message: message.into() }
     }
 }
 
-/// The spans of one agent: tell it every message that the agent prints, and how it ended. Clones tell the same spans;
-/// when the last one is gone, what is open ends as aborted.
+/// The spans of one agent. Pass it every message that the agent prints, and how the agent ended. Clones share the spans;
+/// when the last clone is dropped, open spans end as aborted.
 ///
-/// Without anybody who records (no tracer, or a trace that is not sampled) nothing is done.
+/// Without a tracer, or in a trace that is not sampled, it does nothing.
 #[derive(Debug, Clone)]
 pub struct AgentSpans(pub(crate) Arc<Mutex<State>>);
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) tree: Tree,
-    frames: Frames,
+    pub(crate) tree: SpanTree,
+    recorder: MessageRecorder,
 }
 
 impl AgentSpans {
-    /// Begins the agent's span now, under the span of `parent`.
+    /// Starts the agent's span now, as a child of the span in `parent`.
     #[must_use]
     pub fn start(tracers: &Tracers, parent: &Context, config: AgentSpansConfig) -> Self {
         Self::start_at(tracers, parent, config, SystemTime::now())
     }
 
-    /// Begins the agent's span at another time than now.
+    /// Starts the agent's span at the given time.
     #[must_use]
     pub fn start_at(tracers: &Tracers, parent: &Context, config: AgentSpansConfig, at: SystemTime) -> Self {
         let spans = Self::prepare(tracers, parent, config);
         let mut state = spans.state();
         let prompt = state.tree.settings.prompt.take();
-        state.tree.begin(prompt.as_deref(), at);
+        state.tree.start_root(prompt.as_deref(), at);
         drop(state);
         spans
     }
 
-    /// Without a span until somebody tells of a prompt.
+    /// Creates the tree without a span. The first prompt starts it.
     pub(crate) fn prepare(tracers: &Tracers, parent: &Context, config: AgentSpansConfig) -> Self {
-        let names = config.vocabulary.names();
+        let names = config.conventions.names();
         let scope =
             InstrumentationScope::builder(names.scope).with_version(env!("CARGO_PKG_VERSION")).build();
-        let settings = Settings {
+        let settings = SpanSettings {
             agent_name: config.agent_name,
             model: config.model,
             prompt: config.prompt,
-            content: Content { wanted: config.content, redact: config.redact },
+            content: Content { enabled: config.content, redact: config.redact },
             attributes: config.attributes,
             metrics: config.metrics,
         };
-        let tree = Tree::new(tracers.tracer(scope), names, parent.clone(), settings);
-        Self(Arc::new(Mutex::new(State { tree, frames: Frames::new(config.resumed) })))
+        let tree = SpanTree::new(tracers.tracer(scope), names, parent.clone(), settings);
+        Self(Arc::new(Mutex::new(State { tree, recorder: MessageRecorder::new(config.resumed) })))
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The agent printed this, at this time.
-    pub fn frame(&self, message: &Message, at: SystemTime) {
-        let State { tree, frames } = &mut *self.state();
-        if !tree.is_silent() {
-            frames.message(tree, message, at);
+    /// Records a message that the agent printed at this time.
+    pub fn observe(&self, message: &Message, at: SystemTime) {
+        let State { tree, recorder } = &mut *self.state();
+        if !tree.is_disabled() {
+            recorder.record(tree, message, at);
         }
     }
 
-    /// The context of the agent's span: the parent of whatever the host does for it, and its `traceparent`.
+    /// Returns the context of the agent's span, for child spans and for [`traceparent`](crate::traceparent).
     #[must_use]
     pub fn context(&self) -> Context {
         self.state().tree.root().map_or_else(Context::new, |root| root.context.clone())
     }
 
-    /// Whether anybody records.
+    /// Returns whether the spans are recorded.
     #[must_use]
     pub fn is_recording(&self) -> bool {
         self.context().span().is_recording()
     }
 
-    /// The agent has ended, now.
-    pub fn end(&self, end: End) {
+    /// Ends the agent's span now.
+    pub fn end(&self, end: AgentOutcome) {
         self.end_at(end, SystemTime::now());
     }
 
-    /// The agent has ended, at this time. Everything that is still open ends with it; a second end changes nothing.
-    pub fn end_at(&self, end: End, at: SystemTime) {
+    /// Ends the agent's span at this time, with all open spans below it. A second call has no effect.
+    pub fn end_at(&self, end: AgentOutcome, at: SystemTime) {
         let tree = &mut self.state().tree;
         let failure = match end {
-            End::Ok => tree.outcome.take().and_then(Result::err),
-            End::Error { kind, message } => {
+            AgentOutcome::Ok => tree.outcome.take().and_then(Result::err),
+            AgentOutcome::Error { kind, message } => {
                 let message = tree.settings.content.redact.apply(message);
-                Some(Failure::new(kind, message))
+                Some(SpanFailure::new(kind, message))
             }
-            End::Aborted => Some(Failure::new("aborted", "aborted")),
+            AgentOutcome::Aborted => Some(SpanFailure::new("aborted", "aborted")),
         };
         tree.end(failure.as_ref(), at);
     }

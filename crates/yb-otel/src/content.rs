@@ -1,27 +1,28 @@
-//! What was said, on its way into a span: only when asked for, without secrets, and never without end.
+//! Recording of content (prompts, responses, tool arguments and results): opt-in, redacted and limited in size.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-/// How much of one text goes into a span.
+/// The maximum number of bytes of one text in a span.
 const LIMIT: usize = 32 * 1024;
 
 type Replace = dyn Fn(&str) -> String + Send + Sync;
 
-/// Takes secrets out of a text.
+/// Replaces secrets in a text.
 #[derive(Clone, Default)]
-pub struct Redact(Option<Arc<Replace>>);
+pub struct Redactor(Option<Arc<Replace>>);
 
-impl Redact {
-    /// Texts go through this function.
+impl Redactor {
+    /// Creates a redactor from a function.
     pub fn new(redact: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
         Self(Some(Arc::new(redact)))
     }
 
-    /// Each value becomes `[REDACTED:NAME]`. The longest value goes first, so that one within another leaves nothing.
-    pub fn values<N: Into<String>, V: Into<String>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
+    /// Creates a redactor that replaces each value with `[REDACTED:NAME]`. Longer values are replaced first, because one may
+    /// contain another.
+    pub fn from_values<N: Into<String>, V: Into<String>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
         let mut secrets: Vec<(String, String)> = secrets
             .into_iter()
             .map(|(name, value)| (value.into(), format!("[REDACTED:{}]", name.into())))
@@ -38,7 +39,7 @@ impl Redact {
         })
     }
 
-    /// The text without secrets.
+    /// Returns the text with secrets replaced.
     #[must_use]
     pub fn apply(&self, text: String) -> String {
         match &self.0 {
@@ -52,21 +53,21 @@ impl Redact {
     }
 }
 
-impl fmt::Debug for Redact {
+impl fmt::Debug for Redactor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Redact").field(&self.0.is_some()).finish()
+        formatter.debug_tuple("Redactor").field(&self.0.is_some()).finish()
     }
 }
 
-/// Whether what was said is written, and what is taken out of it.
+/// Whether content is recorded, and how it is redacted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Content {
-    pub(crate) wanted: bool,
-    pub(crate) redact: Redact,
+    pub(crate) enabled: bool,
+    pub(crate) redact: Redactor,
 }
 
 impl Content {
-    /// A text as it may be written. Secrets go before the end is cut off, or half of one would stay.
+    /// Redacts and truncates a text. Redaction comes first, because truncation could leave a part of a secret.
     pub(crate) fn text(&self, text: &str) -> String {
         let mut text = self.redact.apply(text.to_owned());
         if text.len() > LIMIT {
@@ -77,12 +78,12 @@ impl Content {
         text
     }
 
-    /// The same, if content is wanted.
-    pub(crate) fn wanted(&self, text: &str) -> Option<String> {
-        self.wanted.then(|| self.text(text))
+    /// Returns the redacted text if content is recorded.
+    pub(crate) fn text_if_enabled(&self, text: &str) -> Option<String> {
+        self.enabled.then(|| self.text(text))
     }
 
-    /// A value with its strings as they may be written.
+    /// Redacts and truncates all strings of a value.
     pub(crate) fn value(&self, value: Value) -> Value {
         match value {
             Value::String(text) => Value::String(self.text(&text)),
@@ -95,27 +96,27 @@ impl Content {
     }
 }
 
-/// One message in the conventions' form.
+/// Returns a message as the conventions define it.
 pub(crate) fn message(role: &str, parts: &[Value]) -> Value {
     json!({"role": role, "parts": parts})
 }
 
-/// What a model answered. The conventions want a reason for its end, in words of their own; Phoenix drops an answer without.
-pub(crate) fn answer(parts: &[Value], reason: Option<&str>) -> Value {
+/// Returns an output message. The conventions require a finish reason from their own list; Phoenix drops messages without.
+pub(crate) fn output_message(parts: &[Value], reason: Option<&str>) -> Value {
     let reason = match reason {
         Some("end_turn" | "stop_sequence") => "stop",
         Some("max_tokens" | "model_context_window_exceeded") => "length",
         Some("tool_use") => "tool_call",
         Some("refusal") => "content_filter",
         Some(other) => other,
-        // Nobody says it of a subagent's answers; that tools are called is an end all the same.
+        // Responses of subagents have no reason. A response with tool calls ended because of these.
         None if parts.iter().any(|part| part["type"] == "tool_call") => "tool_call",
         None => "unknown",
     };
     json!({"role": "assistant", "parts": parts, "finish_reason": reason})
 }
 
-/// A part that is text.
+/// Returns a text part.
 pub(crate) fn text_part(text: &str) -> Value {
     json!({"type": "text", "content": text})
 }
@@ -125,21 +126,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_go_before_the_end_is_cut_off() {
-        let content =
-            Content { wanted: true, redact: Redact::values([("KEY", "s3cret"), ("LONG", "s3cret-s3cret")]) };
+    fn secrets_are_redacted_before_truncation() {
+        let content = Content {
+            enabled: true,
+            redact: Redactor::from_values([("KEY", "s3cret"), ("LONG", "s3cret-s3cret")]),
+        };
         assert_eq!(content.text("a s3cret-s3cret and s3cret"), "a [REDACTED:LONG] and [REDACTED:KEY]");
         let long = format!("{}s3cret", "x".repeat(LIMIT - 3));
         assert!(!content.text(&long).contains("s3c"));
         assert!(content.text(&"ü".repeat(LIMIT)).ends_with("more bytes)"));
         assert_eq!(content.value(json!({"a": ["s3cret", 1]})), json!({"a": ["[REDACTED:KEY]", 1]}));
-        assert_eq!(Content::default().wanted("x"), None);
-        assert!(Redact::values([("EMPTY", "")]).is_empty());
+        assert_eq!(Content::default().text_if_enabled("x"), None);
+        assert!(Redactor::from_values([("EMPTY", "")]).is_empty());
     }
 
     #[test]
-    fn an_answer_ends_for_a_reason() {
-        let reason = |parts: &[Value], reason| answer(parts, reason)["finish_reason"].clone();
+    fn output_message_has_a_finish_reason() {
+        let reason = |parts: &[Value], reason| output_message(parts, reason)["finish_reason"].clone();
         assert_eq!(reason(&[], Some("end_turn")), "stop");
         assert_eq!(reason(&[], Some("pause_turn")), "pause_turn");
         assert_eq!(reason(&[json!({"type": "tool_call"})], None), "tool_call");

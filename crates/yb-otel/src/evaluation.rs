@@ -1,4 +1,4 @@
-//! The event that tells how a trial was graded, beside the trial's span.
+//! The `gen_ai.evaluation.result` event.
 
 use std::time::SystemTime;
 
@@ -6,45 +6,45 @@ use opentelemetry::Context;
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger, Severity};
 use opentelemetry::trace::TraceContextExt as _;
 
-use crate::content::Redact;
+use crate::content::Redactor;
 use crate::names::common;
 
-/// How one evaluator saw a trial.
+/// The result of one evaluator.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Evaluation {
-    /// The evaluator.
+    /// The evaluator's name.
     pub name: String,
-    /// Its score, if it gives one.
+    /// The score.
     pub score: Option<f64>,
-    /// Its verdict in a word, `passed` for example.
+    /// The verdict, for example `passed`.
     pub label: Option<String>,
-    /// Why.
+    /// The explanation.
     pub explanation: Option<String>,
 }
 
 impl Evaluation {
-    /// By this evaluator.
+    /// Creates a result of the evaluator with this name.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), ..Self::default() }
     }
 
-    /// The same with a score.
+    /// Sets the score.
     #[must_use]
     pub fn with_score(mut self, score: f64) -> Self {
         self.score = Some(score);
         self
     }
 
-    /// The same with a verdict in a word.
+    /// Sets the verdict.
     #[must_use]
     pub fn with_label(mut self, label: impl Into<String>) -> Self {
         self.label = Some(label.into());
         self
     }
 
-    /// The same with a reason.
+    /// Sets the explanation.
     #[must_use]
     pub fn with_explanation(mut self, explanation: impl Into<String>) -> Self {
         self.explanation = Some(explanation.into());
@@ -52,8 +52,8 @@ impl Evaluation {
     }
 }
 
-/// Writes the event `gen_ai.evaluation.result` for the span of this context.
-pub fn evaluation_result<L: Logger>(logger: &L, context: &Context, evaluation: &Evaluation, redact: &Redact) {
+/// Emits the event `gen_ai.evaluation.result` for the span of this context.
+pub fn emit_evaluation<L: Logger>(logger: &L, context: &Context, evaluation: &Evaluation, redact: &Redactor) {
     let mut record = logger.create_log_record();
     let now = SystemTime::now();
     record.set_event_name(common::EVALUATION_EVENT);

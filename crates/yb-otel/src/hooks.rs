@@ -1,4 +1,4 @@
-//! The prompt adapter's API: hooks that make spans, and the context that knows which are open.
+//! The prompt adapter's API: hooks that create spans, and the context that holds the open ones.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,46 +13,46 @@ use yb_claude::sdk::event::{
 use yb_claude::sdk::{HookMatcher, Hooks};
 use yb_claude::{Message, Tokens};
 
-use crate::agent_spans::{AgentSpans, AgentSpansConfig, End};
-use crate::content::Redact;
+use crate::agent_spans::{AgentOutcome, AgentSpans, AgentSpansConfig};
+use crate::content::Redactor;
 use crate::metrics::Metrics;
-use crate::names::{Vocabulary, agentmark_attributes};
+use crate::names::{SemanticConventions, agentmark_attributes};
 use crate::propagate::traceparent;
+use crate::traced_messages::TracedMessages;
 use crate::tracers::Tracers;
-use crate::tree::{Failure, MAIN, Tree, UNNAMED};
-use crate::watch::Watched;
+use crate::tree::{MAIN, SpanFailure, SpanTree, UNNAMED};
 
-/// What hooks that make spans are made from.
+/// Options for hooks that create spans.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[must_use]
 pub struct OtelHooksConfig {
-    /// Who makes tracers: the process's global provider, unless told.
+    /// The tracer provider. Defaults to the global one.
     pub tracers: Tracers,
-    /// The prompt's name, on every span. Never empty.
+    /// The prompt name, an attribute of every span. Must not be empty.
     pub prompt_name: String,
-    /// The model that is asked for.
+    /// The requested model.
     pub model: Option<String>,
-    /// The user, on every span.
+    /// The user id, an attribute of every span.
     pub user_id: Option<String>,
-    /// What the user says. Giving it is asking for it: it is written whatever `content` says.
+    /// The user prompt. If given, it is recorded even without `content`.
     pub user_prompt: Option<String>,
-    /// More attributes for every span; they win over those that the spans have of their own.
+    /// Additional attributes of every span. They override the spans' own.
     pub additional_attributes: Vec<KeyValue>,
-    /// The words: the adapter's own, unless told.
-    pub vocabulary: Vocabulary,
-    /// Whether prompts, arguments and results that hooks and messages tell of are written.
+    /// The semantic conventions. Defaults to the prompt adapter's names.
+    pub conventions: SemanticConventions,
+    /// Whether prompts, tool arguments and tool results are recorded.
     pub content: bool,
-    /// What is taken out of everything that was said.
-    pub redact: Redact,
-    /// Where durations, tokens and cost are counted.
+    /// Redacts secrets in recorded content.
+    pub redact: Redactor,
+    /// The instruments for durations, tokens and cost.
     pub metrics: Option<Metrics>,
-    /// The span that sessions are part of: the current one, unless told.
+    /// The parent of the session spans. Defaults to the current context.
     pub parent: Context,
 }
 
 impl OtelHooksConfig {
-    /// For a prompt of this name, with the global provider and the adapter's names.
+    /// Creates options for the prompt with this name.
     pub fn new(prompt_name: impl Into<String>) -> Self {
         Self {
             tracers: Tracers::global(),
@@ -61,15 +61,15 @@ impl OtelHooksConfig {
             user_id: None,
             user_prompt: None,
             additional_attributes: Vec::new(),
-            vocabulary: Vocabulary::Seed,
+            conventions: SemanticConventions::AgentMark,
             content: false,
-            redact: Redact::default(),
+            redact: Redactor::default(),
             metrics: None,
             parent: Context::current(),
         }
     }
 
-    /// The same with tracers of this provider; [`Tracers::none`] traces nothing. What is no provider does not compile:
+    /// Sets the tracer provider. [`Tracers::none`] disables tracing. A value that is not a provider does not compile:
     ///
     /// ```compile_fail
     /// let config = yb_otel::OtelHooksConfig::new("greet").with_tracers(yb_otel::Tracers::new("not a provider"));
@@ -79,79 +79,79 @@ impl OtelHooksConfig {
         self
     }
 
-    /// The same with the model that is asked for.
+    /// Sets the requested model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// The same for this user.
+    /// Sets the user id.
     pub fn with_user_id(mut self, user_id: impl Into<String>) -> Self {
         self.user_id = Some(user_id.into());
         self
     }
 
-    /// The same with what the user says.
+    /// Sets the user prompt.
     pub fn with_user_prompt(mut self, prompt: impl Into<String>) -> Self {
         self.user_prompt = Some(prompt.into());
         self
     }
 
-    /// The same with one more attribute on every span.
+    /// Adds an attribute to every span.
     pub fn with_attribute(mut self, key: impl Into<opentelemetry::Key>, value: impl Into<Attribute>) -> Self {
         self.additional_attributes.push(KeyValue::new(key, value));
         self
     }
 
-    /// The same in other words.
-    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Self {
-        self.vocabulary = vocabulary;
+    /// Sets the semantic conventions.
+    pub fn with_conventions(mut self, conventions: SemanticConventions) -> Self {
+        self.conventions = conventions;
         self
     }
 
-    /// The same with what was said, without what `redact` takes out.
-    pub fn with_content(mut self, redact: Redact) -> Self {
+    /// Enables recording of content, redacted by `redact`.
+    pub fn with_content(mut self, redact: Redactor) -> Self {
         (self.content, self.redact) = (true, redact);
         self
     }
 
-    /// The same with metrics.
+    /// Sets the metric instruments.
     pub fn with_metrics(mut self, metrics: Metrics) -> Self {
         self.metrics = Some(metrics);
         self
     }
 
-    /// The same within the span of this context.
+    /// Sets the parent of the session spans.
     pub fn with_parent(mut self, parent: Context) -> Self {
         self.parent = parent;
         self
     }
 }
 
-/// Why there are no hooks.
+/// Invalid options for hooks.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OtelHooksError {
-    /// Spans of different prompts could not be told apart.
-    #[error("the prompt's name is empty\nhint: name the prompt in `OtelHooksConfig::new`")]
+    /// The prompt name is empty, so spans of different prompts could not be distinguished.
+    #[error("prompt name is empty\nhint: pass a name to `OtelHooksConfig::new`")]
     EmptyPromptName,
 }
 
-/// What is open, of the session whose hooks came with it.
+/// The open spans of the sessions whose hooks were created with it.
 #[derive(Debug, Clone)]
 pub struct TelemetryContext {
     spans: AgentSpans,
     config: Arc<OtelHooksConfig>,
 }
 
-/// Hooks that make spans, and the context in which they do. Without tracers there are no hooks, and the context does
+/// Creates hooks that create spans, and their context. If tracing is disabled, there are no hooks and the context does
 /// nothing.
 ///
-/// Told of messages as well ([`TelemetryContext::watch`] or [`TelemetryContext::frame`]), the spans also have the session,
-/// the model, the usage and how it ended: a session without a terminal calls no hook when it begins or ends.
+/// A headless session calls no hook when it starts or ends. Pass its messages to [`TelemetryContext::trace`] or
+/// [`TelemetryContext::observe`] to record session id, model, usage and outcome as well.
 ///
 /// # Errors
-/// When the prompt's name is empty.
+/// Fails if the prompt name is empty.
 pub fn create_otel_hooks(config: OtelHooksConfig) -> Result<(Hooks, TelemetryContext), OtelHooksError> {
     if config.prompt_name.trim().is_empty() {
         return Err(OtelHooksError::EmptyPromptName);
@@ -163,7 +163,7 @@ pub fn create_otel_hooks(config: OtelHooksConfig) -> Result<(Hooks, TelemetryCon
         agent_name: config.prompt_name.clone(),
         model: config.model.clone(),
         prompt: config.user_prompt.clone(),
-        vocabulary: config.vocabulary,
+        conventions: config.conventions,
         content: config.content,
         redact: config.redact.clone(),
         attributes,
@@ -175,18 +175,18 @@ pub fn create_otel_hooks(config: OtelHooksConfig) -> Result<(Hooks, TelemetryCon
     Ok((hooks, TelemetryContext { spans, config: Arc::new(config) }))
 }
 
-/// These hooks one after the other, in this order; none of them is changed.
+/// Combines hooks, in order.
 pub fn merge_hooks(hooks: impl IntoIterator<Item = Hooks>) -> Hooks {
     hooks.into_iter().fold(Hooks::new(), Hooks::and)
 }
 
-/// What a session answered.
+/// The response of a session.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SessionResult {
-    /// In words.
+    /// Text.
     Text(String),
-    /// In the shape that was asked for.
+    /// Structured output.
     Object(Value),
 }
 
@@ -208,17 +208,17 @@ impl From<Value> for SessionResult {
     }
 }
 
-/// What a session used.
+/// The token usage of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SessionUsage {
-    /// Tokens read.
+    /// Input tokens.
     pub input_tokens: Option<u64>,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: Option<u64>,
 }
 
-/// Ends a session with its answer: the answer and the usage go onto its span, whose status becomes OK. What is still
-/// open below it never got its end, and says so. Without an open session nothing happens.
+/// Ends a session successfully, with its response and usage. Spans still open below it end with `no_result`. Without an
+/// open session it does nothing.
 pub fn complete_session(
     context: &TelemetryContext,
     result: impl Into<SessionResult>,
@@ -226,115 +226,115 @@ pub fn complete_session(
 ) {
     let tree = &mut context.spans.state().tree;
     match result.into() {
-        SessionResult::Text(text) => tree.root_output(&text),
+        SessionResult::Text(text) => tree.set_root_output(&text),
         SessionResult::Object(value) => {
             let value = tree.settings.content.value(value);
-            tree.root_output(&value.to_string());
+            tree.set_root_output(&value.to_string());
         }
     }
     if let Some(usage) = usage {
         let mut tokens = Tokens::default();
         tokens.input = usage.input_tokens.unwrap_or_default();
-        tree.root_usage(usage.input_tokens.map(|_| &tokens), usage.output_tokens);
+        tree.set_root_usage(usage.input_tokens.map(|_| &tokens), usage.output_tokens);
     }
     tree.end(None, SystemTime::now());
 }
 
-/// Ends a session that failed: its span and everything that is open below it end with ERROR.
+/// Ends a session with a failure. Its span and all open spans below it get status ERROR.
 pub fn fail_session(context: &TelemetryContext, error: &dyn std::error::Error) {
-    context.spans.end(End::error("error", error.to_string()));
+    context.spans.end(AgentOutcome::error("error", error.to_string()));
 }
 
-/// Ends a session that nobody wants any more: its span and everything that is open below it end with ERROR.
+/// Ends a session that was aborted. Its span and all open spans below it get status ERROR.
 pub fn abort_session(context: &TelemetryContext) {
-    context.spans.end(End::Aborted);
+    context.spans.end(AgentOutcome::Aborted);
 }
 
 impl TelemetryContext {
-    /// What it was made from.
+    /// Returns the options.
     pub fn config(&self) -> &OtelHooksConfig {
         &self.config
     }
 
-    /// The context of the session's span; none between sessions.
+    /// Returns the context of the session's span, or `None` between sessions.
     #[must_use]
     pub fn root_span(&self) -> Option<Context> {
         self.spans.state().tree.root().map(|root| root.context.clone())
     }
 
-    /// The calls of tools whose spans are open.
+    /// Returns the ids of the tool calls with open spans.
     #[must_use]
     pub fn active_tool_spans(&self) -> Vec<String> {
         self.spans.state().tree.open_tools()
     }
 
-    /// The subagents whose spans are open.
+    /// Returns the ids of the subagents with open spans.
     #[must_use]
     pub fn active_subagent_spans(&self) -> Vec<String> {
         self.spans.state().tree.open_subagents()
     }
 
-    /// The `traceparent` of the session's span; empty between sessions.
+    /// Returns the `traceparent` of the session's span, or an empty string between sessions.
     #[must_use]
     pub fn traceparent(&self) -> String {
         self.root_span().map(|root| traceparent(&root)).unwrap_or_default()
     }
 
-    /// The CLI printed this, just now.
-    pub fn frame(&self, message: &Message) {
-        self.spans.frame(message, SystemTime::now());
+    /// Records a message that the CLI printed just now.
+    pub fn observe(&self, message: &Message) {
+        self.spans.observe(message, SystemTime::now());
     }
 
-    /// The session has ended so; what is open ends with it.
-    pub fn end(&self, end: End) {
-        self.spans.end(end);
+    /// Ends the session with all open spans.
+    pub fn end(&self, outcome: AgentOutcome) {
+        self.spans.end(outcome);
     }
 
-    /// The same messages, told to the spans as they pass; at their end the session ends as its result says, at an error
-    /// with that, and when nobody reads on, as aborted.
-    pub fn watch<S>(&self, messages: S) -> Watched<S> {
-        Watched::new(messages, self.spans.clone())
+    /// Records a stream of messages while it is read. The session ends with the outcome of its result at the end of the
+    /// stream, with the error if the stream fails, and as aborted if the stream is dropped.
+    pub fn trace<S>(&self, messages: S) -> TracedMessages<S> {
+        TracedMessages::new(messages, self.spans.clone())
     }
 }
 
-/// What each event does to the spans.
+/// Creates the hooks.
 fn hooks(spans: &AgentSpans) -> Hooks {
-    spans.state().tree.hooked();
-    let tell = || {
+    spans.state().tree.enable_hooks();
+    let updater = || {
         let spans = spans.clone();
-        move |act: &dyn Fn(&mut Tree, SystemTime)| {
+        move |update: &dyn Fn(&mut SpanTree, SystemTime)| {
             let tree = &mut spans.state().tree;
-            if !tree.is_silent() {
-                act(tree, SystemTime::now());
+            if !tree.is_disabled() {
+                update(tree, SystemTime::now());
             }
         }
     };
-    let (prompt, before, after, failed) = (tell(), tell(), tell(), tell());
-    let (stop, sub_starts, sub_stops) = (tell(), tell(), tell());
+    let (prompt, before, after, failed) = (updater(), updater(), updater(), updater());
+    let (stop, sub_starts, sub_stops) = (updater(), updater(), updater());
     Hooks::new()
         .on(HookMatcher::any(), move |hook: UserPromptSubmit, _| {
             prompt(&|tree, at| {
-                tree.session(&hook.session_id);
-                tree.begin(Some(&hook.prompt), at);
+                tree.set_session(&hook.session_id);
+                tree.start_root(Some(&hook.prompt), at);
             });
             async { UserPromptSubmitOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: PreToolUse, _| {
             before(&|tree, at| {
-                tree.session(&hook.session_id);
+                tree.set_session(&hook.session_id);
                 if tree.root().is_none() {
-                    tree.begin(None, at);
+                    tree.start_root(None, at);
                 }
-                let thread = hook.agent_id.as_deref().unwrap_or(MAIN);
+                let conversation = hook.agent_id.as_deref().unwrap_or(MAIN);
                 let id = call_id(hook.tool_use_id.as_deref(), &hook.tool_name);
-                tree.tool_begins(thread, &id, &hook.tool_name, hook.tool_input.as_str(), at);
+                tree.start_tool(conversation, &id, &hook.tool_name, hook.tool_input.as_str(), at);
             });
             async { PreToolUseOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: PostToolUse, _| {
             after(&|tree, at| {
                 let id = call_id(hook.tool_use_id.as_deref(), &hook.tool_name);
-                tree.tool_ends(&id, hook.tool_response.as_str(), None, at);
+                tree.end_tool(&id, hook.tool_response.as_str(), None, at);
             });
             async { PostToolUseOutput::new() }
         })
@@ -342,36 +342,36 @@ fn hooks(spans: &AgentSpans) -> Hooks {
             failed(&|tree, at| {
                 let kind = if hook.is_interrupt { "interrupted" } else { "tool_error" };
                 let id = call_id(hook.tool_use_id.as_deref(), &hook.tool_name);
-                tree.tool_ends(&id, &hook.error, Some(&Failure::new(kind, hook.error.clone())), at);
+                tree.end_tool(&id, &hook.error, Some(&SpanFailure::new(kind, hook.error.clone())), at);
             });
             async { PostToolUseFailureOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: Stop, _| {
             stop(&|tree, _| {
-                if let (Some(text), true) = (&hook.last_assistant_message, tree.settings.content.wanted) {
-                    tree.root_output(text);
+                if let (Some(text), true) = (&hook.last_assistant_message, tree.settings.content.enabled) {
+                    tree.set_root_output(text);
                 }
-                tree.root_stopped();
+                tree.mark_root_stopped();
             });
             async { StopOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: SubagentStart, _| {
             sub_starts(&|tree, at| {
                 let agent = hook.agent_id.as_deref().unwrap_or(&hook.session_id);
-                tree.subagent_begins(agent, hook.agent_type.as_deref().unwrap_or_default(), None, at);
+                tree.start_subagent(agent, hook.agent_type.as_deref().unwrap_or_default(), None, at);
             });
             async { SubagentStartOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: SubagentStop, _| {
             sub_stops(&|tree, at| {
                 let agent = hook.agent_id.as_deref().unwrap_or(&hook.session_id);
-                tree.subagent_ends(agent, None, at);
+                tree.end_subagent(agent, None, at);
             });
             async { SubagentStopOutput::new() }
         })
 }
 
-/// A call by its id; one without is known by its tool, until it ends.
+/// Returns the id of a call. A call without an id is identified by its tool until it ends.
 fn call_id(id: Option<&str>, tool: &str) -> String {
     id.map_or_else(|| format!("{UNNAMED}{tool}"), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Counts and durations: tokens, operations, tools and money.
+//! Metric instruments: tokens, durations and cost.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use yb_claude::Tokens;
 
 use crate::names::{common, metrics as names};
 
-/// The boundaries that the conventions ask for, in seconds.
+/// The histogram boundaries of the conventions, in seconds.
 const SECONDS: [f64; 14] =
     [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
-/// The same for tokens.
+/// The histogram boundaries of the conventions, in tokens.
 const TOKENS: [f64; 14] = [
     1.0,
     4.0,
@@ -29,7 +29,7 @@ const TOKENS: [f64; 14] = [
     67_108_864.0,
 ];
 
-/// The instruments. Clones record into the same ones.
+/// The metric instruments of the conventions. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     tokens: Histogram<u64>,
@@ -38,16 +38,16 @@ pub struct Metrics {
     cost: Counter<f64>,
 }
 
-/// What an operation was, for its duration and its tokens.
+/// An operation, as attributes of its metrics.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Operation<'a> {
     /// `chat` or `invoke_agent`.
     pub name: &'a str,
-    /// Who runs the model, `anthropic` for example.
+    /// The model provider, for example `anthropic`.
     pub provider: &'a str,
     /// The model.
     pub model: Option<&'a str>,
-    /// What kind of failure it was.
+    /// The `error.type` of a failure.
     pub error_type: Option<&'a str>,
 }
 
@@ -67,42 +67,42 @@ impl Operation<'_> {
 }
 
 impl Metrics {
-    /// The instruments of this meter.
+    /// Creates the instruments with this meter.
     #[must_use]
     pub fn new(meter: &Meter) -> Self {
         Self {
             tokens: meter
                 .u64_histogram(names::TOKENS)
                 .with_unit("{token}")
-                .with_description("Tokens that a model read or wrote")
+                .with_description("Number of input and output tokens used")
                 .with_boundaries(TOKENS.to_vec())
                 .build(),
             operations: meter
                 .f64_histogram(names::OPERATION)
                 .with_unit("s")
-                .with_description("How long an operation took")
+                .with_description("Duration of a GenAI operation")
                 .with_boundaries(SECONDS.to_vec())
                 .build(),
             tools: meter
                 .f64_histogram(names::TOOL)
                 .with_unit("s")
-                .with_description("How long a tool took")
+                .with_description("Duration of a tool call")
                 .with_boundaries(SECONDS.to_vec())
                 .build(),
             cost: meter
                 .f64_counter(names::COST)
                 .with_unit("USD")
-                .with_description("What agents cost, as they report it")
+                .with_description("Cost as reported by the agents")
                 .build(),
         }
     }
 
-    /// How long an operation took.
-    pub fn operation(&self, operation: Operation<'_>, took: Duration) {
-        self.operations.record(took.as_secs_f64(), &operation.attributes());
+    /// Records the duration of an operation.
+    pub fn operation(&self, operation: Operation<'_>, duration: Duration) {
+        self.operations.record(duration.as_secs_f64(), &operation.attributes());
     }
 
-    /// What a model read and wrote; what the cache gave counts as read.
+    /// Records token usage. Cached tokens count as input.
     pub fn tokens(&self, operation: Operation<'_>, tokens: &Tokens) {
         let input = tokens.input.saturating_add(tokens.cache_read).saturating_add(tokens.cache_creation);
         for (kind, count) in [("input", input), ("output", tokens.output)] {
@@ -112,14 +112,14 @@ impl Metrics {
         }
     }
 
-    /// How long a tool took.
-    pub fn tool(&self, name: &str, error_type: Option<&str>, took: Duration) {
+    /// Records the duration of a tool call.
+    pub fn tool(&self, name: &str, error_type: Option<&str>, duration: Duration) {
         let mut attributes = vec![KeyValue::new(crate::names::GEN_AI_1_41.tool_name, name.to_owned())];
         attributes.extend(error_type.map(|kind| KeyValue::new(common::ERROR_TYPE, kind.to_owned())));
-        self.tools.record(took.as_secs_f64(), &attributes);
+        self.tools.record(duration.as_secs_f64(), &attributes);
     }
 
-    /// What a model cost, in US dollars.
+    /// Records a cost in US dollars.
     pub fn cost(&self, operation: Operation<'_>, usd: f64) {
         self.cost.add(usd, &operation.attributes());
     }

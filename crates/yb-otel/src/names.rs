@@ -1,76 +1,76 @@
-//! Every span, attribute and metric name, once: the constants of the adapter's API, and a table of conventions by
-//! version that all other code reads from.
+//! All span, attribute and metric names: the constants of the prompt adapter's API, and a table of names for each version
+//! of the conventions.
 
-/// The instrumentation scope of spans with the adapter's own names.
+/// The instrumentation scope of spans with [`SemanticConventions::AgentMark`] names.
 pub const TRACER_SCOPE_NAME: &str = "agentmark";
 
-/// The instrumentation scope of everything else.
+/// The instrumentation scope of all other telemetry.
 pub(crate) const SCOPE: &str = "youbencha";
 
-/// Attributes that OpenTelemetry's early GenAI conventions name.
+/// Attributes of OpenTelemetry's early GenAI conventions.
 pub mod gen_ai_attributes {
-    /// Who runs the model.
+    /// The model provider.
     pub const SYSTEM: &str = "gen_ai.system";
-    /// The model that was asked for.
+    /// The requested model.
     pub const REQUEST_MODEL: &str = "gen_ai.request.model";
-    /// How many tokens it may write.
+    /// The maximum number of output tokens.
     pub const REQUEST_MAX_TOKENS: &str = "gen_ai.request.max_tokens";
-    /// How freely it chooses.
+    /// The sampling temperature.
     pub const REQUEST_TEMPERATURE: &str = "gen_ai.request.temperature";
-    /// The answer's id.
+    /// The response id.
     pub const RESPONSE_ID: &str = "gen_ai.response.id";
-    /// The model that answered.
+    /// The model that produced the response.
     pub const RESPONSE_MODEL: &str = "gen_ai.response.model";
-    /// Why it stopped.
+    /// The reasons why the model stopped.
     pub const RESPONSE_FINISH_REASONS: &str = "gen_ai.response.finish_reasons";
-    /// Tokens read.
+    /// Input tokens.
     pub const USAGE_INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
-    /// Tokens written.
+    /// Output tokens.
     pub const USAGE_OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
-    /// The tool.
+    /// The tool name.
     pub const TOOL_NAME: &str = "gen_ai.tool.name";
-    /// The call of the tool.
+    /// The tool call id.
     pub const TOOL_CALL_ID: &str = "gen_ai.tool.call.id";
-    /// What the user said.
+    /// The user prompt.
     pub const REQUEST_INPUT: &str = "gen_ai.request.input";
-    /// What the agent answered.
+    /// The agent's response.
     pub const RESPONSE_OUTPUT: &str = "gen_ai.response.output";
     /// The tool's arguments.
     pub const TOOL_INPUT: &str = "gen_ai.tool.input";
-    /// What the tool gave.
+    /// The tool's result.
     pub const TOOL_OUTPUT: &str = "gen_ai.tool.output";
 }
 
 /// Attributes of the prompt adapter.
 pub mod agentmark_attributes {
-    /// The prompt.
+    /// The prompt name.
     pub const PROMPT_NAME: &str = "agentmark.prompt_name";
-    /// The session.
+    /// The session id.
     pub const SESSION_ID: &str = "agentmark.session_id";
-    /// The user.
+    /// The user id.
     pub const USER_ID: &str = "agentmark.user_id";
-    /// The function.
+    /// The function id.
     pub const FUNCTION_ID: &str = "agentmark.function_id";
-    /// What kind of subagent.
+    /// The type of a subagent.
     pub const SUBAGENT_TYPE: &str = "agentmark.subagent_type";
-    /// Which subagent.
+    /// The id of a subagent.
     pub const AGENT_ID: &str = "agentmark.agent_id";
 }
 
-/// Names of the adapter's spans.
+/// Span names of the prompt adapter.
 pub mod span_names {
-    /// A session: from a prompt to its answer.
+    /// A session, from a prompt to its response.
     pub const SESSION: &str = "gen_ai.session";
-    /// A call of a tool.
+    /// A tool call.
     pub const TOOL_CALL: &str = "gen_ai.tool.call";
-    /// A subagent at work.
+    /// A subagent.
     pub const SUBAGENT: &str = "gen_ai.subagent";
 }
 
-/// Names that both vocabularies share, and those of the harness itself.
+/// Names shared by all conventions, and names of youBencha itself.
 pub(crate) mod common {
     pub(crate) const ERROR_TYPE: &str = "error.type";
-    /// What a run cost; no convention names money.
+    /// The cost in US dollars. The conventions have no name for it.
     pub(crate) const COST_USD: &str = "youbencha.cost_usd";
     pub(crate) const EVALUATION_EVENT: &str = "gen_ai.evaluation.result";
     pub(crate) const EVALUATION_NAME: &str = "gen_ai.evaluation.name";
@@ -79,7 +79,7 @@ pub(crate) mod common {
     pub(crate) const EVALUATION_EXPLANATION: &str = "gen_ai.evaluation.explanation";
 }
 
-/// Names of the metrics, of version 1.41 but for the last two.
+/// Metric names and attributes: version 1.41 of the conventions, except `COST`.
 pub(crate) mod metrics {
     pub(crate) const TOKENS: &str = "gen_ai.client.token.usage";
     pub(crate) const OPERATION: &str = "gen_ai.client.operation.duration";
@@ -90,13 +90,13 @@ pub(crate) mod metrics {
     pub(crate) const PROVIDER: &str = "gen_ai.provider.name";
 }
 
-/// The names of one version of the conventions. What a version has no name for is none, and is not written.
+/// The names of one version of the conventions. `None` means that the version has no such name; nothing is recorded then.
 #[derive(Debug)]
-pub(crate) struct Convention {
-    /// Which version.
+pub(crate) struct NameTable {
+    /// The version.
     pub(crate) version: &'static str,
     pub(crate) scope: &'static str,
-    /// Whether a span's name goes on with what it is about.
+    /// Whether a span name ends with its subject, such as the tool's name.
     pub(crate) specific_names: bool,
     pub(crate) agent_span: &'static str,
     pub(crate) subagent_span: &'static str,
@@ -104,7 +104,7 @@ pub(crate) struct Convention {
     pub(crate) chat_span: Option<&'static str>,
     pub(crate) operation: Option<&'static str>,
     pub(crate) provider: &'static str,
-    /// Whether spans that call no model name the provider too.
+    /// Whether all spans have the provider, not only model calls.
     pub(crate) provider_everywhere: bool,
     pub(crate) conversation: &'static str,
     pub(crate) agent_name: Option<&'static str>,
@@ -116,7 +116,7 @@ pub(crate) struct Convention {
     pub(crate) finish_reasons: &'static str,
     pub(crate) input: &'static str,
     pub(crate) output: &'static str,
-    /// Whether input and output are lists of messages with parts, or plain text.
+    /// Whether input and output are JSON message lists instead of plain text.
     pub(crate) messages: bool,
     pub(crate) tool_name: &'static str,
     pub(crate) tool_call_id: &'static str,
@@ -125,14 +125,14 @@ pub(crate) struct Convention {
     pub(crate) tool_output: &'static str,
     pub(crate) usage_input: &'static str,
     pub(crate) usage_output: &'static str,
-    /// Whether the input counts what the cache gave, as the conventions ask for since 1.38.
+    /// Whether input tokens include cached tokens, as the conventions require since 1.38.
     pub(crate) input_with_cache: bool,
     pub(crate) cache_read: Option<&'static str>,
     pub(crate) cache_write: Option<&'static str>,
 }
 
-/// The adapter's own names.
-pub(crate) static SEED: Convention = Convention {
+/// The prompt adapter's names.
+pub(crate) static AGENTMARK: NameTable = NameTable {
     version: "seed",
     scope: TRACER_SCOPE_NAME,
     specific_names: false,
@@ -166,8 +166,8 @@ pub(crate) static SEED: Convention = Convention {
     cache_write: None,
 };
 
-/// The last numbered version of OpenTelemetry's conventions.
-pub(crate) static GEN_AI_1_41: Convention = Convention {
+/// The last numbered version of OpenTelemetry's GenAI conventions.
+pub(crate) static GEN_AI_1_41: NameTable = NameTable {
     version: "1.41",
     scope: SCOPE,
     specific_names: true,
@@ -201,22 +201,22 @@ pub(crate) static GEN_AI_1_41: Convention = Convention {
     cache_write: Some("gen_ai.usage.cache_creation.input_tokens"),
 };
 
-/// The words that spans are written in.
+/// The semantic conventions that name spans and attributes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Vocabulary {
-    /// The prompt adapter's: `gen_ai.session`, `gen_ai.tool.call`, `gen_ai.subagent`.
-    Seed,
-    /// OpenTelemetry's newest numbered version: `invoke_agent`, `chat`, `execute_tool`.
+pub enum SemanticConventions {
+    /// The prompt adapter's names: `gen_ai.session`, `gen_ai.tool.call`, `gen_ai.subagent`.
+    AgentMark,
+    /// The last numbered version of OpenTelemetry's GenAI conventions: `invoke_agent`, `chat`, `execute_tool`.
     #[default]
     GenAiLatest,
 }
 
-impl Vocabulary {
-    /// The variable by which OpenTelemetry lets users ask for newer names.
+impl SemanticConventions {
+    /// The environment variable that opts in to newer conventions.
     pub const OPT_IN: &'static str = "OTEL_SEMCONV_STABILITY_OPT_IN";
 
-    /// What the value of [`OPT_IN`](Self::OPT_IN) asks for, or `otherwise`.
+    /// Returns the conventions that the value of [`OPT_IN`](Self::OPT_IN) selects, or `otherwise`.
     #[must_use]
     pub fn from_opt_in(value: Option<&str>, otherwise: Self) -> Self {
         let asked = value.unwrap_or_default().split(',').map(str::trim);
@@ -227,34 +227,34 @@ impl Vocabulary {
         }
     }
 
-    /// The vocabulary of this name, `seed` or `genai-latest`.
+    /// Returns the conventions with this name: `seed` or `genai-latest`.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
-            "seed" => Some(Self::Seed),
+            "seed" => Some(Self::AgentMark),
             "genai-latest" => Some(Self::GenAiLatest),
             _ => None,
         }
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::Seed => "seed",
+            Self::AgentMark => "seed",
             Self::GenAiLatest => "genai-latest",
         }
     }
 
-    /// Which version of the conventions its names are from.
+    /// Returns the version of the conventions.
     #[must_use]
     pub fn version(self) -> &'static str {
         self.names().version
     }
 
-    pub(crate) fn names(self) -> &'static Convention {
+    pub(crate) fn names(self) -> &'static NameTable {
         match self {
-            Self::Seed => &SEED,
+            Self::AgentMark => &AGENTMARK,
             Self::GenAiLatest => &GEN_AI_1_41,
         }
     }

@@ -1,14 +1,14 @@
-//! From spans, metrics and events to a receiver or a file: one thread, one bounded queue, and no way to hold up a run.
+//! Export of spans, metrics and events to an OTLP receiver or a file: a bounded queue and one thread.
 
 mod config;
+mod destinations;
 mod encode;
+mod export_thread;
 mod file;
 #[cfg(feature = "grpc")]
 mod grpc;
 mod http;
 mod queue;
-mod send;
-mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,66 +23,67 @@ use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanLimits};
 
 pub use config::{PipelineConfig, PipelineError};
-pub use queue::Dropped;
+pub use queue::DroppedTelemetry;
 
-use crate::content::Redact;
+use crate::content::Redactor;
 use crate::metrics::Metrics;
-use crate::names::{SCOPE, Vocabulary};
+use crate::names::{SCOPE, SemanticConventions};
 use crate::tracers::Tracers;
-use config::Settings;
+use config::PipelineSettings;
+use export_thread::ExportThread;
 use queue::Queue;
-use worker::Worker;
 
-/// Where telemetry goes, with everything that makes some. A pipeline without a destination makes none and costs nothing.
+/// A telemetry pipeline: providers of spans, metrics and events, and their export. A pipeline without a destination is
+/// disabled and costs nothing.
 ///
-/// Nothing that is told to it waits: what does not fit into the queue, or can't be delivered, is dropped and counted.
+/// Recording never blocks. Telemetry that does not fit into the queue, or can't be delivered, is dropped and counted.
 #[derive(Debug)]
 pub struct Pipeline {
     tracers: Tracers,
     meters: SdkMeterProvider,
     loggers: SdkLoggerProvider,
     metrics: Option<Metrics>,
-    vocabulary: Vocabulary,
+    conventions: SemanticConventions,
     content: bool,
-    redact: Redact,
+    redact: Redactor,
     running: Option<Running>,
 }
 
 #[derive(Debug)]
 struct Running {
-    /// Kept: when the last provider of it is gone, its tracers go silent.
+    /// Tracers stop recording when their last provider is dropped.
     _tracers: SdkTracerProvider,
     queue: Arc<Queue>,
-    worker: Worker,
+    worker: ExportThread,
 }
 
 impl Pipeline {
-    /// Makes it, and its thread. Nothing is connected yet.
+    /// Starts the pipeline and its export thread. Connections are made by the first export.
     ///
     /// # Errors
-    /// When a variable has a value that nobody understands, or the file can't be written.
+    /// Fails if a variable has an unsupported value, or if the file can't be opened.
     pub fn start(config: &PipelineConfig) -> Result<Self, PipelineError> {
         let settings = config.settings()?;
-        if settings.is_off() {
-            return Ok(Self::off());
+        if settings.is_disabled() {
+            return Ok(Self::disabled());
         }
         let resource = resource(&settings);
-        let destinations = send::Destinations::open(&settings)?;
-        let (queue, intake) = queue::queue(settings.queue);
+        let destinations = destinations::Destinations::open(&settings)?;
+        let (queue, receiver) = queue::queue(settings.queue);
         let queue = Arc::new(queue);
-        let worker = Worker::start(intake, destinations, &settings, &resource, Arc::clone(&queue))?;
+        let worker = ExportThread::start(receiver, destinations, &settings, &resource, Arc::clone(&queue))?;
         let tracers = SdkTracerProvider::builder()
             .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
             .with_span_limits(SpanLimits::default())
-            .with_span_processor(queue::Spans(Arc::clone(&queue)))
+            .with_span_processor(queue::QueueSpanProcessor(Arc::clone(&queue)))
             .with_resource(resource.clone())
             .build();
-        let reader = PeriodicReader::builder(queue::Measured(Arc::clone(&queue)))
+        let reader = PeriodicReader::builder(queue::QueueMetricExporter(Arc::clone(&queue)))
             .with_interval(settings.metric_interval)
             .build();
         let meters = SdkMeterProvider::builder().with_reader(reader).with_resource(resource.clone()).build();
         let loggers = SdkLoggerProvider::builder()
-            .with_log_processor(queue::Events(Arc::clone(&queue)))
+            .with_log_processor(queue::QueueLogProcessor(Arc::clone(&queue)))
             .with_resource(resource)
             .build();
         Ok(Self {
@@ -90,93 +91,93 @@ impl Pipeline {
             metrics: Some(Metrics::new(&meters.meter_with_scope(scope()))),
             meters,
             loggers,
-            vocabulary: settings.vocabulary,
+            conventions: settings.conventions,
             content: settings.content,
             redact: settings.redact,
             running: Some(Running { _tracers: tracers, queue, worker }),
         })
     }
 
-    /// One that goes nowhere.
+    /// Returns a disabled pipeline.
     #[must_use]
-    pub fn off() -> Self {
+    pub fn disabled() -> Self {
         Self {
             tracers: Tracers::none(),
             meters: SdkMeterProvider::builder().build(),
             loggers: SdkLoggerProvider::builder().build(),
             metrics: None,
-            vocabulary: Vocabulary::default(),
+            conventions: SemanticConventions::default(),
             content: false,
-            redact: Redact::default(),
+            redact: Redactor::default(),
             running: None,
         }
     }
 
-    /// Whether it goes anywhere.
+    /// Returns whether the pipeline has a destination.
     #[must_use]
-    pub fn is_on(&self) -> bool {
+    pub fn is_enabled(&self) -> bool {
         self.running.is_some()
     }
 
-    /// What makes tracers, for [`AgentSpans`](crate::AgentSpans) and for hooks.
+    /// Returns the tracer provider, for [`AgentSpans`](crate::AgentSpans) and for hooks.
     #[must_use]
     pub fn tracers(&self) -> &Tracers {
         &self.tracers
     }
 
-    /// A tracer for spans of the host's own.
+    /// Returns a tracer for the host's own spans.
     #[must_use]
     pub fn tracer(&self) -> BoxedTracer {
         self.tracers.tracer(scope())
     }
 
-    /// A meter for measurements of the host's own.
+    /// Returns a meter for the host's own metrics.
     #[must_use]
     pub fn meter(&self) -> Meter {
         self.meters.meter_with_scope(scope())
     }
 
-    /// The instruments of the conventions; none when nothing is measured.
+    /// Returns the metric instruments of the conventions, or `None` if the pipeline is disabled.
     #[must_use]
     pub fn metrics(&self) -> Option<Metrics> {
         self.metrics.clone()
     }
 
-    /// A logger for events, see [`evaluation_result`](crate::evaluation_result).
+    /// Returns a logger for events, see [`emit_evaluation`](crate::emit_evaluation).
     #[must_use]
     pub fn logger(&self) -> SdkLogger {
         self.loggers.logger_with_scope(scope())
     }
 
-    /// The words that spans are to be written in.
+    /// Returns the configured semantic conventions.
     #[must_use]
-    pub fn vocabulary(&self) -> Vocabulary {
-        self.vocabulary
+    pub fn conventions(&self) -> SemanticConventions {
+        self.conventions
     }
 
-    /// Whether what was said is to be written.
+    /// Returns whether content is recorded.
     #[must_use]
     pub fn content(&self) -> bool {
         self.content
     }
 
-    /// What is taken out of everything that leaves.
+    /// Returns the redactor of everything that is exported.
     #[must_use]
-    pub fn redact(&self) -> &Redact {
+    pub fn redact(&self) -> &Redactor {
         &self.redact
     }
 
-    /// What got lost so far, and the last reason.
+    /// Returns the telemetry dropped so far.
     #[must_use]
-    pub fn dropped(&self) -> Dropped {
+    pub fn dropped(&self) -> DroppedTelemetry {
         self.running.as_ref().map(|running| running.queue.dropped()).unwrap_or_default()
     }
 
-    /// Delivers what there is, for at most this long; what is not delivered by then is dropped and counted. Spans that
-    /// end later are dropped as well.
-    pub async fn shutdown(&self, deadline: Duration) -> Dropped {
-        let Some(running) = &self.running else { return Dropped::default() };
-        // The reader only hands what it has to the queue, which takes it or does not.
+    /// Exports everything in the queue, within this time. Anything not exported by then, and spans that end later, are dropped
+    /// and counted.
+    pub async fn shutdown(&self, deadline: Duration) -> DroppedTelemetry {
+        let Some(running) = &self.running else { return DroppedTelemetry::default() };
+        // The reader only pushes to the queue, which does not block.
         let _ = self.meters.shutdown();
         running.worker.stop(deadline).await;
         running.queue.dropped()
@@ -187,8 +188,8 @@ fn scope() -> InstrumentationScope {
     InstrumentationScope::builder(SCOPE).with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// Who tells all this. Nothing is found out about the machine: its name and its users are nobody's business.
-fn resource(settings: &Settings) -> Resource {
+/// Returns the resource. No detectors run, because host and user names are private.
+fn resource(settings: &PipelineSettings) -> Resource {
     let attributes = settings.resource.iter().map(|(key, value)| KeyValue::new(key.clone(), value.clone()));
     Resource::builder_empty()
         .with_attribute(KeyValue::new("service.name", settings.service_name.clone()))

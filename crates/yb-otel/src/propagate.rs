@@ -1,9 +1,9 @@
-//! A span's place in its trace, as the one line that other processes are told.
+//! W3C trace context: `traceparent` values.
 
 use opentelemetry::Context;
 use opentelemetry::trace::{SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState};
 
-/// The W3C `traceparent` of the span in this context; empty when it has none.
+/// Returns the W3C `traceparent` of the span in this context, or an empty string if there is no span.
 #[must_use]
 pub fn traceparent(context: &Context) -> String {
     let span = context.span();
@@ -14,9 +14,9 @@ pub fn traceparent(context: &Context) -> String {
     format!("00-{}-{}-{:02x}", place.trace_id(), place.span_id(), place.trace_flags().to_u8())
 }
 
-/// The context that a `traceparent` names; none when the line has another form.
+/// Parses a W3C `traceparent` into a context with a remote span.
 #[must_use]
-pub fn context_of(traceparent: &str) -> Option<Context> {
+pub fn parse_traceparent(traceparent: &str) -> Option<Context> {
     let mut parts = traceparent.trim().split('-');
     let (version, trace, span, flags) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
     if version.len() != 2 || version == "ff" || trace.len() != 32 || span.len() != 16 || flags.len() != 2 {
@@ -37,11 +37,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_there_and_back() {
+    fn traceparent_round_trips() {
         let line = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-        assert_eq!(traceparent(&context_of(line).unwrap()), line);
+        assert_eq!(traceparent(&parse_traceparent(line).unwrap()), line);
         for wrong in ["", "00-1-2-3", "00-00000000000000000000000000000000-b7ad6b7169203331-01", "nonsense"] {
-            assert!(context_of(wrong).is_none(), "{wrong}");
+            assert!(parse_traceparent(wrong).is_none(), "{wrong}");
         }
         assert_eq!(traceparent(&Context::new()), "");
     }

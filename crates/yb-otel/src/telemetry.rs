@@ -1,4 +1,4 @@
-//! The prompt adapter's plain events: a function of the host hears what happens, without any span.
+//! The prompt adapter's telemetry events, passed to a callback instead of spans.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,55 +14,54 @@ use yb_claude::sdk::event::{
 use yb_claude::sdk::{HookMatcher, Hooks};
 use yb_claude::{Message, RawJson};
 
-/// What plain events carry.
+/// Options for telemetry events.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct TelemetryConfig {
-    /// Whether there are any.
+    /// Whether events are emitted.
     pub is_enabled: bool,
-    /// The function.
+    /// The function id.
     pub function_id: Option<String>,
-    /// Whatever else should be in every event.
+    /// Additional data of every event.
     pub metadata: Map<String, Value>,
-    /// The prompt.
+    /// The prompt name.
     pub prompt_name: String,
-    /// What it was filled with.
+    /// The props of the prompt.
     pub props: Map<String, Value>,
 }
 
-/// Something happened.
+/// A telemetry event.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct TelemetryEvent {
-    /// What: `tool_start` for example.
+    /// The event name, for example `tool_start`.
     pub event_name: &'static str,
-    /// When, in milliseconds since 1970.
+    /// Milliseconds since the Unix epoch.
     pub timestamp: u64,
-    /// The session.
+    /// The session id.
     pub session_id: String,
-    /// The prompt.
+    /// The prompt name.
     pub prompt_name: String,
-    /// What belongs to the event, with the function, the metadata and the props.
+    /// The event's own data, with function id, metadata and props.
     pub data: Map<String, Value>,
 }
 
 type Handler = Arc<dyn Fn(TelemetryEvent) -> Pin<Box<dyn Future<Output = ()> + Send>> + Send + Sync>;
 
-/// The events that no hook is called for: the beginning of a session, its end, and notices. They are made from messages.
+/// Emits the events that have no hook in a headless session (session start, session end, notifications), from messages.
 #[derive(Clone)]
-pub struct TelemetryEvents(Option<Arc<Teller>>);
+pub struct TelemetryEvents(Option<Arc<EventEmitter>>);
 
-struct Teller {
+struct EventEmitter {
     config: TelemetryConfig,
     handler: Handler,
-    /// The session that has begun and not ended.
+    /// The session that is open.
     session: Mutex<Option<String>>,
 }
 
-/// Hooks that tell a function of what happens, and what tells it of what hooks are not called for. Disabled, there are
-/// no hooks, and nothing is told.
+/// Creates hooks that pass events to a callback. If disabled, there are no hooks and no events.
 ///
-/// A session without a terminal calls no hook for its beginning, its end and its notices: hand every message to
-/// [`TelemetryEvents::frame`], and they are told from `init`, `result` and `notification`.
+/// A headless session calls no hook for its start, its end and its notifications. Pass every message to
+/// [`TelemetryEvents::observe`] to emit these events from `init`, `result` and `notification`.
 pub fn create_telemetry_hooks<F, R>(config: TelemetryConfig, handler: F) -> (Hooks, TelemetryEvents)
 where
     F: Fn(TelemetryEvent) -> R + Send + Sync + 'static,
@@ -72,80 +71,80 @@ where
         return (Hooks::new(), TelemetryEvents(None));
     }
     let handler: Handler = Arc::new(move |event| Box::pin(handler(event)));
-    let teller = Arc::new(Teller { config, handler, session: Mutex::new(None) });
-    macro_rules! tells {
+    let emitter = Arc::new(EventEmitter { config, handler, session: Mutex::new(None) });
+    macro_rules! emit_on {
         ($hooks:ident, $event:ident -> $output:ident, $name:literal, |$hook:ident| $data:expr) => {
-            let teller_of = Arc::clone(&teller);
+            let emitter_clone = Arc::clone(&emitter);
             let $hooks = $hooks.on(HookMatcher::any(), move |$hook: $event, _| {
-                let teller = Arc::clone(&teller_of);
+                let emitter = Arc::clone(&emitter_clone);
                 let (session, data) = ($hook.session_id.clone(), $data);
                 async move {
-                    teller.tell($name, &session, data).await;
+                    emitter.emit($name, &session, data).await;
                     $output::new()
                 }
             });
         };
     }
     let hooks = Hooks::new();
-    tells!(hooks, SessionStart -> SessionStartOutput, "session_start", |hook| {
+    emit_on!(hooks, SessionStart -> SessionStartOutput, "session_start", |hook| {
         json!({"cwd": hook.cwd, "transcript_path": hook.transcript_path, "source": hook.source})
     });
-    tells!(hooks, SessionEnd -> SessionEndOutput, "session_end", |hook| json!({"reason": hook.reason}));
-    tells!(hooks, PreToolUse -> PreToolUseOutput, "tool_start", |hook| {
+    emit_on!(hooks, SessionEnd -> SessionEndOutput, "session_end", |hook| json!({"reason": hook.reason}));
+    emit_on!(hooks, PreToolUse -> PreToolUseOutput, "tool_start", |hook| {
         json!({"tool_name": hook.tool_name, "tool_input": value(&hook.tool_input), "tool_use_id": hook.tool_use_id})
     });
-    tells!(hooks, PostToolUse -> PostToolUseOutput, "tool_end", |hook| {
+    emit_on!(hooks, PostToolUse -> PostToolUseOutput, "tool_end", |hook| {
         json!({"tool_name": hook.tool_name, "tool_response": value(&hook.tool_response), "tool_use_id": hook.tool_use_id})
     });
-    tells!(hooks, PostToolUseFailure -> PostToolUseFailureOutput, "tool_error", |hook| {
+    emit_on!(hooks, PostToolUseFailure -> PostToolUseFailureOutput, "tool_error", |hook| {
         json!({"tool_name": hook.tool_name, "error": hook.error, "tool_use_id": hook.tool_use_id})
     });
-    tells!(hooks, Stop -> StopOutput, "agent_stop", |hook| json!({"result": hook.last_assistant_message}));
-    tells!(hooks, SubagentStart -> SubagentStartOutput, "subagent_start", |hook| {
+    emit_on!(hooks, Stop -> StopOutput, "agent_stop", |hook| json!({"result": hook.last_assistant_message}));
+    emit_on!(hooks, SubagentStart -> SubagentStartOutput, "subagent_start", |hook| {
         json!({"agent_id": hook.agent_id, "subagent_type": hook.agent_type})
     });
-    tells!(hooks, SubagentStop -> SubagentStopOutput, "subagent_stop", |hook| {
+    emit_on!(hooks, SubagentStop -> SubagentStopOutput, "subagent_stop", |hook| {
         json!({"agent_id": hook.agent_id, "subagent_type": hook.agent_type,
             "subagent_result": hook.last_assistant_message})
     });
-    (hooks, TelemetryEvents(Some(teller)))
+    (hooks, TelemetryEvents(Some(emitter)))
 }
 
 impl TelemetryEvents {
-    /// The CLI printed this: what it says about the session's beginning, its end or a notice is told.
-    pub async fn frame(&self, message: &Message) {
-        let Some(teller) = &self.0 else { return };
+    /// Emits the event of a message, if it is a session start, a session end or a notification.
+    pub async fn observe(&self, message: &Message) {
+        let Some(emitter) = &self.0 else { return };
         let session = message.session_id().unwrap_or_default();
         match message {
-            // It comes again at every turn; one that is open goes on.
-            Message::System(SystemMessage::Init(init)) if teller.begins(session) => {
+            // `init` is repeated at every turn of an open session.
+            Message::System(SystemMessage::Init(init)) if emitter.open_session(session) => {
                 let data = json!({"cwd": init.cwd, "model": init.model, "source": "startup"});
-                teller.tell("session_start", session, data).await;
+                emitter.emit("session_start", session, data).await;
             }
-            Message::Result(result) if teller.ends() => {
-                teller.tell("session_end", session, json!({"reason": result.subtype.as_str()})).await;
+            Message::Result(result) if emitter.close_session() => {
+                emitter.emit("session_end", session, json!({"reason": result.subtype.as_str()})).await;
             }
             Message::System(SystemMessage::Notification(note)) => {
-                teller.tell("notification", session, json!({"message": note.text})).await;
+                emitter.emit("notification", session, json!({"message": note.text})).await;
             }
             _ => {}
         }
     }
 }
 
-impl Teller {
-    fn begins(&self, session: &str) -> bool {
+impl EventEmitter {
+    fn open_session(&self, session: &str) -> bool {
         let mut open = self.session.lock().unwrap_or_else(PoisonError::into_inner);
-        let begins = open.as_deref() != Some(session);
+        let is_new = open.as_deref() != Some(session);
         *open = Some(session.to_owned());
-        begins
+        is_new
     }
 
-    fn ends(&self) -> bool {
+    fn close_session(&self) -> bool {
         self.session.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
-    async fn tell(&self, event_name: &'static str, session: &str, data: Value) {
+    async fn emit(&self, event_name: &'static str, session: &str, data: Value) {
         let Value::Object(mut data) = data else { return };
         data.retain(|_, value| !value.is_null());
         let config = &self.config;
@@ -166,7 +165,7 @@ impl Teller {
 
 impl std::fmt::Debug for TelemetryEvents {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let config = self.0.as_ref().map(|teller| &teller.config);
+        let config = self.0.as_ref().map(|emitter| &emitter.config);
         formatter.debug_tuple("TelemetryEvents").field(&config).finish()
     }
 }

@@ -1,4 +1,4 @@
-//! Who makes tracers: a provider of any kind, the process's global one, or nobody.
+//! A tracer provider of any type.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use opentelemetry::InstrumentationScope;
 use opentelemetry::global::{self, BoxedTracer};
 use opentelemetry::trace::{Span, Tracer, TracerProvider};
 
-type Make = dyn Fn(InstrumentationScope) -> BoxedTracer + Send + Sync;
+type MakeTracer = dyn Fn(InstrumentationScope) -> BoxedTracer + Send + Sync;
 
-/// A tracer provider whose type is forgotten. Only what implements OpenTelemetry's trait becomes one.
+/// A type-erased tracer provider.
 #[derive(Clone)]
-pub struct Tracers(Option<Arc<Make>>);
+pub struct Tracers(Option<Arc<MakeTracer>>);
 
 impl Tracers {
-    /// Those of this provider.
+    /// Wraps a tracer provider.
     pub fn new<P, T, S>(provider: P) -> Self
     where
         P: TracerProvider<Tracer = T> + Send + Sync + 'static,
@@ -24,25 +24,25 @@ impl Tracers {
         Self(Some(Arc::new(move |scope| BoxedTracer::new(Box::new(provider.tracer_with_scope(scope))))))
     }
 
-    /// Those of the process's global provider, as it is when a tracer is made.
+    /// Uses the global provider that is set when a tracer is created.
     #[must_use]
     pub fn global() -> Self {
         Self(Some(Arc::new(global::tracer_with_scope)))
     }
 
-    /// None: nothing is traced.
+    /// Disables tracing.
     #[must_use]
     pub fn none() -> Self {
         Self(None)
     }
 
-    /// Whether nothing is traced.
+    /// Returns whether tracing is disabled.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// A tracer of this scope.
+    /// Creates a tracer with this scope.
     #[must_use]
     pub fn tracer(&self, scope: InstrumentationScope) -> BoxedTracer {
         match &self.0 {

@@ -1,9 +1,8 @@
-//! The spans of one agent: what is open, under what, and how each of them ends. Hooks and frames both feed it, and a
-//! call of a tool is one span whoever tells of it first.
+//! The span tree of one agent. Hooks and messages both feed it; a tool call reported by both is one span.
 
-mod chat;
-mod open;
+mod model_call;
 mod root;
+mod span;
 
 use std::collections::{HashMap, HashSet};
 use std::time::SystemTime;
@@ -15,77 +14,78 @@ use serde_json::Value;
 
 use crate::content::Content;
 use crate::metrics::Metrics;
-use crate::names::{Convention, common};
-pub(crate) use open::{Chat, Failure, Open};
+use crate::names::{NameTable, common};
+pub(crate) use span::{ModelCall, OpenSpan, SpanFailure};
 
-/// The provider whose models Claude Code calls.
+/// The model provider of Claude Code.
 pub(crate) const PROVIDER: &str = "anthropic";
 
-/// What does not change while an agent runs.
+/// Options of a span tree, fixed while the agent runs.
 #[derive(Debug, Default)]
-pub(crate) struct Settings {
+pub(crate) struct SpanSettings {
     pub(crate) agent_name: String,
     pub(crate) model: Option<String>,
-    /// The prompt, if the host gave it: giving it is asking for it.
+    /// A prompt given by the host. It is recorded even without content capture.
     pub(crate) prompt: Option<String>,
     pub(crate) content: Content,
-    /// On every span.
+    /// Attributes of every span.
     pub(crate) attributes: Vec<KeyValue>,
     pub(crate) metrics: Option<Metrics>,
 }
 
-/// A conversation with a model: the agent's own, or a subagent's.
+/// A conversation with the model: the agent's own, or a subagent's.
 #[derive(Debug)]
-struct Thread {
-    /// What it said and did hangs under this.
+struct Conversation {
+    /// The parent of its spans.
     agent: Context,
-    /// When the model was last told something: its next answer began then.
-    told_at: SystemTime,
-    /// What it was told since its last answer, if content is wanted.
-    told: Vec<Value>,
-    chat: Option<Chat>,
+    /// The time of the last input to the model, which is the start of its next response.
+    last_input_at: SystemTime,
+    /// The input since the last response, if content is recorded.
+    input_messages: Vec<Value>,
+    chat: Option<ModelCall>,
 }
 
 /// The spans of one agent.
 #[derive(Debug)]
-pub(crate) struct Tree {
+pub(crate) struct SpanTree {
     tracer: BoxedTracer,
-    pub(crate) names: &'static Convention,
-    pub(crate) settings: Settings,
+    pub(crate) names: &'static NameTable,
+    pub(crate) settings: SpanSettings,
     parent: Context,
-    root: Option<Open>,
-    /// What the agent's own result says about its end.
-    pub(crate) outcome: Option<Result<(), Failure>>,
-    threads: HashMap<String, Thread>,
-    tools: HashMap<String, Open>,
+    root: Option<OpenSpan>,
+    /// The outcome that the agent's result message reports.
+    pub(crate) outcome: Option<Result<(), SpanFailure>>,
+    conversations: HashMap<String, Conversation>,
+    tools: HashMap<String, OpenSpan>,
     ended_tools: HashSet<String>,
-    /// Why a tool did not run.
+    /// Calls that were denied permission.
     denied: HashSet<String>,
-    subagents: HashMap<String, Open>,
+    subagents: HashMap<String, OpenSpan>,
     ended_subagents: HashSet<String>,
-    /// Which subagent a call began, and which go on when the call has its result.
+    /// Subagents by the tool call that started them.
     calls: HashMap<String, String>,
+    /// Subagents that keep running after the result of their call.
     background: HashSet<String>,
     session: Option<String>,
-    /// Hooks tell of subagents, and messages only add to that.
-    hooked: bool,
-    /// How often a span of the agent began.
-    begun: u64,
-    /// Nobody records: nothing is done any more.
-    silent: bool,
+    /// Whether hooks report subagents. Messages then don't start subagent spans.
+    uses_hooks: bool,
+    /// The number of agent spans started.
+    roots_started: u64,
+    /// Whether the trace is not recorded, so that everything is ignored.
+    disabled: bool,
 }
 
-/// The key of the agent's own thread.
+/// The key of the agent's own conversation.
 pub(crate) const MAIN: &str = "";
-/// What the key of a call without an id begins with. Such a key is used again.
+/// The key prefix of calls without an id. Such keys are reused.
 pub(crate) const UNNAMED: &str = "unnamed:";
 
-impl Tree {
+impl SpanTree {
     pub(crate) fn new(
         tracer: BoxedTracer,
-        names: &'static Convention,
+        names: &'static NameTable,
         parent: Context,
-        settings: Settings,
+        settings: SpanSettings,
     ) -> Self {
         Self {
             tracer,
@@ -94,7 +94,7 @@ impl Tree {
             parent,
             root: None,
             outcome: None,
-            threads: HashMap::new(),
+            conversations: HashMap::new(),
             tools: HashMap::new(),
             ended_tools: HashSet::new(),
             denied: HashSet::new(),
@@ -103,29 +103,29 @@ impl Tree {
             calls: HashMap::new(),
             background: HashSet::new(),
             session: None,
-            hooked: false,
-            begun: 0,
-            silent: false,
+            uses_hooks: false,
+            roots_started: 0,
+            disabled: false,
         }
     }
 
-    /// Whether anybody records what is told.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.silent
+    /// Returns whether the trace is not recorded.
+    pub(crate) fn is_disabled(&self) -> bool {
+        self.disabled
     }
 
-    /// From now on hooks tell of subagents. Who tells first is not the same every time, and a hook does not know the
-    /// call that it is about, so the place of a subagent would not be either.
-    pub(crate) fn hooked(&mut self) {
-        self.hooked = true;
+    /// Makes hooks the only source of subagent spans. The order of hook and message varies, and only the message knows the
+    /// parent call, so the position of the span would vary too.
+    pub(crate) fn enable_hooks(&mut self) {
+        self.uses_hooks = true;
     }
 
-    /// How often a span of the agent began.
-    pub(crate) fn begun(&self) -> u64 {
-        self.begun
+    /// The number of agent spans started.
+    pub(crate) fn roots_started(&self) -> u64 {
+        self.roots_started
     }
 
-    pub(crate) fn root(&self) -> Option<&Open> {
+    pub(crate) fn root(&self) -> Option<&OpenSpan> {
         self.root.as_ref()
     }
 
@@ -137,16 +137,26 @@ impl Tree {
         sorted(self.subagents.keys())
     }
 
-    /// Something happened that has no span of its own.
+    /// Adds an event to the agent's span.
     pub(crate) fn event(&self, name: &'static str, attributes: Vec<KeyValue>, at: SystemTime) {
         if let Some(root) = &self.root {
             root.context.span().add_event_with_timestamp(name, at, attributes);
         }
     }
 
-    /// A tool begins. Told again of the same call, nothing happens.
-    pub(crate) fn tool_begins(&mut self, thread: &str, id: &str, name: &str, input: &str, at: SystemTime) {
-        if self.silent || self.root.is_none() || self.tools.contains_key(id) || self.ended_tools.contains(id)
+    /// Starts the span of a tool call, unless it exists.
+    pub(crate) fn start_tool(
+        &mut self,
+        conversation: &str,
+        id: &str,
+        name: &str,
+        input: &str,
+        at: SystemTime,
+    ) {
+        if self.disabled
+            || self.root.is_none()
+            || self.tools.contains_key(id)
+            || self.ended_tools.contains(id)
         {
             return;
         }
@@ -158,58 +168,63 @@ impl Tree {
         attributes.push(KeyValue::new(names.tool_name, name.to_owned()));
         attributes.push(KeyValue::new(names.tool_call_id, id.to_owned()));
         attributes.extend(names.tool_type.map(|key| KeyValue::new(key, "function")));
-        if self.settings.content.wanted {
+        if self.settings.content.enabled {
             let input = serde_json::from_str(input).map(|value| self.settings.content.value(value));
             attributes.extend(input.map(|value| KeyValue::new(names.tool_input, value.to_string())).ok());
         }
-        let parent = self.agent_of(thread);
-        let mut tool =
-            self.start(specific(names, names.tool_span, name), SpanKind::Internal, attributes, &parent, at);
+        let parent = self.parent_context(conversation);
+        let mut tool = self.start_span(
+            specific(names, names.tool_span, name),
+            SpanKind::Internal,
+            attributes,
+            &parent,
+            at,
+        );
         tool.label = name.to_owned();
         self.tools.insert(id.to_owned(), tool);
     }
 
-    /// A tool may not run; its result follows.
-    pub(crate) fn tool_denied(&mut self, id: &str) {
+    /// Marks a tool call as denied. Its result follows.
+    pub(crate) fn mark_denied(&mut self, id: &str) {
         self.denied.insert(id.to_owned());
     }
 
-    /// A tool has its result. A call that nobody told of is passed over.
-    pub(crate) fn tool_ends(&mut self, id: &str, output: &str, failure: Option<&Failure>, at: SystemTime) {
+    /// Ends the span of a tool call. Ignores unknown calls.
+    pub(crate) fn end_tool(&mut self, id: &str, output: &str, failure: Option<&SpanFailure>, at: SystemTime) {
         let Some(mut tool) = self.tools.remove(id) else { return };
         if !id.starts_with(UNNAMED) {
             self.ended_tools.insert(id.to_owned());
         }
-        if let Some(output) = self.settings.content.wanted(output) {
+        if let Some(output) = self.settings.content.text_if_enabled(output) {
             tool.set(KeyValue::new(self.names.tool_output, output));
         }
-        let denied = Failure::new("permission_denied", "the tool was not allowed to run");
+        let denied = SpanFailure::new("permission_denied", "permission denied");
         let failure = match failure {
             Some(_) if self.denied.remove(id) => Some(&denied),
             other => other,
         };
         self.finish_tool(&tool, failure, at);
         if let Some(agent) = self.calls.get(id).filter(|agent| !self.background.contains(*agent)).cloned() {
-            self.subagent_ends(&agent, failure, at);
+            self.end_subagent(&agent, failure, at);
         }
     }
 
-    fn finish_tool(&self, tool: &Open, failure: Option<&Failure>, at: SystemTime) {
-        tool.end(failure, self.settings.content.wanted, at);
+    fn finish_tool(&self, tool: &OpenSpan, failure: Option<&SpanFailure>, at: SystemTime) {
+        tool.end(failure, self.settings.content.enabled, at);
         if let Some(metrics) = &self.settings.metrics {
-            metrics.tool(&tool.label, failure.map(|failure| failure.kind.as_ref()), tool.took(at));
+            metrics.tool(&tool.label, failure.map(|failure| failure.kind.as_ref()), tool.duration(at));
         }
     }
 
-    /// A subagent begins, under its call when that is known and wanted.
-    pub(crate) fn subagent_begins(&mut self, agent: &str, kind: &str, call: Option<&str>, at: SystemTime) {
+    /// Starts the span of a subagent, below its tool call if that is known.
+    pub(crate) fn start_subagent(&mut self, agent: &str, kind: &str, call: Option<&str>, at: SystemTime) {
         if let Some(call) = call {
             self.calls.insert(call.to_owned(), agent.to_owned());
-            if self.hooked {
+            if self.uses_hooks {
                 return;
             }
         }
-        if self.silent || self.subagents.contains_key(agent) || self.ended_subagents.contains(agent) {
+        if self.disabled || self.subagents.contains_key(agent) || self.ended_subagents.contains(agent) {
             return;
         }
         let Some(root) = &self.root else { return };
@@ -225,28 +240,33 @@ impl Tree {
             attributes.push(KeyValue::new(names.subagent_type, kind.to_owned()));
         }
         let name = specific(names, names.subagent_span, kind);
-        let span = self.start(name, SpanKind::Internal, attributes, &parent, at);
-        let thread = Thread { agent: span.context.clone(), told_at: at, told: Vec::new(), chat: None };
-        self.threads.insert(agent.to_owned(), thread);
+        let span = self.start_span(name, SpanKind::Internal, attributes, &parent, at);
+        let conversation = Conversation {
+            agent: span.context.clone(),
+            last_input_at: at,
+            input_messages: Vec::new(),
+            chat: None,
+        };
+        self.conversations.insert(agent.to_owned(), conversation);
         self.subagents.insert(agent.to_owned(), span);
     }
 
-    /// Nobody waits for this subagent: the result of its call is not its end.
-    pub(crate) fn in_background(&mut self, agent: &str) {
+    /// Marks a subagent as running in the background: the result of its call is not its end.
+    pub(crate) fn mark_background(&mut self, agent: &str) {
         self.background.insert(agent.to_owned());
     }
 
-    /// A subagent has finished. One that nobody told of is passed over.
-    pub(crate) fn subagent_ends(&mut self, agent: &str, failure: Option<&Failure>, at: SystemTime) {
+    /// Ends the span of a subagent. Ignores unknown subagents.
+    pub(crate) fn end_subagent(&mut self, agent: &str, failure: Option<&SpanFailure>, at: SystemTime) {
         self.close_chat(agent, None);
         let Some(span) = self.subagents.remove(agent) else { return };
         self.ended_subagents.insert(agent.to_owned());
-        span.end(failure, self.settings.content.wanted, at);
+        span.end(failure, self.settings.content.enabled, at);
     }
 
-    /// The thread of a subagent by the call that began it; the agent's own without one.
-    pub(crate) fn thread_of(&self, call: Option<&str>, agent: Option<&str>) -> String {
-        let known = |agent: &&str| self.threads.contains_key(*agent);
+    /// Returns the conversation of a subagent, by its id or by the call that started it, or else the agent's own.
+    pub(crate) fn conversation_of(&self, call: Option<&str>, agent: Option<&str>) -> String {
+        let known = |agent: &&str| self.conversations.contains_key(*agent);
         match (agent.filter(known), call.and_then(|call| self.calls.get(call))) {
             (Some(agent), _) => agent.to_owned(),
             (None, Some(agent)) => agent.clone(),
@@ -254,14 +274,14 @@ impl Tree {
         }
     }
 
-    fn agent_of(&self, thread: &str) -> Context {
-        let thread = self.threads.get(thread).or_else(|| self.threads.get(MAIN));
-        thread.map_or_else(Context::new, |thread| thread.agent.clone())
+    fn parent_context(&self, conversation: &str) -> Context {
+        let conversation = self.conversations.get(conversation).or_else(|| self.conversations.get(MAIN));
+        conversation.map_or_else(Context::new, |conversation| conversation.agent.clone())
     }
 
-    /// Ends everything. What is open at a failure has failed with it; what is open at a success never got its result.
-    pub(crate) fn end(&mut self, failure: Option<&Failure>, at: SystemTime) {
-        let unfinished = Failure::new("no_result", "the agent ended before this did");
+    /// Ends all spans. Spans open at a failure get that failure; spans open at a success end with `no_result`.
+    pub(crate) fn end(&mut self, failure: Option<&SpanFailure>, at: SystemTime) {
+        let unfinished = SpanFailure::new("no_result", "the agent ended before this span");
         let open = failure.unwrap_or(&unfinished);
         self.close_chats(failure);
         for id in sorted(self.tools.keys()) {
@@ -271,12 +291,12 @@ impl Tree {
             }
         }
         for agent in sorted(self.subagents.keys()) {
-            self.subagent_ends(&agent, Some(open), at);
+            self.end_subagent(&agent, Some(open), at);
         }
         self.end_root(at, failure);
     }
 
-    /// What every span has.
+    /// Returns the attributes of every span.
     fn common(&self) -> Vec<KeyValue> {
         let names = self.names;
         let mut attributes = Vec::with_capacity(12);
@@ -292,35 +312,40 @@ impl Tree {
         attributes
     }
 
-    fn start(
+    fn start_span(
         &self,
         name: String,
         kind: SpanKind,
         attributes: Vec<KeyValue>,
         parent: &Context,
         at: SystemTime,
-    ) -> Open {
+    ) -> OpenSpan {
         let builder =
             SpanBuilder::from_name(name).with_kind(kind).with_start_time(at).with_attributes(attributes);
         let span = self.tracer.build_with_context(builder, parent);
-        Open { context: parent.with_span(span), started: at, label: String::new(), later: Vec::new() }
+        OpenSpan {
+            context: parent.with_span(span),
+            started: at,
+            label: String::new(),
+            late_attributes: Vec::new(),
+        }
     }
 }
 
-impl Drop for Tree {
-    /// Whoever forgets a session leaves no span open.
+impl Drop for SpanTree {
+    /// Ends open spans of a session that was never ended.
     fn drop(&mut self) {
-        let failure = Failure::new("aborted", "nobody waited for the end");
+        let failure = SpanFailure::new("aborted", "the session was dropped before it ended");
         self.end(Some(&failure), SystemTime::now());
     }
 }
 
-/// A span's name, with what it is about where the conventions want that.
-fn specific(names: &Convention, span: &'static str, about: &str) -> String {
+/// Returns a span name, with its subject if the conventions ask for it.
+fn specific(names: &NameTable, span: &'static str, about: &str) -> String {
     if names.specific_names && !about.is_empty() { format!("{span} {about}") } else { span.to_owned() }
 }
 
-fn finish(names: &Convention, reason: String) -> KeyValue {
+fn finish(names: &NameTable, reason: String) -> KeyValue {
     KeyValue::new(names.finish_reasons, OtelValue::Array(Array::String(vec![StringValue::from(reason)])))
 }
 
@@ -330,17 +355,17 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a String>) -> Vec<String> {
     keys
 }
 
-/// The status of a span that ended so.
-fn status(failure: Option<&Failure>, in_words: bool) -> Status {
+/// Returns the status of a span.
+fn status(failure: Option<&SpanFailure>, with_message: bool) -> Status {
     match failure {
         None => Status::Ok,
         Some(failure) => {
-            Status::error(if in_words { failure.message.clone() } else { failure.kind.to_string() })
+            Status::error(if with_message { failure.message.clone() } else { failure.kind.to_string() })
         }
     }
 }
 
-/// The attribute of a failure.
-fn error_type(failure: &Failure) -> KeyValue {
+/// Returns the `error.type` attribute of a failure.
+fn error_type(failure: &SpanFailure) -> KeyValue {
     KeyValue::new(common::ERROR_TYPE, failure.kind.to_string())
 }

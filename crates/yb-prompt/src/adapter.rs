@@ -1,4 +1,4 @@
-//! From a filled-in prompt to a query of the Claude Agent SDK.
+//! Converts rendered prompts to queries of the Claude Agent SDK.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use yb_claude::sdk::{Hooks, Host, Query};
 
 use crate::config::{ImageConfig, ModelSettings, ObjectConfig, SpeechConfig, TextConfig};
-use crate::error::{PromptError, Unsupported};
+use crate::error::{PromptError, UnsupportedOutput};
 use crate::message::{self, RichChatMessage};
 use crate::models::ModelRegistry;
 use crate::options::{
@@ -21,21 +21,21 @@ use crate::options::{
 use crate::schema;
 use crate::tools::{self, TOOL_SERVER, ToolRegistry};
 
-/// The name that an adapter of the Claude Agent SDK has.
+/// The name of the adapter.
 pub const ADAPTER_NAME: &str = "claude-agent-sdk";
 
 pub(crate) type OnWarning = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// What is said of one call of an adapter alone.
+/// Options of a single query.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct AdaptOptions {
-    /// Hooks of this query, after those of the adapter.
+    /// Hooks of the query, called after those of the adapter.
     pub hooks: Hooks,
 }
 
 impl AdaptOptions {
-    /// The same with these hooks beside those it has.
+    /// Adds hooks.
     #[must_use]
     pub fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = self.hooks.and(hooks);
@@ -43,7 +43,7 @@ impl AdaptOptions {
     }
 }
 
-/// Turns prompts into queries.
+/// Converts rendered prompts to queries.
 #[derive(Clone)]
 #[must_use]
 pub struct Adapter {
@@ -52,12 +52,12 @@ pub struct Adapter {
     options: AdapterOptions,
     hooks: Hooks,
     on_warning: Option<OnWarning>,
-    /// What was warned about already: of each prompt every name once.
+    /// Names already warned about, by prompt.
     warned: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl Adapter {
-    /// An adapter with these registries.
+    /// Creates an adapter with these registries.
     pub fn new(models: ModelRegistry, tools: ToolRegistry) -> Self {
         Self {
             models,
@@ -69,53 +69,53 @@ impl Adapter {
         }
     }
 
-    /// The same with what holds for every prompt.
+    /// Sets the options of all prompts.
     pub fn with_options(mut self, options: AdapterOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same with these hooks beside those it has.
+    /// Adds hooks.
     pub fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = self.hooks.and(hooks);
         self
     }
 
-    /// The same with somebody who hears what of a prompt has no effect.
+    /// Sets a callback for warnings about parts of a prompt that have no effect.
     pub fn with_on_warning(self, on_warning: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.heard_by(Arc::new(on_warning))
+        self.with_warning_handler(Arc::new(on_warning))
     }
 
-    pub(crate) fn heard_by(mut self, on_warning: OnWarning) -> Self {
+    pub(crate) fn with_warning_handler(mut self, on_warning: OnWarning) -> Self {
         self.on_warning = Some(on_warning);
         self
     }
 
-    /// The models that it knows.
+    /// Returns the model registry.
     pub fn model_registry(&self) -> &ModelRegistry {
         &self.models
     }
 
-    /// The functions that it serves.
+    /// Returns the tool registry.
     pub fn tool_registry(&self) -> &ToolRegistry {
         &self.tools
     }
 
-    /// What holds for every prompt.
+    /// Returns the options of all prompts.
     #[must_use]
     pub fn options(&self) -> &AdapterOptions {
         &self.options
     }
 
-    /// Its hooks.
+    /// Returns the hooks.
     pub fn hooks(&self) -> &Hooks {
         &self.hooks
     }
 
-    /// A query for a text.
+    /// Converts a prompt for text to a query.
     ///
     /// # Errors
-    /// When the model is unknown, or a value breaks its rule.
+    /// Fails if the model is unknown, or if an option is invalid.
     pub fn adapt_text(
         &self,
         config: &TextConfig,
@@ -131,10 +131,10 @@ impl Adapter {
         })
     }
 
-    /// A query for an object.
+    /// Converts a prompt for an object to a query.
     ///
     /// # Errors
-    /// As [`adapt_text`](Self::adapt_text), and when the schema is none.
+    /// Fails like [`adapt_text`](Self::adapt_text), and if the schema is invalid.
     pub fn adapt_object<T>(
         &self,
         config: &ObjectConfig,
@@ -153,28 +153,28 @@ impl Adapter {
         })
     }
 
-    /// Never a picture: the Claude Agent SDK makes none.
+    /// Fails, because the Claude Agent SDK does not generate images.
     ///
     /// # Errors
-    /// Always [`PromptError::Unsupported`].
+    /// Always fails with [`PromptError::Unsupported`].
     pub fn adapt_image(
         &self,
         config: &ImageConfig,
         _options: &AdaptOptions,
     ) -> Result<Infallible, PromptError> {
-        Err(PromptError::Unsupported { what: Unsupported::Images, prompt: config.name.clone() })
+        Err(PromptError::Unsupported { what: UnsupportedOutput::Images, prompt: config.name.clone() })
     }
 
-    /// Never spoken words: the Claude Agent SDK speaks none.
+    /// Fails, because the Claude Agent SDK does not generate speech.
     ///
     /// # Errors
-    /// Always [`PromptError::Unsupported`].
+    /// Always fails with [`PromptError::Unsupported`].
     pub fn adapt_speech(
         &self,
         config: &SpeechConfig,
         _options: &AdaptOptions,
     ) -> Result<Infallible, PromptError> {
-        Err(PromptError::Unsupported { what: Unsupported::Speech, prompt: config.name.clone() })
+        Err(PromptError::Unsupported { what: UnsupportedOutput::Speech, prompt: config.name.clone() })
     }
 
     fn query(
@@ -186,19 +186,19 @@ impl Adapter {
         options: &AdaptOptions,
     ) -> Result<ClaudeAgentQueryOptions, PromptError> {
         let model = self.models.get_model_config(&settings.model_name)?;
-        let offered = tools::offer(&settings.tools, &self.tools)?;
-        // The most specific wins: what the prompt says, then what the adapter does.
+        let selection = tools::select_tools(&settings.tools, &self.tools)?;
+        // The prompt takes precedence over the adapter.
         let max_turns = settings.max_calls.or(self.options.max_turns);
         check_turns(settings.max_calls)?;
         check_turns(self.options.max_turns)?;
         check_budget(self.options.max_budget_usd)?;
         let others: Vec<&str> = settings.other.keys().map(String::as_str).collect();
         self.warn(name, &others, |names| {
-            format!("the Claude Agent SDK has no use for these options of `{key}` in `{name}`: {names}")
+            format!("options of `{key}` in `{name}` are not supported by the Claude Agent SDK and ignored: {names}")
         });
-        let missing: Vec<&str> = offered.missing.iter().map(String::as_str).collect();
+        let missing: Vec<&str> = selection.missing.iter().map(String::as_str).collect();
         self.warn(name, &missing, |names| {
-            format!("tools of `{name}` that nobody registered are not offered: {names}")
+            format!("tools of `{name}` are not registered and ignored: {names}")
         });
         let system = message::system(messages);
         let system_prompt = if self.options.system_prompt_preset {
@@ -206,7 +206,7 @@ impl Adapter {
         } else {
             system.map(SystemPromptConfig::Text)
         };
-        let allowed = [self.options.allowed_tools.clone().unwrap_or_default(), offered.allowed].concat();
+        let allowed = [self.options.allowed_tools.clone().unwrap_or_default(), selection.allowed].concat();
         let mut query = ClaudeAgentQueryOptions {
             model: Some(model.model),
             max_thinking_tokens: model.max_thinking_tokens,
@@ -220,14 +220,14 @@ impl Adapter {
             hooks: self.hooks.clone().and(options.hooks.clone()),
             ..ClaudeAgentQueryOptions::default()
         };
-        if let Some(server) = offered.server {
+        if let Some(server) = selection.server {
             query.mcp_servers.insert(TOOL_SERVER.to_owned(), McpServerConfig::InProcess(server));
         }
         Ok(query)
     }
 
-    /// One warning for all names that were not in one before.
-    fn warn(&self, prompt: &str, names: &[&str], say: impl FnOnce(&str) -> String) {
+    /// Emits one warning for all names that were not warned about before.
+    fn warn(&self, prompt: &str, names: &[&str], message: impl FnOnce(&str) -> String) {
         let Some(on_warning) = &self.on_warning else { return };
         let new: Vec<String> = {
             let mut warned = self.warned.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,7 +235,7 @@ impl Adapter {
             names.iter().filter(fresh).map(|name| format!("`{name}`")).collect()
         };
         if !new.is_empty() {
-            on_warning(&say(&new.join(", ")));
+            on_warning(&message(&new.join(", ")));
         }
     }
 }
@@ -253,24 +253,24 @@ impl fmt::Debug for Adapter {
     }
 }
 
-/// A query for a text.
+/// A query for text.
 #[derive(Debug, Clone)]
 pub struct ClaudeAgentTextParams {
-    /// What the agent is asked.
+    /// The prompt.
     pub prompt: String,
-    /// With what.
+    /// The query options.
     pub options: ClaudeAgentQueryOptions,
-    /// The messages that it was made of.
+    /// The messages of the prompt.
     pub messages: Vec<RichChatMessage>,
 }
 
 impl ClaudeAgentTextParams {
-    /// Asks, with the installed CLI.
+    /// Sends the query with the installed CLI.
     pub fn query(&self) -> Query {
         self.query_on(self.options.host())
     }
 
-    /// Asks a host, which may have more than the options say.
+    /// Sends the query with a host, which may have additional options.
     pub fn query_on(&self, host: Host) -> Query {
         yb_claude::sdk::query(self.prompt.as_str(), host)
     }
@@ -279,51 +279,51 @@ impl ClaudeAgentTextParams {
 /// A query for an object of type `T`.
 #[derive(Debug, Clone)]
 pub struct ClaudeAgentObjectParams<T = Value> {
-    /// What the agent is asked.
+    /// The prompt.
     pub prompt: String,
-    /// With what, the schema of the object included.
+    /// The query options, with the schema of the object.
     pub options: ClaudeAgentQueryOptions,
-    /// The messages that it was made of.
+    /// The messages of the prompt.
     pub messages: Vec<RichChatMessage>,
     output_type: PhantomData<fn() -> T>,
 }
 
 impl<T> ClaudeAgentObjectParams<T> {
-    /// Asks, with the installed CLI.
+    /// Sends the query with the installed CLI.
     pub fn query(&self) -> Query {
         self.query_on(self.options.host())
     }
 
-    /// Asks a host, which may have more than the options say.
+    /// Sends the query with a host, which may have additional options.
     pub fn query_on(&self, host: Host) -> Query {
         yb_claude::sdk::query(self.prompt.as_str(), host)
     }
 
-    /// Whether an answer satisfies the schema.
+    /// Validates an output against the schema.
     ///
     /// # Errors
-    /// [`PromptError::Answer`] with everything that does not.
+    /// Fails with [`PromptError::Output`] and all validation errors.
     pub fn check(&self, answer: &Value) -> Result<(), PromptError> {
         let Some(format) = &self.options.output_format else { return Ok(()) };
         let findings = schema::findings(&format.schema, answer);
-        if findings.is_empty() { Ok(()) } else { Err(PromptError::Answer { findings }) }
+        if findings.is_empty() { Ok(()) } else { Err(PromptError::Output { findings }) }
     }
 }
 
 impl<T: DeserializeOwned> ClaudeAgentObjectParams<T> {
-    /// Asks a host and reads to the end: the object, which satisfies the schema.
+    /// Sends the query with a host and returns the validated object.
     ///
     /// # Errors
-    /// When the conversation fails, and when the answer has another shape.
+    /// Fails if the query fails, or if the output does not match the schema.
     pub async fn object_on(&self, host: Host) -> Result<T, PromptError> {
         let result = self.query_on(host).result().await?;
         let Some(raw) = &result.structured_output else {
             return Err(yb_claude::sdk::Error::NoStructuredOutput(Box::new(result)).into());
         };
         let value =
-            raw.to_value().map_err(|error| PromptError::Answer { findings: vec![error.to_string()] })?;
+            raw.to_value().map_err(|error| PromptError::Output { findings: vec![error.to_string()] })?;
         self.check(&value)?;
         serde_json::from_value(value)
-            .map_err(|error| PromptError::Answer { findings: vec![error.to_string()] })
+            .map_err(|error| PromptError::Output { findings: vec![error.to_string()] })
     }
 }

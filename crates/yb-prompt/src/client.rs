@@ -1,4 +1,4 @@
-//! The whole in one place: a loader, the registries and an adapter.
+//! The prompt client: a loader, the registries and an adapter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use crate::error::PromptError;
 use crate::loader::{FileLoader, Loader};
 use crate::models::ModelRegistry;
 use crate::options::AdapterOptions;
-use crate::prompt::{Prompt, Row};
+use crate::prompt::{DatasetRow, Prompt};
 use crate::tools::ToolRegistry;
 
-/// What a client is made of; every part has a default.
+/// The configuration of a client. Everything has a default.
 #[must_use]
 pub struct ClientConfig {
     loader: Arc<dyn Loader>,
@@ -27,7 +27,7 @@ pub struct ClientConfig {
 }
 
 impl Default for ClientConfig {
-    /// Files of the working directory, every model by its own name, no tools.
+    /// Loads files from the working directory, passes model names through, and has no tools.
     fn default() -> Self {
         Self {
             loader: Arc::new(FileLoader::default()),
@@ -41,42 +41,42 @@ impl Default for ClientConfig {
 }
 
 impl ClientConfig {
-    /// The defaults.
+    /// Creates the default configuration.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with files from elsewhere.
+    /// Sets the loader.
     pub fn with_loader(mut self, loader: impl Loader + 'static) -> Self {
         self.loader = Arc::new(loader);
         self
     }
 
-    /// The same with these models.
+    /// Sets the model registry.
     pub fn with_models(mut self, models: ModelRegistry) -> Self {
         self.models = models;
         self
     }
 
-    /// The same with these functions.
+    /// Sets the tool registry.
     pub fn with_tools(mut self, tools: ToolRegistry) -> Self {
         self.tools = tools;
         self
     }
 
-    /// The same with what holds for every prompt.
+    /// Sets the options of all prompts.
     pub fn with_options(mut self, options: AdapterOptions) -> Self {
         self.options = options;
         self
     }
 
-    /// The same with these hooks beside those it has.
+    /// Adds hooks.
     pub fn with_hooks(mut self, hooks: Hooks) -> Self {
         self.hooks = self.hooks.and(hooks);
         self
     }
 
-    /// The same with somebody who hears what of a prompt has no effect.
+    /// Sets a callback for warnings about parts of a prompt that have no effect.
     pub fn with_on_warning(mut self, on_warning: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_warning = Some(Arc::new(on_warning));
         self
@@ -96,18 +96,18 @@ impl fmt::Debug for ClientConfig {
     }
 }
 
-/// A client of these parts.
+/// Creates a client.
 #[must_use]
 pub fn create_client(config: ClientConfig) -> PromptClient {
     let mut adapter =
         Adapter::new(config.models, config.tools).with_options(config.options).with_hooks(config.hooks);
     if let Some(on_warning) = config.on_warning {
-        adapter = adapter.heard_by(on_warning);
+        adapter = adapter.with_warning_handler(on_warning);
     }
     PromptClient { loader: config.loader, adapter }
 }
 
-/// Reads prompts and turns them into queries.
+/// Loads prompts and converts them to queries.
 #[derive(Debug, Clone)]
 pub struct PromptClient {
     loader: Arc<dyn Loader>,
@@ -115,61 +115,61 @@ pub struct PromptClient {
 }
 
 impl PromptClient {
-    /// What turns prompts into queries.
+    /// Returns the adapter.
     pub fn adapter(&self) -> &Adapter {
         &self.adapter
     }
 
-    /// Where files come from.
+    /// Returns the loader.
     #[must_use]
     pub fn loader(&self) -> &dyn Loader {
         &*self.loader
     }
 
-    /// A prompt of any kind.
+    /// Loads a prompt of any kind.
     ///
     /// # Errors
-    /// As [`Prompt::load`].
+    /// Fails like [`Prompt::load`].
     pub fn load_prompt(&self, path: &str) -> Result<Prompt, PromptError> {
         Prompt::load(path, &*self.loader)
     }
 
-    /// A prompt for a text.
+    /// Loads a prompt for text.
     ///
     /// # Errors
-    /// As [`Prompt::load`], and [`PromptError::WrongKind`].
+    /// Fails like [`Prompt::load`], and with [`PromptError::WrongKind`].
     pub fn load_text_prompt(&self, path: &str) -> Result<TextPrompt, PromptError> {
-        Ok(TextPrompt(self.loaded(path, "text_config")?))
+        Ok(TextPrompt(self.load_kind(path, "text_config")?))
     }
 
-    /// A prompt for an object.
+    /// Loads a prompt for an object.
     ///
     /// # Errors
-    /// As [`Prompt::load`], and [`PromptError::WrongKind`].
+    /// Fails like [`Prompt::load`], and with [`PromptError::WrongKind`].
     pub fn load_object_prompt(&self, path: &str) -> Result<ObjectPrompt, PromptError> {
-        Ok(ObjectPrompt(self.loaded(path, "object_config")?))
+        Ok(ObjectPrompt(self.load_kind(path, "object_config")?))
     }
 
-    fn loaded(&self, path: &str, expected: &'static str) -> Result<Loaded, PromptError> {
+    fn load_kind(&self, path: &str, expected: &'static str) -> Result<LoadedPrompt, PromptError> {
         let prompt = self.load_prompt(path)?;
         check_kind(&prompt, expected)?;
-        Ok(Loaded { prompt, client: self.clone() })
+        Ok(LoadedPrompt { prompt, client: self.clone() })
     }
 
-    /// Turns a prompt with its props into a query.
+    /// Renders a prompt and converts it to a query.
     ///
     /// # Errors
-    /// When the props are wrong, when a value breaks its rule, and [`PromptError::Unsupported`] for images and speech.
+    /// Fails if the props or an option are invalid, and with [`PromptError::Unsupported`] for images and speech.
     pub fn format(
         &self,
         prompt: &Prompt,
         props: &Value,
         options: &AdaptOptions,
-    ) -> Result<Formatted, PromptError> {
-        match prompt.fill(props)? {
-            PromptConfig::Text(config) => Ok(Formatted::Text(self.adapter.adapt_text(&config, options)?)),
+    ) -> Result<QueryParams, PromptError> {
+        match prompt.render(props)? {
+            PromptConfig::Text(config) => Ok(QueryParams::Text(self.adapter.adapt_text(&config, options)?)),
             PromptConfig::Object(config) => {
-                Ok(Formatted::Object(self.adapter.adapt_object(&config, options)?))
+                Ok(QueryParams::Object(self.adapter.adapt_object(&config, options)?))
             }
             PromptConfig::Image(config) => match self.adapter.adapt_image(&config, options)? {},
             PromptConfig::Speech(config) => match self.adapter.adapt_speech(&config, options)? {},
@@ -177,10 +177,10 @@ impl PromptClient {
     }
 }
 
-/// A query of either kind.
+/// The parameters of a query.
 #[derive(Debug, Clone)]
-pub enum Formatted {
-    /// For a text.
+pub enum QueryParams {
+    /// For text.
     Text(ClaudeAgentTextParams),
     /// For an object.
     Object(ClaudeAgentObjectParams),
@@ -194,93 +194,95 @@ fn check_kind(prompt: &Prompt, expected: &'static str) -> Result<(), PromptError
 }
 
 #[derive(Debug, Clone)]
-struct Loaded {
+struct LoadedPrompt {
     prompt: Prompt,
     client: PromptClient,
 }
 
-/// A prompt for a text, ready to be filled in.
+/// A loaded prompt for text.
 #[derive(Debug, Clone)]
-pub struct TextPrompt(Loaded);
+pub struct TextPrompt(LoadedPrompt);
 
-/// A prompt for an object, ready to be filled in.
+/// A loaded prompt for an object.
 #[derive(Debug, Clone)]
-pub struct ObjectPrompt(Loaded);
+pub struct ObjectPrompt(LoadedPrompt);
 
 impl TextPrompt {
-    /// The prompt itself.
+    /// Returns the prompt.
     #[must_use]
     pub fn prompt(&self) -> &Prompt {
         &self.0.prompt
     }
 
-    /// The query for these props.
+    /// Renders the prompt with props and converts it to a query.
     ///
     /// # Errors
-    /// When the props are wrong, or a value breaks its rule.
+    /// Fails if the props or an option are invalid.
     pub fn format(&self, props: &Value) -> Result<ClaudeAgentTextParams, PromptError> {
-        match self.0.prompt.fill(props)? {
+        match self.0.prompt.render(props)? {
             PromptConfig::Text(config) => self.0.client.adapter.adapt_text(&config, &AdaptOptions::default()),
-            _ => Err(check_kind(&self.0.prompt, "text_config").err().unwrap_or_else(nothing)),
+            _ => Err(check_kind(&self.0.prompt, "text_config").err().unwrap_or_else(unexpected_kind)),
         }
     }
 
-    /// The query for the props of `test_settings`.
+    /// Renders the prompt with the props of `test_settings`.
     ///
     /// # Errors
-    /// As [`format`](Self::format).
+    /// Fails like [`format`](Self::format).
     pub fn format_with_test_props(&self) -> Result<ClaudeAgentTextParams, PromptError> {
         self.format(&self.0.prompt.test_props())
     }
 
-    /// A query for each row of the prompt's dataset.
+    /// Renders the prompt for each row of its dataset.
     ///
     /// # Errors
-    /// As [`Prompt::dataset`] and [`format`](Self::format).
-    pub fn format_with_dataset(&self) -> Result<Vec<(Row, ClaudeAgentTextParams)>, PromptError> {
+    /// Fails like [`Prompt::dataset`] and [`format`](Self::format).
+    pub fn format_with_dataset(&self) -> Result<Vec<(DatasetRow, ClaudeAgentTextParams)>, PromptError> {
         let rows = self.0.prompt.dataset(None, &*self.0.client.loader)?;
         rows.into_iter().map(|row| Ok((row.clone(), self.format(&row.input)?))).collect()
     }
 }
 
 impl ObjectPrompt {
-    /// The prompt itself.
+    /// Returns the prompt.
     #[must_use]
     pub fn prompt(&self) -> &Prompt {
         &self.0.prompt
     }
 
-    /// The query for these props.
+    /// Renders the prompt with props and converts it to a query.
     ///
     /// # Errors
-    /// When the props are wrong, or a value breaks its rule.
+    /// Fails if the props or an option are invalid.
     pub fn format<T>(&self, props: &Value) -> Result<ClaudeAgentObjectParams<T>, PromptError> {
-        match self.0.prompt.fill(props)? {
+        match self.0.prompt.render(props)? {
             PromptConfig::Object(config) => {
                 self.0.client.adapter.adapt_object(&config, &AdaptOptions::default())
             }
-            _ => Err(check_kind(&self.0.prompt, "object_config").err().unwrap_or_else(nothing)),
+            _ => Err(check_kind(&self.0.prompt, "object_config").err().unwrap_or_else(unexpected_kind)),
         }
     }
 
-    /// The query for the props of `test_settings`.
+    /// Renders the prompt with the props of `test_settings`.
     ///
     /// # Errors
-    /// As [`format`](Self::format).
+    /// Fails like [`format`](Self::format).
     pub fn format_with_test_props<T>(&self) -> Result<ClaudeAgentObjectParams<T>, PromptError> {
         self.format(&self.0.prompt.test_props())
     }
 
-    /// A query for each row of the prompt's dataset.
+    /// Renders the prompt for each row of its dataset.
     ///
     /// # Errors
-    /// As [`Prompt::dataset`] and [`format`](Self::format).
-    pub fn format_with_dataset<T>(&self) -> Result<Vec<(Row, ClaudeAgentObjectParams<T>)>, PromptError> {
+    /// Fails like [`Prompt::dataset`] and [`format`](Self::format).
+    pub fn format_with_dataset<T>(
+        &self,
+    ) -> Result<Vec<(DatasetRow, ClaudeAgentObjectParams<T>)>, PromptError> {
         let rows = self.0.prompt.dataset(None, &*self.0.client.loader)?;
         rows.into_iter().map(|row| Ok((row.clone(), self.format(&row.input)?))).collect()
     }
 }
 
-fn nothing() -> PromptError {
-    PromptError::invalid("prompt", "expected another kind")
+fn unexpected_kind() -> PromptError {
+    PromptError::invalid("prompt", "unexpected kind of prompt")
 }

@@ -1,138 +1,137 @@
-//! What a prompt asks for, beside its words: the typed form of its header, and the same with its messages.
+//! Typed configuration: the header of a prompt, and rendered prompts.
 
 use serde_json::{Map, Value};
 
 use crate::message::RichChatMessage;
 
-/// How the model is asked, in prompts for texts and for objects.
+/// Model settings of text and object prompts.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ModelSettings {
-    /// The model, as the registry knows it.
+    /// The model name, resolved by the registry.
     pub model_name: String,
-    /// How often the model may be called.
+    /// The maximum number of model calls.
     pub max_calls: Option<u32>,
-    /// What the model may call.
+    /// The tools of the prompt.
     pub tools: Vec<PromptTool>,
-    /// Everything else, such as `temperature`, which the Claude Agent SDK does not know.
+    /// All other settings, such as `temperature`, which the Claude Agent SDK does not support.
     pub other: Map<String, Value>,
 }
 
 impl ModelSettings {
-    /// Settings with this model alone.
-    pub fn of(model_name: impl Into<String>) -> Self {
+    /// Creates settings with this model and no others.
+    pub fn new(model_name: impl Into<String>) -> Self {
         Self { model_name: model_name.into(), ..Self::default() }
     }
 }
 
-/// A tool that a prompt names.
+/// A tool of a prompt.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum PromptTool {
-    /// One that the program serves: what it is for, and the JSON Schema of its arguments. The function comes from the
-    /// [`ToolRegistry`](crate::ToolRegistry).
-    Served {
-        /// Its name.
+    /// A function of the host program, registered in the [`ToolRegistry`](crate::ToolRegistry).
+    Function {
+        /// The name.
         name: String,
-        /// What it is for.
+        /// The description for the model.
         description: String,
-        /// The JSON Schema of its arguments.
+        /// The JSON Schema of the arguments.
         parameters: Value,
     },
-    /// One that exists elsewhere: of Claude Code, such as `Read`, or of an MCP server, as `mcp://server/tool`.
-    Named(String),
+    /// A tool of Claude Code, such as `Read`, or of an MCP server, as `mcp://server/tool`.
+    External(String),
 }
 
 impl PromptTool {
-    /// A tool that the program serves.
-    pub fn served(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
-        Self::Served { name: name.into(), description: description.into(), parameters }
+    /// Creates a function tool.
+    pub fn function(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
+        Self::Function { name: name.into(), description: description.into(), parameters }
     }
 }
 
-/// A prompt for a text, filled in.
+/// A rendered prompt for text.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextConfig {
-    /// The prompt's name.
+    /// The prompt name.
     pub name: String,
-    /// Its messages.
+    /// The messages.
     pub messages: Vec<RichChatMessage>,
-    /// `text_config` of its header.
+    /// `text_config` of the header.
     pub text_config: ModelSettings,
 }
 
-/// A prompt for an object, filled in.
+/// A rendered prompt for an object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectConfig {
-    /// The prompt's name.
+    /// The prompt name.
     pub name: String,
-    /// Its messages.
+    /// The messages.
     pub messages: Vec<RichChatMessage>,
-    /// `object_config` of its header.
+    /// `object_config` of the header.
     pub object_config: ObjectSettings,
 }
 
-/// How the model is asked for an object.
+/// Settings of object prompts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ObjectSettings {
-    /// As for a text.
+    /// The model settings.
     pub model: ModelSettings,
     /// The JSON Schema of the object.
     pub schema: Value,
-    /// What the object is called; the Claude Agent SDK has no use for it.
+    /// The name of the schema. Ignored by the Claude Agent SDK.
     pub schema_name: Option<String>,
-    /// What the object is for; the Claude Agent SDK has no use for it.
+    /// The description of the schema. Ignored by the Claude Agent SDK.
     pub schema_description: Option<String>,
 }
 
-/// A prompt for a picture, filled in.
+/// A rendered prompt for an image.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ImageConfig {
-    /// The prompt's name.
+    /// The prompt name.
     pub name: String,
-    /// What stands in `<ImagePrompt>`.
+    /// The content of `<ImagePrompt>`.
     pub prompt: String,
-    /// `image_config` of its header.
+    /// `image_config` of the header.
     pub image_config: Map<String, Value>,
 }
 
-/// A prompt for spoken words, filled in.
+/// A rendered prompt for speech.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpeechConfig {
-    /// The prompt's name.
+    /// The prompt name.
     pub name: String,
-    /// What stands in `<SpeechPrompt>`.
+    /// The content of `<SpeechPrompt>`.
     pub text: String,
-    /// `speech_config` of its header.
+    /// `speech_config` of the header.
     pub speech_config: Map<String, Value>,
 }
 
-/// What a prompt asks for.
+/// A rendered prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PromptConfig {
-    /// A text.
+    /// Text.
     Text(TextConfig),
     /// An object.
     Object(ObjectConfig),
-    /// A picture.
+    /// An image.
     Image(ImageConfig),
-    /// Spoken words.
+    /// Speech.
     Speech(SpeechConfig),
 }
 
-/// How a prompt is tested.
+/// Test settings of a prompt.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TestSettings {
-    /// Props to try it with.
+    /// Props for a trial rendering.
     pub props: Option<Value>,
-    /// A file with rows, relative to the prompt's.
+    /// A JSON Lines file, relative to the prompt file.
     pub dataset: Option<String>,
-    /// How answers are held against what is expected.
+    /// The evals that compare outputs with expected outputs.
     pub evals: Vec<String>,
-    /// The name under which results are kept, to compare later ones with.
+    /// The name of the baseline.
     pub experiment_key: Option<String>,
-    /// By how much the pass rate may fall, from 0 to 1.
+    /// The tolerated drop of the pass rate, from 0 to 1.
     pub regression_tolerance: Option<f64>,
-    /// The share of rows that must pass, by eval, from 0 to 1.
+    /// The minimum pass rate by eval, from 0 to 1.
     pub score_thresholds: Vec<(String, f64)>,
 }

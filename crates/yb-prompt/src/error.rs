@@ -1,21 +1,21 @@
-//! Why a prompt can't become a query, with its place where there is one.
+//! Errors, with their location in a prompt file where there is one.
 
 use std::fmt;
 
 use yb_claude::sdk;
 
-/// A place in a file.
+/// A location in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file, as it was named.
+pub struct SourceLocation {
+    /// The file name, as given.
     pub file: String,
-    /// From 1; 0 is the whole file.
+    /// The line, from 1. 0 means the whole file.
     pub line: usize,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => formatter.write_str(&self.file),
@@ -24,105 +24,103 @@ impl fmt::Display for Place {
     }
 }
 
-/// Why a prompt can't become a query.
+/// A prompt that can't be loaded, rendered or queried.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PromptError {
-    /// Something is wrong in a prompt file.
-    #[error("{place}: {message}")]
+    /// A prompt file is invalid.
+    #[error("{location}: {message}")]
     Template {
-        /// Where.
-        place: Place,
-        /// What.
+        /// The location.
+        location: SourceLocation,
+        /// The problem.
         message: String,
-        /// What to do about it.
+        /// A suggested fix.
         hint: Option<String>,
     },
-    /// A file can't be read.
+    /// A file could not be read.
     #[error("failed to read `{path}`: {reason}")]
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// The props do not satisfy the prompt's `input_schema`.
-    #[error("the props do not satisfy `input_schema` of `{prompt}`: {}", .findings.join("; "))]
+    /// The props do not match the prompt's `input_schema`.
+    #[error("props do not match `input_schema` of `{prompt}`: {}", .findings.join("; "))]
     Props {
-        /// The prompt.
+        /// The prompt name.
         prompt: String,
-        /// Everything that is wrong.
+        /// All validation errors.
         findings: Vec<String>,
     },
-    /// A value breaks one of the rules of validation.
+    /// An option is invalid.
     #[error("`{field}`: {message}")]
     Invalid {
-        /// The field, as the query's options call it.
+        /// The field name, as in the query options.
         field: String,
-        /// What was expected.
+        /// The expected value.
         message: String,
     },
-    /// Claude Code can't do this at all.
-    #[error("the Claude Agent SDK can't make {what}: `{prompt}`")]
+    /// The Claude Agent SDK does not support this output.
+    #[error("the Claude Agent SDK can't generate {what}: `{prompt}`")]
     Unsupported {
-        /// What was asked for.
-        what: Unsupported,
-        /// The prompt.
+        /// The requested kind.
+        what: UnsupportedOutput,
+        /// The prompt name.
         prompt: String,
     },
-    /// No pattern, provider or default of the registry knows the model.
-    #[error("no model of the registry is called `{name}`")]
+    /// The registry has no entry for the model.
+    #[error("unknown model: `{name}`")]
     UnknownModel {
-        /// The model.
+        /// The model name.
         name: String,
     },
-    /// The file is a prompt of another kind.
-    #[error("`{prompt}` has a `{found}`, expected a `{expected}`")]
+    /// The prompt has another kind of output.
+    #[error("expected a prompt with `{expected}`, found `{found}`: `{prompt}`")]
     WrongKind {
-        /// The prompt.
+        /// The prompt name.
         prompt: String,
-        /// What was asked for.
+        /// The requested kind.
         expected: &'static str,
-        /// What it is.
+        /// The actual kind.
         found: &'static str,
     },
-    /// The conversation with the CLI failed.
+    /// The query failed.
     #[error(transparent)]
     Query(#[from] sdk::Error),
-    /// The answer does not satisfy the prompt's schema.
-    #[error("the answer does not satisfy the schema: {}", .findings.join("; "))]
-    Answer {
-        /// Everything that is wrong.
+    /// The output does not match the prompt's schema.
+    #[error("output does not match the schema: {}", .findings.join("; "))]
+    Output {
+        /// All validation errors.
         findings: Vec<String>,
     },
 }
 
-/// A kind of output that the Claude Agent SDK does not have.
+/// A kind of output that the Claude Agent SDK does not support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unsupported {
-    /// Pictures.
+pub enum UnsupportedOutput {
+    /// Images.
     Images,
-    /// Spoken words.
+    /// Speech.
     Speech,
 }
 
-impl Unsupported {
-    /// What to do instead.
+impl UnsupportedOutput {
+    /// Returns a suggested alternative.
     #[must_use]
     pub fn alternative(self) -> &'static str {
         match self {
-            Self::Images => {
-                "call the API of an image model, or offer one to the agent as a tool and use `text_config`"
-            }
+            Self::Images => "call the API of an image model, or register it as a tool and use `text_config`",
             Self::Speech => {
-                "call the API of a speech model with the text of a `text_config` prompt, or offer one as a tool"
+                "call the API of a speech model with the text of a `text_config` prompt, or register it as a tool"
             }
         }
     }
 }
 
-impl fmt::Display for Unsupported {
+impl fmt::Display for UnsupportedOutput {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Images => "images",
@@ -143,7 +141,7 @@ impl PromptError {
         self
     }
 
-    /// What the user can do about it.
+    /// Returns hints for the user.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -158,7 +156,7 @@ impl PromptError {
     }
 }
 
-/// The text of a file, which knows its places.
+/// A source file.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
     pub(crate) name: String,
@@ -166,9 +164,9 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// A mistake at a byte of the text.
+    /// Creates an error at a byte offset.
     pub(crate) fn error(&self, at: usize, message: impl Into<String>) -> PromptError {
-        let before = self.text.get(..floor(&self.text, at)).unwrap_or_default();
+        let before = self.text.get(..floor_char_boundary(&self.text, at)).unwrap_or_default();
         let line = before.matches('\n').count() + 1;
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         self.error_in_line(line, column, message)
@@ -180,18 +178,18 @@ impl Source {
         column: usize,
         message: impl Into<String>,
     ) -> PromptError {
-        let place = Place { file: self.name.clone(), line, column };
-        PromptError::Template { place, message: message.into(), hint: None }
+        let location = SourceLocation { file: self.name.clone(), line, column };
+        PromptError::Template { location, message: message.into(), hint: None }
     }
 
-    /// A part of the text; nothing where a border is none.
+    /// Returns a part of the text, or an empty string if an offset is not a character boundary.
     pub(crate) fn slice(&self, from: usize, to: usize) -> &str {
         self.text.get(from..to.max(from)).unwrap_or_default()
     }
 }
 
-/// The last border of characters that is not after a byte.
-pub(crate) fn floor(text: &str, at: usize) -> usize {
+/// Returns the last character boundary at or before a byte offset.
+pub(crate) fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;

@@ -1,5 +1,5 @@
-//! The language between braces: `{props.name}`, `{upper(props.name)}`, `{props.n > 3 && "many"}`. It computes and looks up; it
-//! can't call anything but filters, and always ends.
+//! The expression language between braces: `{props.name}`, `{upper(props.name)}`, `{props.n > 3 && "many"}`. It has no side
+//! effects, can call only filters, and always terminates.
 
 mod evaluate;
 mod filters;
@@ -11,17 +11,17 @@ use serde_json::Value;
 pub(crate) use evaluate::{Scope, is_true, to_text};
 pub(crate) use parser::{arrow, parse};
 
-/// What is wrong with an expression, at a byte of its text.
+/// An error in an expression, at a byte offset of its text.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mistake {
+pub(crate) struct ExpressionError {
     pub(crate) at: usize,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
-    /// Whether it could still become an expression if more followed.
+    /// Whether more input could complete the expression.
     pub(crate) incomplete: bool,
 }
 
-impl Mistake {
+impl ExpressionError {
     pub(crate) fn new(at: usize, message: impl Into<String>) -> Self {
         Self { at, message: message.into(), hint: None, incomplete: false }
     }
@@ -31,20 +31,20 @@ impl Mistake {
         self
     }
 
-    fn unfinished(at: usize, message: impl Into<String>) -> Self {
+    fn incomplete(at: usize, message: impl Into<String>) -> Self {
         Self { incomplete: true, ..Self::new(at, message) }
     }
 }
 
-/// An expression, and where it begins.
+/// An expression and its byte offset.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Expression {
     pub(crate) at: usize,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ExpressionKind,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Kind {
+pub(crate) enum ExpressionKind {
     Literal(Value),
     Name(String),
     Member(Box<Expression>, String),
@@ -52,7 +52,7 @@ pub(crate) enum Kind {
     Not(Box<Expression>),
     Minus(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
-    Choice(Box<Expression>, Box<Expression>, Box<Expression>),
+    Conditional(Box<Expression>, Box<Expression>, Box<Expression>),
     Call(String, Vec<Expression>),
     List(Vec<Expression>),
     Object(Vec<(String, Expression)>),
@@ -76,13 +76,13 @@ pub(crate) enum Operator {
 }
 
 impl Expression {
-    /// Whether it is `NAME.member` and nothing else.
+    /// Returns whether the expression is exactly `NAME.member`.
     pub(crate) fn is_member(&self, name: &str, member: &str) -> bool {
-        matches!(&self.kind, Kind::Member(of, found)
-            if found == member && matches!(&of.kind, Kind::Name(found) if found == name))
+        matches!(&self.kind, ExpressionKind::Member(of, found)
+            if found == member && matches!(&of.kind, ExpressionKind::Name(found) if found == name))
     }
 
-    /// The same, all places shifted.
+    /// Maps all offsets.
     pub(crate) fn shifted(mut self, by: &dyn Fn(usize) -> usize) -> Self {
         self.shift(by);
         self
@@ -91,19 +91,23 @@ impl Expression {
     fn shift(&mut self, by: &dyn Fn(usize) -> usize) {
         self.at = by(self.at);
         match &mut self.kind {
-            Kind::Literal(_) | Kind::Name(_) => {}
-            Kind::Member(one, _) | Kind::Not(one) | Kind::Minus(one) => one.shift(by),
-            Kind::Index(one, two) | Kind::Binary(_, one, two) => {
+            ExpressionKind::Literal(_) | ExpressionKind::Name(_) => {}
+            ExpressionKind::Member(one, _) | ExpressionKind::Not(one) | ExpressionKind::Minus(one) => {
+                one.shift(by)
+            }
+            ExpressionKind::Index(one, two) | ExpressionKind::Binary(_, one, two) => {
                 one.shift(by);
                 two.shift(by);
             }
-            Kind::Choice(one, two, three) => {
+            ExpressionKind::Conditional(one, two, three) => {
                 one.shift(by);
                 two.shift(by);
                 three.shift(by);
             }
-            Kind::Call(_, all) | Kind::List(all) => all.iter_mut().for_each(|one| one.shift(by)),
-            Kind::Object(all) => all.iter_mut().for_each(|(_, one)| one.shift(by)),
+            ExpressionKind::Call(_, all) | ExpressionKind::List(all) => {
+                all.iter_mut().for_each(|one| one.shift(by))
+            }
+            ExpressionKind::Object(all) => all.iter_mut().for_each(|(_, one)| one.shift(by)),
         }
     }
 }

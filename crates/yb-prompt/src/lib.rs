@@ -18,17 +18,17 @@ mod tools;
 mod yaml;
 
 pub use adapter::{ADAPTER_NAME, AdaptOptions, Adapter, ClaudeAgentObjectParams, ClaudeAgentTextParams};
-pub use client::{ClientConfig, Formatted, ObjectPrompt, PromptClient, TextPrompt, create_client};
+pub use client::{ClientConfig, ObjectPrompt, PromptClient, QueryParams, TextPrompt, create_client};
 pub use config::{
     ImageConfig, ModelSettings, ObjectConfig, ObjectSettings, PromptConfig, PromptTool, SpeechConfig,
     TestSettings, TextConfig,
 };
-pub use error::{Place, PromptError, Unsupported};
+pub use error::{PromptError, SourceLocation, UnsupportedOutput};
 pub use loader::{FileLoader, Loader, MemoryLoader};
-pub use message::{Content, Part, RichChatMessage, Role};
+pub use message::{MessageContent, MessagePart, RichChatMessage, Role};
 pub use models::{ModelConfig, ModelPattern, ModelRegistry};
 pub use options::{
     AdapterOptions, ClaudeAgentQueryOptions, McpServerConfig, OutputFormat, SystemPromptConfig,
 };
-pub use prompt::{Prompt, Row};
+pub use prompt::{DatasetRow, Prompt};
 pub use tools::{RegisteredTool, TOOL_SERVER, ToolRegistry};

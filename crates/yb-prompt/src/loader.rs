@@ -1,4 +1,4 @@
-//! Where prompt files, what they import, and their datasets come from.
+//! Loaders of prompt files, imports and datasets.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,38 +6,38 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::template::MAX_BYTES;
 
-/// The largest dataset.
+/// The maximum size of a dataset.
 const MAX_DATASET: u64 = 64 << 20;
 
-/// Where files come from. Reasons are words that complete "can't read it: …".
+/// A source of files. An error is a reason that completes "failed to read …:".
 pub trait Loader: fmt::Debug + Send + Sync {
-    /// The text of a prompt file.
+    /// Reads a prompt file.
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// Fails with the reason if the file can't be read.
     fn load(&self, path: &str) -> Result<String, String>;
 
-    /// The text of a dataset; by default as any other file.
+    /// Reads a dataset. Defaults to [`load`](Self::load).
     ///
     /// # Errors
-    /// Why it can't be read.
+    /// Fails with the reason if the file can't be read.
     fn load_dataset(&self, path: &str) -> Result<String, String> {
         self.load(path)
     }
 
-    /// The name of what a file imports; by default relative to that file.
+    /// Returns the path of an import. By default it is relative to the importing file.
     ///
     /// # Errors
-    /// Why it can't be imported.
+    /// Fails with the reason if the path is invalid.
     fn resolve(&self, from: &str, import: &str) -> Result<String, String> {
-        beside(from, import)
+        relative_to(from, import)
     }
 }
 
-/// A path that starts at a file's folder, without `.` and with as few `..` as can be.
-pub(crate) fn beside(from: &str, path: &str) -> Result<String, String> {
+/// Resolves a path relative to a file's folder, and normalizes `.` and `..`.
+pub(crate) fn relative_to(from: &str, path: &str) -> Result<String, String> {
     if Path::new(path).is_absolute() || path.contains('\\') {
-        return Err("the path is not relative, with `/` between its parts".to_owned());
+        return Err("expected a relative path with `/` separators".to_owned());
     }
     let mut parts: Vec<String> = Vec::new();
     let folder = Path::new(from).parent().unwrap_or(Path::new(""));
@@ -56,14 +56,14 @@ pub(crate) fn beside(from: &str, path: &str) -> Result<String, String> {
     Ok(root + &parts.join("/"))
 }
 
-/// Files on this machine.
+/// Loads files from disk.
 #[derive(Debug, Clone, Default)]
 pub struct FileLoader {
     root: PathBuf,
 }
 
 impl FileLoader {
-    /// Relative paths start here.
+    /// Creates a loader with a root for relative paths.
     pub fn new(root: impl Into<PathBuf>) -> Self {
         Self { root: root.into() }
     }
@@ -72,10 +72,10 @@ impl FileLoader {
         let path = self.root.join(path);
         let about = std::fs::metadata(&path).map_err(|error| error.to_string())?;
         if !about.is_file() {
-            return Err("it is no file".to_owned());
+            return Err("not a regular file".to_owned());
         }
         if about.len() > limit {
-            return Err(format!("it has {} bytes, at most {limit} are possible", about.len()));
+            return Err(format!("file is too large: {} bytes (maximum {limit})", about.len()));
         }
         std::fs::read_to_string(path).map_err(|error| error.to_string())
     }
@@ -86,7 +86,7 @@ impl Loader for FileLoader {
         let known =
             Path::new(path).extension().is_some_and(|extension| extension == "mdx" || extension == "md");
         if !known {
-            return Err("expected a file whose name ends with `.mdx` or `.md`".to_owned());
+            return Err("expected a `.mdx` or `.md` file".to_owned());
         }
         self.read(path, MAX_BYTES as u64)
     }
@@ -96,20 +96,20 @@ impl Loader for FileLoader {
     }
 }
 
-/// Texts by name, for programs that bring their prompts along.
+/// Loads files from memory, for programs that embed their prompts.
 #[derive(Debug, Clone, Default)]
 pub struct MemoryLoader {
     files: BTreeMap<String, String>,
 }
 
 impl MemoryLoader {
-    /// None yet.
+    /// Creates an empty loader.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more.
+    /// Adds a file.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.files.insert(name.into(), text.into());
@@ -119,16 +119,16 @@ impl MemoryLoader {
 
 impl Loader for MemoryLoader {
     fn load(&self, path: &str) -> Result<String, String> {
-        self.files.get(path).cloned().ok_or_else(|| "there is no such file".to_owned())
+        self.files.get(path).cloned().ok_or_else(|| "no such file".to_owned())
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::beside;
+    use super::relative_to;
 
     #[test]
-    fn an_import_starts_beside_its_file() {
+    fn import_is_relative_to_its_file() {
         for (from, path, expected) in [
             ("a.mdx", "./b.mdx", "b.mdx"),
             ("x/y/a.mdx", "../b.mdx", "x/b.mdx"),
@@ -136,8 +136,8 @@ mod tests {
             ("/p/a.mdx", "b/./c.mdx", "/p/b/c.mdx"),
             ("./a.mdx", "a.mdx", "a.mdx"),
         ] {
-            assert_eq!(beside(from, path).as_deref(), Ok(expected), "{from} {path}");
+            assert_eq!(relative_to(from, path).as_deref(), Ok(expected), "{from} {path}");
         }
-        assert!(beside("a.mdx", "/etc/b.mdx").is_err());
+        assert!(relative_to("a.mdx", "/etc/b.mdx").is_err());
     }
 }

@@ -1,20 +1,20 @@
-//! What is said to the model, by whom, with what is attached.
+//! Chat messages with attachments.
 
 use serde_json::{Value, json};
 
-/// Who speaks.
+/// The role of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The rules of the conversation.
+    /// System prompt.
     System,
-    /// The one who asks.
+    /// User.
     User,
-    /// The model.
+    /// Model.
     Assistant,
 }
 
 impl Role {
-    /// As messages spell it.
+    /// Returns the role as in the message JSON.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -25,71 +25,71 @@ impl Role {
     }
 }
 
-/// One message of a prompt, as it was written.
+/// A message of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RichChatMessage {
-    /// By whom.
+    /// The role.
     pub role: Role,
-    /// What.
-    pub content: Content,
+    /// The content.
+    pub content: MessageContent,
 }
 
-/// What a message says.
+/// The content of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Content {
-    /// Words alone.
+pub enum MessageContent {
+    /// Text only.
     Text(String),
-    /// Words and attachments, in their order.
-    Parts(Vec<Part>),
+    /// Text and attachments, in order.
+    Parts(Vec<MessagePart>),
 }
 
 /// A part of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
-    /// Words.
+pub enum MessagePart {
+    /// Text.
     Text(String),
-    /// A picture: an address, or base64.
+    /// An image: a URL or base64 data.
     Image {
-        /// The picture.
+        /// The URL or data.
         image: String,
-        /// Its media type.
+        /// The media type.
         media_type: Option<String>,
     },
-    /// A file: an address, or base64.
+    /// A file: a URL or base64 data.
     File {
-        /// The file.
+        /// The URL or data.
         data: String,
-        /// Its media type.
+        /// The media type.
         media_type: String,
     },
 }
 
 impl RichChatMessage {
-    /// A message of words.
+    /// Creates a text message.
     pub fn text(role: Role, text: impl Into<String>) -> Self {
-        Self { role, content: Content::Text(text.into()) }
+        Self { role, content: MessageContent::Text(text.into()) }
     }
 
-    /// The same as JSON.
+    /// Returns the message as JSON.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let content = match &self.content {
-            Content::Text(text) => json!(text),
-            Content::Parts(parts) => parts.iter().map(Part::to_json).collect(),
+            MessageContent::Text(text) => json!(text),
+            MessageContent::Parts(parts) => parts.iter().map(MessagePart::to_json).collect(),
         };
         json!({"role": self.role.as_str(), "content": content})
     }
 
-    /// Its words, with a mark where something is attached.
+    /// Returns the text, with a placeholder for each attachment.
     fn flat(&self) -> String {
         match &self.content {
-            Content::Text(text) => text.clone(),
-            Content::Parts(parts) => {
+            MessageContent::Text(text) => text.clone(),
+            MessageContent::Parts(parts) => {
                 let words = parts.iter().map(|part| match part {
-                    Part::Text(text) => text.as_str(),
-                    Part::Image { .. } => "[Attached image]",
-                    Part::File { .. } => "[Attached file]",
+                    MessagePart::Text(text) => text.as_str(),
+                    MessagePart::Image { .. } => "[Attached image]",
+                    MessagePart::File { .. } => "[Attached file]",
                 });
                 words.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
             }
@@ -97,7 +97,7 @@ impl RichChatMessage {
     }
 }
 
-impl Part {
+impl MessagePart {
     fn to_json(&self) -> Value {
         match self {
             Self::Text(text) => json!({"type": "text", "text": text}),
@@ -110,21 +110,20 @@ impl Part {
     }
 }
 
-/// The one prompt that an agent is given: everything that user and assistant say, in order, with an empty line between
-/// the messages and without names.
+/// Joins the user and assistant messages into one prompt, separated by empty lines and without roles.
 pub(crate) fn flatten(messages: &[RichChatMessage]) -> String {
     let said = messages.iter().filter(|message| message.role != Role::System).map(RichChatMessage::flat);
     said.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
-/// The words of the first system message.
+/// Returns the text of the first system message.
 pub(crate) fn system(messages: &[RichChatMessage]) -> Option<String> {
     let message = messages.iter().find(|message| message.role == Role::System)?;
     let text = match &message.content {
-        Content::Text(text) => text.clone(),
-        Content::Parts(parts) => {
+        MessageContent::Text(text) => text.clone(),
+        MessageContent::Parts(parts) => {
             let words = parts.iter().filter_map(|part| match part {
-                Part::Text(text) => Some(text.as_str()),
+                MessagePart::Text(text) => Some(text.as_str()),
                 _ => None,
             });
             words.collect::<Vec<_>>().join("\n")

@@ -1,4 +1,4 @@
-//! Which model a prompt's name of one means, and how it is asked.
+//! Model configurations by name.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,23 +8,23 @@ use regex::Regex;
 
 use crate::error::PromptError;
 
-/// How a model is asked.
+/// The configuration of a model.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct ModelConfig {
-    /// The model, as the CLI knows it.
+    /// The model name for the CLI.
     pub model: String,
-    /// How many tokens it may think.
+    /// The maximum number of thinking tokens.
     pub max_thinking_tokens: Option<u32>,
 }
 
 impl ModelConfig {
-    /// A model as it is.
+    /// Creates a configuration with defaults.
     pub fn new(model: impl Into<String>) -> Self {
         Self { model: model.into(), max_thinking_tokens: None }
     }
 
-    /// The same with this many tokens to think.
+    /// Sets the maximum number of thinking tokens.
     #[must_use]
     pub fn with_max_thinking_tokens(mut self, tokens: u32) -> Self {
         self.max_thinking_tokens = Some(tokens);
@@ -32,15 +32,15 @@ impl ModelConfig {
     }
 }
 
-/// Which names a configuration is for.
+/// The model names that a configuration applies to.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum ModelPattern {
-    /// This name.
+    /// One name.
     Exact(String),
-    /// Each of these names.
+    /// Several names.
     List(Vec<String>),
-    /// Names in which this matches.
+    /// All names that match.
     Regex(Regex),
 }
 
@@ -76,8 +76,8 @@ impl<T: Into<String>, const N: usize> From<[T; N]> for ModelPattern {
 
 type Creator = Arc<dyn Fn(&str) -> ModelConfig + Send + Sync>;
 
-/// Configurations of models by name. The name itself counts first, then the first pattern that matches, then the provider
-/// before a `/`, then the default.
+/// Model configurations by name. Precedence: the exact name, the first matching pattern, the provider before a `/`, the
+/// default.
 ///
 /// ```
 /// use regex::Regex;
@@ -103,17 +103,17 @@ pub struct ModelRegistry {
 }
 
 impl ModelRegistry {
-    /// A registry that knows no model.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A registry that takes every name for the CLI's own.
+    /// Creates a registry that passes all names to the CLI.
     pub fn create_default() -> Self {
         Self::new().with_default(|name| ModelConfig::new(name))
     }
 
-    /// The same with a configuration for these names. Of those for the same name the last counts, of patterns the first.
+    /// Adds a configuration for these names. For exact names the last registration wins, for patterns the first.
     pub fn register_models(
         mut self,
         pattern: impl Into<ModelPattern>,
@@ -132,7 +132,7 @@ impl ModelRegistry {
         self
     }
 
-    /// The same with a configuration for all models of a provider, which is given what follows `provider/`.
+    /// Adds a configuration for all models of a provider. The function gets the name after `provider/`.
     pub fn register_provider(
         mut self,
         provider: impl Into<String>,
@@ -142,7 +142,7 @@ impl ModelRegistry {
         self
     }
 
-    /// The same with a configuration for every other name.
+    /// Sets the configuration for all other names.
     pub fn with_default(mut self, creator: impl Fn(&str) -> ModelConfig + Send + Sync + 'static) -> Self {
         self.default = Some(Arc::new(creator));
         self
@@ -161,13 +161,14 @@ impl ModelRegistry {
         provider.or_else(|| self.default.as_ref().map(|creator| (creator, name)))
     }
 
-    /// How the model of this name is asked.
+    /// Returns the configuration of a model.
     ///
     /// # Errors
-    /// [`PromptError::Invalid`] when the name is empty, [`PromptError::UnknownModel`] when nothing is registered for it.
+    /// Fails with [`PromptError::Invalid`] if the name is empty, and with [`PromptError::UnknownModel`] if it is not
+    /// registered.
     pub fn get_model_config(&self, name: &str) -> Result<ModelConfig, PromptError> {
         if name.trim().is_empty() {
-            return Err(PromptError::invalid("model", "expected a name that is not empty"));
+            return Err(PromptError::invalid("model", "expected a non-empty name"));
         }
         let Some((creator, given)) = self.find(name) else {
             return Err(PromptError::UnknownModel { name: name.to_owned() });
@@ -175,7 +176,7 @@ impl ModelRegistry {
         Ok(creator(given))
     }
 
-    /// Whether there is a configuration for this name.
+    /// Returns whether there is a configuration for this name.
     #[must_use]
     pub fn has_model(&self, name: &str) -> bool {
         !name.trim().is_empty() && self.find(name).is_some()

@@ -1,4 +1,4 @@
-//! What a query is made with: the fields that the Claude Agent SDK takes, checked, and as options of our own SDK.
+//! Query options of the Claude Agent SDK: validation, and conversion to `yb_claude` options.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -13,11 +13,11 @@ use crate::schema;
 /// The system prompt of a query.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SystemPromptConfig {
-    /// This text.
+    /// A text.
     Text(String),
-    /// Claude Code's own.
+    /// Claude Code's own system prompt.
     Preset {
-        /// What follows it.
+        /// Text appended to it.
         append: Option<String>,
     },
 }
@@ -26,57 +26,57 @@ pub enum SystemPromptConfig {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub enum McpServerConfig {
-    /// One that this program is.
+    /// Served by this process.
     InProcess(ToolServer),
-    /// One that the CLI starts or reaches.
+    /// Started or connected to by the CLI.
     External(McpServer),
 }
 
-/// The shape of a structured answer.
+/// The format of structured output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OutputFormat {
-    /// Its JSON Schema.
+    /// The JSON Schema.
     pub schema: Value,
 }
 
-/// What a query is made with.
+/// The options of a query.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ClaudeAgentQueryOptions {
     /// The model.
     pub model: Option<String>,
-    /// How many tokens the model may think.
+    /// The maximum number of thinking tokens.
     pub max_thinking_tokens: Option<u32>,
-    /// The most turns.
+    /// The maximum number of turns.
     pub max_turns: Option<u32>,
-    /// The most that it may cost.
+    /// The maximum cost in US dollars.
     pub max_budget_usd: Option<f64>,
-    /// What the agent may do without being asked; `default` if not said.
+    /// The permission mode. Defaults to `default`.
     pub permission_mode: Option<PermissionMode>,
-    /// Where it works.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// The system prompt; without one the model gets none.
+    /// The system prompt. `None` means an empty one.
     pub system_prompt: Option<SystemPromptConfig>,
-    /// What needs no permission.
+    /// Tools that need no permission.
     pub allowed_tools: Option<Vec<String>>,
-    /// What is denied.
+    /// Tools that are denied.
     pub disallowed_tools: Option<Vec<String>>,
     /// MCP servers by name.
     pub mcp_servers: BTreeMap<String, McpServerConfig>,
-    /// Functions that are called at certain moments.
+    /// The hooks.
     pub hooks: Hooks,
-    /// The shape of a structured answer.
+    /// The format of structured output.
     pub output_format: Option<OutputFormat>,
 }
 
 impl ClaudeAgentQueryOptions {
-    /// Holds every field against its rule.
+    /// Validates all fields.
     ///
     /// # Errors
-    /// [`PromptError::Invalid`] with the first field that breaks one.
+    /// Fails with [`PromptError::Invalid`] at the first invalid field.
     pub fn validate(&self) -> Result<(), PromptError> {
         if self.model.as_ref().is_some_and(|model| model.trim().is_empty()) {
-            return Err(PromptError::invalid("model", "expected a name that is not empty"));
+            return Err(PromptError::invalid("model", "expected a non-empty name"));
         }
         check_turns(self.max_turns)?;
         check_budget(self.max_budget_usd)?;
@@ -88,12 +88,12 @@ impl ClaudeAgentQueryOptions {
         Ok(())
     }
 
-    /// The same for a session of [`yb_claude::sdk`], with everything that it may ask of this program.
+    /// Returns a host for [`yb_claude::sdk`] with these options, hooks and tool servers.
     pub fn host(&self) -> Host {
         self.host_with(|options| options)
     }
 
-    /// The same with more options than a prompt has.
+    /// Returns a host like [`host`](Self::host), with changed options.
     pub fn host_with(&self, more: impl FnOnce(Options) -> Options) -> Host {
         let mut options = Options::default();
         options.model.clone_from(&self.model);
@@ -130,7 +130,7 @@ impl ClaudeAgentQueryOptions {
         served.into_iter().fold(host, Host::with_tools)
     }
 
-    /// The same as JSON, with the names that the Claude Agent SDK has; functions and servers by their names alone.
+    /// Returns the options as JSON with the field names of the Claude Agent SDK. Hooks are a count, tool servers their names.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut map = Map::new();
@@ -195,67 +195,68 @@ pub(crate) fn check_budget(usd: Option<f64>) -> Result<(), PromptError> {
     Ok(())
 }
 
-/// What holds for every prompt of an adapter, unless the prompt says otherwise.
+/// Options of all prompts of an adapter. A prompt may override them.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct AdapterOptions {
-    /// What the agent may do without being asked.
+    /// The permission mode.
     pub permission_mode: Option<PermissionMode>,
-    /// Where it works.
+    /// The working directory.
     pub cwd: Option<PathBuf>,
-    /// The most turns, of prompts without `max_calls`.
+    /// The maximum number of turns of prompts without `max_calls`.
     pub max_turns: Option<u32>,
-    /// The most that an answer may cost.
+    /// The maximum cost of a query in US dollars.
     pub max_budget_usd: Option<f64>,
-    /// Whether Claude Code's own system prompt stands before the prompt's.
+    /// Whether the prompt's system message is appended to Claude Code's own.
     pub system_prompt_preset: bool,
-    /// What needs no permission.
+    /// Tools that need no permission.
     pub allowed_tools: Option<Vec<String>>,
-    /// What is denied.
+    /// Tools that are denied.
     pub disallowed_tools: Option<Vec<String>>,
 }
 
 impl AdapterOptions {
-    /// Reads them from JSON, with the names that the Claude Agent SDK has (`permissionMode`) or ours (`permission_mode`).
+    /// Parses options from JSON, in camel case (`permissionMode`) or snake case (`permission_mode`).
     ///
     /// # Errors
-    /// [`PromptError::Invalid`] for an unknown field or a value that breaks its rule.
+    /// Fails with [`PromptError::Invalid`] if a field is unknown or invalid.
     pub fn from_json(value: &Value) -> Result<Self, PromptError> {
         let Some(map) = value.as_object() else {
             return Err(PromptError::invalid("adapterOptions", "expected an object"));
         };
         let mut options = Self::default();
         for (key, value) in map.iter().filter(|(_, value)| !value.is_null()) {
-            let wrong = |expected: &str| PromptError::invalid(key, format!("expected {expected}: `{value}`"));
-            let texts = || {
-                let items = value.as_array().ok_or_else(|| wrong("a list of texts"))?.iter();
+            let invalid =
+                |expected: &str| PromptError::invalid(key, format!("expected {expected}: `{value}`"));
+            let strings = || {
+                let items = value.as_array().ok_or_else(|| invalid("a list of strings"))?.iter();
                 let texts = items.map(|item| item.as_str().map(str::to_owned));
-                texts.collect::<Option<Vec<_>>>().ok_or_else(|| wrong("a list of texts")).map(Some)
+                texts.collect::<Option<Vec<_>>>().ok_or_else(|| invalid("a list of strings")).map(Some)
             };
             match key.as_str() {
                 "permissionMode" | "permission_mode" => {
-                    let text = value.as_str().ok_or_else(|| wrong("a text"))?;
+                    let text = value.as_str().ok_or_else(|| invalid("a string"))?;
                     let mode: Result<PermissionMode, _> = text.parse();
                     let mode = mode.map_err(|error| PromptError::invalid(key, error.to_string()))?;
                     options.permission_mode = Some(mode);
                 }
-                "cwd" => options.cwd = Some(value.as_str().ok_or_else(|| wrong("a path"))?.into()),
+                "cwd" => options.cwd = Some(value.as_str().ok_or_else(|| invalid("a path"))?.into()),
                 "maxTurns" | "max_turns" => {
                     let turns = value.as_u64().and_then(|turns| u32::try_from(turns).ok());
                     let turns = turns.filter(|turns| *turns > 0);
-                    options.max_turns = Some(turns.ok_or_else(|| wrong("a whole number of at least 1"))?);
+                    options.max_turns = Some(turns.ok_or_else(|| invalid("a whole number of at least 1"))?);
                 }
                 "maxBudgetUsd" | "max_budget_usd" => {
                     let usd = value.as_f64().filter(|usd| usd.is_finite() && *usd > 0.0);
-                    options.max_budget_usd = Some(usd.ok_or_else(|| wrong("a number above 0"))?);
+                    options.max_budget_usd = Some(usd.ok_or_else(|| invalid("a number above 0"))?);
                 }
                 "systemPromptPreset" | "system_prompt_preset" => {
                     options.system_prompt_preset =
-                        value.as_bool().ok_or_else(|| wrong("`true` or `false`"))?;
+                        value.as_bool().ok_or_else(|| invalid("`true` or `false`"))?;
                 }
-                "allowedTools" | "allowed_tools" => options.allowed_tools = texts()?,
-                "disallowedTools" | "disallowed_tools" => options.disallowed_tools = texts()?,
-                _ => return Err(PromptError::invalid(key, "an adapter has no such option")),
+                "allowedTools" | "allowed_tools" => options.allowed_tools = strings()?,
+                "disallowedTools" | "disallowed_tools" => options.disallowed_tools = strings()?,
+                _ => return Err(PromptError::invalid(key, "unknown adapter option")),
             }
         }
         Ok(options)

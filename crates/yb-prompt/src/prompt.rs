@@ -1,4 +1,4 @@
-//! A prompt file: read once, filled in with props as often as one likes.
+//! A loaded prompt file, rendered with props any number of times.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::config::{ImageConfig, ObjectConfig, PromptConfig, SpeechConfig, TestSettings, TextConfig};
 use crate::error::PromptError;
-use crate::header::{self, Header, Kind};
-use crate::loader::{Loader, beside};
+use crate::header::{self, Header, OutputKind};
+use crate::loader::{Loader, relative_to};
 use crate::schema;
-use crate::template::{Template, render, source_of};
+use crate::template::{Template, normalize_source, render as render_template};
 
 /// A prompt file.
 ///
@@ -19,7 +19,7 @@ use crate::template::{Template, render, source_of};
 ///
 /// let file = "---\nname: greet\ntext_config:\n  model_name: sonnet\n---\n<User>Greet {props.name}.</User>\n";
 /// let prompt = Prompt::load("greet.prompt.mdx", &MemoryLoader::new().with("greet.prompt.mdx", file))?;
-/// let PromptConfig::Text(text) = prompt.fill(&serde_json::json!({"name": "Ann"}))? else { panic!() };
+/// let PromptConfig::Text(text) = prompt.render(&serde_json::json!({"name": "Ann"}))? else { panic!() };
 /// assert_eq!(text.messages[0].to_json()["content"], "Greet Ann.");
 /// # Ok::<(), yb_prompt::PromptError>(())
 /// ```
@@ -30,31 +30,31 @@ pub struct Prompt {
     template: Arc<Template>,
 }
 
-/// One row of a dataset.
+/// A row of a dataset.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
-    /// The line that it stands in, from 1.
+pub struct DatasetRow {
+    /// The line number, from 1.
     pub line: usize,
     /// The props.
     pub input: Value,
-    /// What the answer should be.
+    /// The expected output.
     pub expected_output: Option<Value>,
 }
 
 impl Prompt {
-    /// Reads a prompt file and what it imports.
+    /// Loads a prompt file and its imports.
     ///
     /// # Errors
-    /// [`PromptError::Template`] with the place of what is wrong, [`PromptError::Read`] when there is no such file.
+    /// Fails with [`PromptError::Template`] if a file is invalid, and with [`PromptError::Read`] if it can't be read.
     pub fn load(path: &str, loader: &dyn Loader) -> Result<Self, PromptError> {
         let text = loader.load(path).map_err(|reason| PromptError::Read { path: path.to_owned(), reason })?;
-        let source = source_of(path, &text)?;
-        let (header, from) = header::read(&source, loader)?;
+        let source = normalize_source(path, &text)?;
+        let (header, from) = header::parse(&source, loader)?;
         let template = Template::parse(source, from, loader)?;
         Ok(Self { path: path.to_owned(), header, template })
     }
 
-    /// Its name: what the header says, else the file's without `.prompt.mdx`.
+    /// Returns the name from the header, or else the file name without `.prompt.mdx`.
     #[must_use]
     pub fn name(&self) -> &str {
         self.header.name.as_deref().unwrap_or_else(|| {
@@ -63,36 +63,36 @@ impl Prompt {
         })
     }
 
-    /// Where it came from.
+    /// Returns the path it was loaded from.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// What it makes: `text_config`, `object_config`, `image_config` or `speech_config`.
+    /// Returns the kind of output: `text_config`, `object_config`, `image_config` or `speech_config`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.header.kind.key()
     }
 
-    /// The JSON Schema of its props.
+    /// Returns the JSON Schema of the props.
     #[must_use]
     pub fn input_schema(&self) -> Option<&Value> {
         self.header.input_schema.as_ref()
     }
 
-    /// How it is tested.
+    /// Returns the test settings.
     #[must_use]
     pub fn test_settings(&self) -> &TestSettings {
         &self.header.test_settings
     }
 
-    /// Fills it in.
+    /// Renders the prompt with props.
     ///
     /// # Errors
-    /// [`PromptError::Props`] when the props do not satisfy its `input_schema`, and [`PromptError::Template`] when an expression
-    /// can't be computed with them.
-    pub fn fill(&self, props: &Value) -> Result<PromptConfig, PromptError> {
+    /// Fails with [`PromptError::Props`] if the props do not match `input_schema`, and with [`PromptError::Template`] if an
+    /// expression can't be evaluated.
+    pub fn render(&self, props: &Value) -> Result<PromptConfig, PromptError> {
         if !props.is_object() {
             let findings = vec!["expected an object".to_owned()];
             return Err(PromptError::Props { prompt: self.name().to_owned(), findings });
@@ -103,57 +103,55 @@ impl Prompt {
                 return Err(PromptError::Props { prompt: self.name().to_owned(), findings });
             }
         }
-        let rendered = render(&self.template, props)?;
+        let rendered = render_template(&self.template, props)?;
         let name = self.name().to_owned();
         let messages = rendered.messages;
-        let nothing = |what: &str| {
-            let error =
-                self.template.source.error_in_line(0, 0, format!("the prompt says nothing: no {what}"));
+        let empty = |what: &str| {
+            let error = self.template.source.error_in_line(0, 0, format!("the prompt is empty: no {what}"));
             Err(error)
         };
         Ok(match &self.header.kind {
-            Kind::Text(_) | Kind::Object(_) if messages.is_empty() => return nothing("`<User>`"),
-            Kind::Text(settings) => {
+            OutputKind::Text(_) | OutputKind::Object(_) if messages.is_empty() => return empty("`<User>`"),
+            OutputKind::Text(settings) => {
                 PromptConfig::Text(TextConfig { name, messages, text_config: settings.clone() })
             }
-            Kind::Object(settings) => {
+            OutputKind::Object(settings) => {
                 PromptConfig::Object(ObjectConfig { name, messages, object_config: settings.clone() })
             }
-            Kind::Image(settings) => match rendered.spoken {
+            OutputKind::Image(settings) => match rendered.media_prompt {
                 Some(prompt) => {
                     PromptConfig::Image(ImageConfig { name, prompt, image_config: settings.clone() })
                 }
-                None => return nothing("`<ImagePrompt>`"),
+                None => return empty("`<ImagePrompt>`"),
             },
-            Kind::Speech(settings) => match rendered.spoken {
+            OutputKind::Speech(settings) => match rendered.media_prompt {
                 Some(text) => {
                     PromptConfig::Speech(SpeechConfig { name, text, speech_config: settings.clone() })
                 }
-                None => return nothing("`<SpeechPrompt>`"),
+                None => return empty("`<SpeechPrompt>`"),
             },
         })
     }
 
-    /// The props of `test_settings`, or none.
+    /// Returns the props of `test_settings`, or an empty object.
     #[must_use]
     pub fn test_props(&self) -> Value {
         self.header.test_settings.props.clone().unwrap_or_else(|| json!({}))
     }
 
-    /// The rows of a dataset, by default that of `test_settings`. Each line is an object with `input` and, where something is
-    /// expected, `expected_output`.
+    /// Reads the rows of a dataset, by default that of `test_settings`. Each line is an object with `input` and optionally
+    /// `expected_output`.
     ///
     /// # Errors
-    /// When there is none, or a line is no such object.
-    pub fn dataset(&self, path: Option<&str>, loader: &dyn Loader) -> Result<Vec<Row>, PromptError> {
+    /// Fails if there is no dataset, or if a line is invalid.
+    pub fn dataset(&self, path: Option<&str>, loader: &dyn Loader) -> Result<Vec<DatasetRow>, PromptError> {
         let path = match (path, &self.header.test_settings.dataset) {
             (Some(path), _) => path.to_owned(),
-            (None, Some(path)) => {
-                beside(&self.path, path).map_err(|reason| PromptError::Read { path: path.clone(), reason })?
-            }
+            (None, Some(path)) => relative_to(&self.path, path)
+                .map_err(|reason| PromptError::Read { path: path.clone(), reason })?,
             (None, None) => {
                 let error = self.template.source.error_in_line(0, 0, "the prompt has no dataset");
-                return Err(error.with_hint("name one: `test_settings: { dataset: ./rows.jsonl }`"));
+                return Err(error.with_hint("set `test_settings: { dataset: ./rows.jsonl }`"));
             }
         };
         let text =
@@ -161,24 +159,24 @@ impl Prompt {
         let mut rows = Vec::new();
         for (number, line) in text.lines().enumerate() {
             if !line.trim().is_empty() {
-                rows.push(row(line, number + 1, &path)?);
+                rows.push(parse_row(line, number + 1, &path)?);
             }
         }
         Ok(rows)
     }
 }
 
-fn row(text: &str, line: usize, path: &str) -> Result<Row, PromptError> {
-    let wrong = |column: usize, message: String| {
-        let place = crate::error::Place { file: path.to_owned(), line, column };
-        let hint = Some("a row is `{\"input\": {…}, \"expected_output\": …}`, in one line".to_owned());
-        PromptError::Template { place, message, hint }
+fn parse_row(text: &str, line: usize, path: &str) -> Result<DatasetRow, PromptError> {
+    let error_at = |column: usize, message: String| {
+        let location = crate::error::SourceLocation { file: path.to_owned(), line, column };
+        let hint = Some("expected `{\"input\": {…}, \"expected_output\": …}` on one line".to_owned());
+        PromptError::Template { location, message, hint }
     };
-    let mut value: Value =
-        serde_json::from_str(text).map_err(|error| wrong(error.column(), format!("not JSON: {error}")))?;
-    let Some(map) = value.as_object_mut() else { return Err(wrong(1, "expected an object".to_owned())) };
+    let mut value: Value = serde_json::from_str(text)
+        .map_err(|error| error_at(error.column(), format!("invalid JSON: {error}")))?;
+    let Some(map) = value.as_object_mut() else { return Err(error_at(1, "expected an object".to_owned())) };
     let input = map.remove("input").filter(Value::is_object);
-    let Some(input) = input else { return Err(wrong(1, "expected an object: `input`".to_owned())) };
+    let Some(input) = input else { return Err(error_at(1, "expected an object: `input`".to_owned())) };
     let expected_output = map.remove("expected_output").filter(|value| !value.is_null());
-    Ok(Row { line, input, expected_output })
+    Ok(DatasetRow { line, input, expected_output })
 }

@@ -1,16 +1,16 @@
-//! `$ref` to other files in a header's schemas: what they say is put in its place, so that a model and a validator get one piece.
+//! Inlines `$ref`s to other files in the schemas of a header, so that model and validator get a self-contained schema.
 
 use serde_json::Value;
 
-use crate::loader::{Loader, beside};
+use crate::loader::{Loader, relative_to};
 use crate::template::MAX_BYTES;
 
-/// How deep references may lead.
+/// The maximum depth of references.
 const MAX_DEPTH: usize = 50;
-/// How many there may be in all; without a limit a few small files could be read millions of times.
+/// The maximum number of references. Without a limit a few small files could be read millions of times.
 const MAX_REFERENCES: usize = 1_000;
 
-/// The same schema with every file that it refers to in its place.
+/// Returns the schema with all file references inlined.
 pub(crate) fn resolve(schema: Value, file: &str, loader: &dyn Loader) -> Result<Value, String> {
     let mut resolver = Resolver { loader, open: Vec::new(), followed: 0 };
     resolver.value(schema, file, None)
@@ -23,8 +23,8 @@ struct Resolver<'a> {
 }
 
 impl Resolver<'_> {
-    /// `whole` is the document that a value is part of, if that is another file: its own references are resolved as well,
-    /// because they would mean something else where it is put.
+    /// `whole` is the document of a value from another file. Its local references are inlined too, because they would point
+    /// to the wrong document.
     fn value(&mut self, value: Value, file: &str, whole: Option<&Value>) -> Result<Value, String> {
         match value {
             Value::Object(map) => {
@@ -47,11 +47,11 @@ impl Resolver<'_> {
 
     fn follow(&mut self, target: &str, file: &str, whole: Option<&Value>) -> Result<Value, String> {
         let (path, pointer) = target.split_once('#').unwrap_or((target, ""));
-        let other = if path.is_empty() { file.to_owned() } else { beside(file, path)? };
+        let other = if path.is_empty() { file.to_owned() } else { relative_to(file, path)? };
         let name = format!("{other}#{pointer}");
         if self.open.contains(&name) {
             return Err(format!(
-                "references in a circle: `{}`",
+                "circular reference: `{}`",
                 [&self.open[..], &[name]].concat().join("` → `")
             ));
         }
@@ -78,13 +78,13 @@ impl Resolver<'_> {
 
     fn load(&self, path: &str) -> Result<Value, String> {
         if !path.ends_with(".json") {
-            return Err(format!("expected a file whose name ends with `.json`: `{path}`"));
+            return Err(format!("expected a `.json` file: `{path}`"));
         }
         let text =
-            self.loader.load_dataset(path).map_err(|reason| format!("can't read `{path}`: {reason}"))?;
+            self.loader.load_dataset(path).map_err(|reason| format!("failed to read `{path}`: {reason}"))?;
         if text.len() > MAX_BYTES {
-            return Err(format!("`{path}` has {} bytes, at most {MAX_BYTES} are possible", text.len()));
+            return Err(format!("file is too large: `{path}`: {} bytes (maximum {MAX_BYTES})", text.len()));
         }
-        serde_json::from_str(&text).map_err(|error| format!("`{path}` is not JSON: {error}"))
+        serde_json::from_str(&text).map_err(|error| format!("invalid JSON in `{path}`: {error}"))
     }
 }

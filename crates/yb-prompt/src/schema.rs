@@ -1,11 +1,11 @@
-//! JSON Schema: whether one is valid, and whether a value satisfies it.
+//! JSON Schema validation.
 
 use serde_json::Value;
 
-/// How many findings are told at once.
-const MOST: usize = 10;
+/// The maximum number of validation errors reported.
+const MAX_FINDINGS: usize = 10;
 
-/// Why something is no JSON Schema. Nothing is fetched: a reference to elsewhere is one of the reasons.
+/// Checks that a value is a valid JSON Schema. Remote references are not fetched and make it invalid.
 pub(crate) fn check(schema: &Value) -> Result<(), String> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err("expected a mapping".to_owned());
@@ -16,7 +16,7 @@ pub(crate) fn check(schema: &Value) -> Result<(), String> {
     jsonschema::validator_for(schema).map(drop).map_err(|error| error.to_string())
 }
 
-/// Everything about a value that does not satisfy a schema.
+/// Validates a value and returns all errors.
 pub(crate) fn findings(schema: &Value, value: &Value) -> Vec<String> {
     match jsonschema::validator_for(schema) {
         Ok(validator) => findings_of(&validator, value),
@@ -25,9 +25,9 @@ pub(crate) fn findings(schema: &Value, value: &Value) -> Vec<String> {
 }
 
 pub(crate) fn findings_of(validator: &jsonschema::Validator, value: &Value) -> Vec<String> {
-    let told = validator.iter_errors(value).take(MOST).map(|error| {
+    let findings = validator.iter_errors(value).take(MAX_FINDINGS).map(|error| {
         let at = error.instance_path().to_string();
         if at.is_empty() { error.to_string() } else { format!("`{at}`: {error}") }
     });
-    told.collect()
+    findings.collect()
 }

@@ -1,4 +1,4 @@
-//! A prompt file as a tree: words, expressions, messages and what decides between them.
+//! A prompt file as a tree: text, expressions, messages, branches, loops and components.
 
 mod convert;
 mod element;
@@ -16,85 +16,85 @@ use crate::message::Role;
 
 pub(crate) use render::render;
 
-/// A larger file is refused unread.
+/// The maximum size of a file.
 pub(crate) const MAX_BYTES: usize = 256 * 1024;
-/// How deep imports may go.
+/// The maximum depth of imports.
 const MAX_IMPORTS: usize = 8;
-/// How many files one prompt may be made of; without a limit a few small ones could be read millions of times.
+/// The maximum number of files of a prompt. Without a limit a few small files could be read millions of times.
 const MAX_FILES: usize = 256;
 
-/// One file, with those that it imports.
+/// A file with its imports.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) source: Source,
-    pub(crate) nodes: Vec<Node>,
+    pub(crate) nodes: Vec<TemplateNode>,
     pub(crate) imports: BTreeMap<String, Arc<Template>>,
 }
 
-/// A part of a template.
+/// A node of a template.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Node {
-    /// Words, and where they begin.
+pub(crate) enum TemplateNode {
+    /// Text and its byte offset.
     Text(String, usize),
     Expression(Expression),
     Message {
         role: Role,
         at: usize,
-        children: Vec<Node>,
+        children: Vec<TemplateNode>,
     },
-    /// What an image or speech prompt says.
-    Spoken {
+    /// The content of `<ImagePrompt>` or `<SpeechPrompt>`.
+    MediaPrompt {
         at: usize,
-        children: Vec<Node>,
+        children: Vec<TemplateNode>,
     },
     Attachment {
-        kind: Attached,
+        kind: AttachmentKind,
         at: usize,
-        data: Setting,
-        media_type: Option<Setting>,
+        data: PropValue,
+        media_type: Option<PropValue>,
     },
     Branch {
-        arms: Vec<(Option<Expression>, Vec<Node>)>,
+        arms: Vec<(Option<Expression>, Vec<TemplateNode>)>,
         block: bool,
     },
-    /// Only while a file is read: an `<ElseIf>` or `<Else>` that has not found its `<If>`.
-    Otherwise {
+    /// An `<ElseIf>` or `<Else>`, until parsing attaches it to its `<If>`.
+    ElseBranch {
         at: usize,
         condition: Option<Expression>,
-        children: Vec<Node>,
+        children: Vec<TemplateNode>,
     },
-    Each {
+    ForEach {
         at: usize,
         list: Expression,
         item: String,
         index: Option<String>,
-        body: Vec<Node>,
+        body: Vec<TemplateNode>,
         block: bool,
     },
-    /// A tag that is none of ours, which goes to the model as it is.
+    /// Any other tag, which is passed to the model verbatim.
     Tag {
-        open: Vec<Node>,
-        children: Vec<Node>,
+        open: Vec<TemplateNode>,
+        children: Vec<TemplateNode>,
         close: String,
     },
     Component {
         name: String,
         at: usize,
-        settings: Vec<(String, Setting)>,
-        children: Vec<Node>,
+        settings: Vec<(String, PropValue)>,
+        children: Vec<TemplateNode>,
         block: bool,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Attached {
+pub(crate) enum AttachmentKind {
     Image,
     File,
 }
 
 /// The value of an attribute.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Setting {
+pub(crate) enum PropValue {
     /// An attribute without a value.
     Flag,
     Text(String),
@@ -102,77 +102,77 @@ pub(crate) enum Setting {
 }
 
 impl Template {
-    /// Reads a template and everything that it imports. `from` is where its words begin, after its header.
+    /// Parses a template and its imports. `from` is the start of its body, after the header.
     pub(crate) fn parse(source: Source, from: usize, loader: &dyn Loader) -> Result<Arc<Self>, PromptError> {
-        let mut reading = Reading { loader, open: vec![source.name.clone()], read: 1 };
-        reading.template(source, from)
+        let mut imports = ImportLoader { loader, open: vec![source.name.clone()], loaded: 1 };
+        imports.load(source, from)
     }
 }
 
-/// The files that are being read.
-struct Reading<'a> {
+/// Loads imports, with the chain of files being loaded.
+struct ImportLoader<'a> {
     loader: &'a dyn Loader,
     open: Vec<String>,
-    read: usize,
+    loaded: usize,
 }
 
-impl Reading<'_> {
-    fn template(&mut self, source: Source, from: usize) -> Result<Arc<Template>, PromptError> {
-        let read = mdx::read(&source, from, source.text.len())?;
+impl ImportLoader<'_> {
+    fn load(&mut self, source: Source, from: usize) -> Result<Arc<Template>, PromptError> {
+        let parsed = mdx::parse(&source, from, source.text.len())?;
         let mut imports = BTreeMap::new();
-        for import in &read.imports {
+        for import in &parsed.imports {
             let refuse = |message: String| Err(source.error(import.at, message));
             if imports.contains_key(&import.name) {
-                return refuse(format!("imported twice: `{}`", import.name));
+                return refuse(format!("duplicate import: `{}`", import.name));
             }
             let path = self.loader.resolve(&source.name, &import.path).map_err(|reason| {
-                source.error(import.at, format!("can't import `{}`: {reason}", import.path))
+                source.error(import.at, format!("failed to import `{}`: {reason}", import.path))
             })?;
             if self.open.contains(&path) {
                 let chain = [&self.open[..], &[path]].concat().join("` → `");
-                return refuse(format!("imports in a circle: `{chain}`"));
+                return refuse(format!("circular import: `{chain}`"));
             }
-            self.read += 1;
-            if self.open.len() > MAX_IMPORTS || self.read > MAX_FILES {
+            self.loaded += 1;
+            if self.open.len() > MAX_IMPORTS || self.loaded > MAX_FILES {
                 let message =
                     format!("too many imports: at most {MAX_IMPORTS} deep, {MAX_FILES} files in all");
                 return refuse(message);
             }
             let text = self.loader.load(&path).map_err(|reason| {
-                source.error(import.at, format!("can't import `{}`: {reason}", import.path))
+                source.error(import.at, format!("failed to import `{}`: {reason}", import.path))
             })?;
-            let imported = source_of(&path, &text)?;
-            let header = crate::header::split(&imported.text).map_or(0, |header| header.end);
+            let imported = normalize_source(&path, &text)?;
+            let header = crate::header::find_header(&imported.text).map_or(0, |header| header.end);
             self.open.push(path);
-            imports.insert(import.name.clone(), self.template(imported, header)?);
+            imports.insert(import.name.clone(), self.load(imported, header)?);
             self.open.pop();
         }
-        check_names(&read.nodes, &imports, &source)?;
-        Ok(Arc::new(Template { source, nodes: read.nodes, imports }))
+        check_components(&parsed.nodes, &imports, &source)?;
+        Ok(Arc::new(Template { source, nodes: parsed.nodes, imports }))
     }
 }
 
-/// The text of a file as it is read: without a byte order mark, with one kind of line ends.
-pub(crate) fn source_of(name: &str, text: &str) -> Result<Source, PromptError> {
+/// Normalizes the text of a file: no byte order mark, `\n` line endings.
+pub(crate) fn normalize_source(name: &str, text: &str) -> Result<Source, PromptError> {
     let source = Source {
         name: name.to_owned(),
         text: text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n").replace('\r', "\n"),
     };
     if source.text.len() > MAX_BYTES {
-        let message = format!("the file has {} bytes, at most {MAX_BYTES} are possible", source.text.len());
-        return Err(source.error_in_line(0, 0, message).with_hint("give long texts as props"));
+        let message = format!("file is too large: {} bytes (maximum {MAX_BYTES})", source.text.len());
+        return Err(source.error_in_line(0, 0, message).with_hint("pass long texts as props"));
     }
     Ok(source)
 }
 
-/// Whether every capitalised tag that is none of ours was imported.
-fn check_names(
-    nodes: &[Node],
+/// Checks that every component is imported.
+fn check_components(
+    nodes: &[TemplateNode],
     imports: &BTreeMap<String, Arc<Template>>,
     source: &Source,
 ) -> Result<(), PromptError> {
     for node in nodes {
-        if let Node::Component { name, at, .. } = node
+        if let TemplateNode::Component { name, at, .. } = node
             && !imports.contains_key(name)
         {
             let known = tags::KNOWN.iter().copied().chain(imports.keys().map(String::as_str));
@@ -184,18 +184,18 @@ fn check_names(
             return Err(source.error(*at, format!("unknown tag: `<{name}>`")).with_hint(hint));
         }
         match node {
-            Node::Message { children, .. }
-            | Node::Spoken { children, .. }
-            | Node::Otherwise { children, .. }
-            | Node::Tag { children, .. }
-            | Node::Component { children, .. }
-            | Node::Each { body: children, .. } => check_names(children, imports, source)?,
-            Node::Branch { arms, .. } => {
+            TemplateNode::Message { children, .. }
+            | TemplateNode::MediaPrompt { children, .. }
+            | TemplateNode::ElseBranch { children, .. }
+            | TemplateNode::Tag { children, .. }
+            | TemplateNode::Component { children, .. }
+            | TemplateNode::ForEach { body: children, .. } => check_components(children, imports, source)?,
+            TemplateNode::Branch { arms, .. } => {
                 for (_, children) in arms {
-                    check_names(children, imports, source)?;
+                    check_components(children, imports, source)?;
                 }
             }
-            Node::Text(..) | Node::Expression(_) | Node::Attachment { .. } => {}
+            TemplateNode::Text(..) | TemplateNode::Expression(_) | TemplateNode::Attachment { .. } => {}
         }
     }
     Ok(())

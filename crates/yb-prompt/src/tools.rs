@@ -1,4 +1,4 @@
-//! Functions of this program that a prompt's tools may call, and how they are served to the model.
+//! Tools: functions of the host program, served to the model over MCP.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -14,13 +14,13 @@ use crate::config::PromptTool;
 use crate::error::PromptError;
 use crate::schema;
 
-/// The name of the server that serves them; the model calls a tool `mcp__prompt-tools__NAME`.
+/// The name of the MCP server. The model calls a tool as `mcp__prompt-tools__NAME`.
 pub const TOOL_SERVER: &str = "prompt-tools";
 
-type Answer = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
-type Run = Arc<dyn Fn(Value) -> Answer + Send + Sync>;
+type ToolFuture = Pin<Box<dyn Future<Output = Result<String, String>> + Send>>;
+type ToolFunction = Arc<dyn Fn(Value) -> ToolFuture + Send + Sync>;
 
-/// Functions by name. What they are for and the schema of their arguments stand in the prompt.
+/// Functions by name. Their descriptions and argument schemas are in the prompt.
 ///
 /// ```
 /// use serde_json::json;
@@ -45,13 +45,13 @@ pub struct ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// None.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with one more; the last of a name counts. A text is told to the model as it is, any other value as JSON, an
-    /// error as an error.
+    /// Registers a function. The last registration of a name wins. Strings are returned to the model as is, other values as
+    /// JSON, errors as tool errors.
     pub fn register<A, R, E, F, Fut>(mut self, name: impl Into<String>, function: F) -> Self
     where
         A: DeserializeOwned + Send + 'static,
@@ -60,10 +60,10 @@ impl ToolRegistry {
         F: Fn(A) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, E>> + Send + 'static,
     {
-        let run: Run = Arc::new(move |arguments| match serde_json::from_value::<A>(arguments) {
+        let run: ToolFunction = Arc::new(move |arguments| match serde_json::from_value::<A>(arguments) {
             Ok(arguments) => {
                 let answer = function(arguments);
-                Box::pin(async move { told(&answer.await.map_err(|error| error.to_string())?) })
+                Box::pin(async move { to_tool_result(&answer.await.map_err(|error| error.to_string())?) })
             }
             Err(error) => Box::pin(std::future::ready(Err(format!("invalid arguments: {error}")))),
         });
@@ -72,19 +72,19 @@ impl ToolRegistry {
         self
     }
 
-    /// The function of this name.
+    /// Returns the function with this name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&RegisteredTool> {
         self.tools.get(name)
     }
 
-    /// Whether there is one of this name.
+    /// Returns whether a function with this name is registered.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 
-    /// Their names, sorted.
+    /// Returns all names, sorted.
     #[must_use]
     pub fn tool_names(&self) -> Vec<&str> {
         self.tools.keys().map(String::as_str).collect()
@@ -97,7 +97,7 @@ impl fmt::Debug for ToolRegistry {
     }
 }
 
-fn told(value: &impl Serialize) -> Result<String, String> {
+fn to_tool_result(value: &impl Serialize) -> Result<String, String> {
     match serde_json::to_value(value) {
         Ok(Value::String(text)) => Ok(text),
         Ok(value) => serde_json::to_string_pretty(&value).map_err(|error| error.to_string()),
@@ -105,23 +105,23 @@ fn told(value: &impl Serialize) -> Result<String, String> {
     }
 }
 
-/// A function of the registry.
+/// A registered function.
 #[derive(Clone)]
 pub struct RegisteredTool {
     name: String,
-    run: Run,
+    run: ToolFunction,
 }
 
 impl RegisteredTool {
-    /// Calls it: what the model would be told.
+    /// Calls the function and returns the result for the model.
     ///
     /// # Errors
-    /// The function's own, and arguments that it can't take.
+    /// Fails with the function's error, or if the arguments have the wrong type.
     pub async fn call(&self, arguments: Value) -> Result<String, String> {
         (self.run)(arguments).await
     }
 
-    /// The same as a tool of a session, whose arguments are held against the prompt's schema first.
+    /// Returns the function as an SDK tool that validates its arguments against the prompt's schema.
     fn serve(&self, description: &str, parameters: &Value) -> Result<Tool, PromptError> {
         let field = || format!("tools.{}.parameters", self.name);
         schema::check(parameters)
@@ -138,7 +138,7 @@ impl RegisteredTool {
                 }
                 match own.call(arguments).await {
                     Ok(text) => ToolOutput::text(text),
-                    Err(reason) => ToolOutput::error(format!("the tool `{}` failed: {reason}", own.name)),
+                    Err(reason) => ToolOutput::error(format!("tool `{}` failed: {reason}", own.name)),
                 }
             }
         });
@@ -152,7 +152,7 @@ impl fmt::Debug for RegisteredTool {
     }
 }
 
-/// Arguments are always an object, and the CLI asks every schema to say so.
+/// Adds `type: object`, which the CLI requires of every argument schema.
 fn as_object_schema(parameters: &Value) -> Value {
     match parameters {
         Value::Object(map) if !map.contains_key("type") => {
@@ -165,44 +165,47 @@ fn as_object_schema(parameters: &Value) -> Value {
     }
 }
 
-/// What a prompt's tools come to.
+/// The tools of a prompt, resolved against the registry.
 #[derive(Debug, Default)]
-pub(crate) struct Offered {
-    /// Those that are registered.
+pub(crate) struct ToolSelection {
+    /// Serves the registered functions.
     pub(crate) server: Option<ToolServer>,
-    /// Those that need no permission.
+    /// Tools that need no permission.
     pub(crate) allowed: Vec<String>,
-    /// Those that the prompt describes and nobody registered.
+    /// Function tools that are not registered.
     pub(crate) missing: Vec<String>,
 }
 
-pub(crate) fn offer(tools: &[PromptTool], registry: &ToolRegistry) -> Result<Offered, PromptError> {
-    let mut offered = Offered::default();
-    for wanted in tools {
-        match wanted {
-            PromptTool::Named(name) => {
+pub(crate) fn select_tools(
+    tools: &[PromptTool],
+    registry: &ToolRegistry,
+) -> Result<ToolSelection, PromptError> {
+    let mut selection = ToolSelection::default();
+    for tool in tools {
+        match tool {
+            PromptTool::External(name) => {
                 let mcp = name.strip_prefix("mcp://").and_then(|rest| rest.split_once('/'));
-                offered.allowed.push(match mcp {
+                selection.allowed.push(match mcp {
                     Some((server, tool)) => format!("mcp__{server}__{tool}"),
                     None => name.clone(),
                 });
             }
-            PromptTool::Served { name, description, parameters } => {
+            PromptTool::Function { name, description, parameters } => {
                 let field = format!("tools.{name}.parameters");
                 schema::check(parameters).map_err(|reason| {
                     PromptError::invalid(field, format!("not a valid JSON Schema: {reason}"))
                 })?;
                 let Some(found) = registry.get(name) else {
-                    offered.missing.push(name.clone());
+                    selection.missing.push(name.clone());
                     continue;
                 };
-                let server = offered.server.take().unwrap_or_else(|| ToolServer::new(TOOL_SERVER));
-                offered.server = Some(server.with_tool(found.serve(description, parameters)?));
+                let server = selection.server.take().unwrap_or_else(|| ToolServer::new(TOOL_SERVER));
+                selection.server = Some(server.with_tool(found.serve(description, parameters)?));
             }
         }
     }
-    if let Some(server) = &offered.server {
-        offered.allowed.extend(server.tool_names());
+    if let Some(server) = &selection.server {
+        selection.allowed.extend(server.tool_names());
     }
-    Ok(offered)
+    Ok(selection)
 }

@@ -1,4 +1,4 @@
-//! The one place that knows the YAML library: a header's text in, values with their places out, within limits.
+//! The only module that uses the YAML library. It parses a header into values with locations, within limits.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ const MAX_NODES: usize = 50_000;
 const MAX_DEPTH: usize = 48;
 const MAX_REPLAYED: usize = 50_000;
 
-/// One value of a header, with its place.
+/// A value of a header, with its location.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Node {
     pub(crate) value: Value,
@@ -32,7 +32,7 @@ impl Node {
         if let Value::Map(entries) = &self.value { entries } else { &[] }
     }
 
-    /// The value of a key that is there and not null.
+    /// Returns the value of a key, unless it is missing or null.
     pub(crate) fn get(&self, name: &str) -> Option<&Self> {
         let entry = self.entries().iter().find(|(key, _)| key == name);
         entry.map(|(_, node)| node).filter(|node| node.value != Value::Scalar(Json::Null))
@@ -58,7 +58,7 @@ impl Node {
     }
 }
 
-/// Parses a header. `first_line` is where it begins in its file.
+/// Parses a header. `first_line` is its line number in the file.
 pub(crate) fn parse(text: &str, first_line: usize, source: &Source) -> Result<Node, PromptError> {
     let options = serde_saphyr::options! {
         strict_booleans: true,

@@ -11,7 +11,7 @@ use std::time::Duration;
 use opentelemetry::Context;
 use yb_engine::config::Settings;
 use yb_engine::run::Plan;
-use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redact};
+use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redactor};
 
 use crate::agents;
 use crate::args::OtelArgs;
@@ -43,7 +43,7 @@ pub(crate) struct Tracing {
 impl Tracing {
     /// Of a command that nobody wants to follow.
     pub(crate) fn off() -> Self {
-        Self { pipeline: Arc::new(Pipeline::off()), parent: Context::new(), deadline: DEADLINE }
+        Self { pipeline: Arc::new(Pipeline::disabled()), parent: Context::new(), deadline: DEADLINE }
     }
 
     /// As the command line, the standard variables and the settings say.
@@ -54,7 +54,7 @@ impl Tracing {
     ) -> Result<Self, CliError> {
         let config = wanted::config(args, settings, env);
         let pipeline = Pipeline::start(&config).map_err(|error| refused(&error))?;
-        let parent = env.get(names::TRACEPARENT).and_then(|line| yb_otel::context_of(line));
+        let parent = env.get(names::TRACEPARENT).and_then(|line| yb_otel::parse_traceparent(line));
         let timeout = env.get(TIMEOUT).and_then(|text| text.parse().ok()).map(Duration::from_millis);
         Ok(Self {
             pipeline: Arc::new(pipeline),
@@ -73,7 +73,7 @@ impl Tracing {
 
     /// Whether anybody wants a trace.
     pub(crate) fn is_on(&self) -> bool {
-        self.pipeline.is_on()
+        self.pipeline.is_enabled()
     }
 
     /// A run; nothing if nobody wants a trace.
@@ -106,8 +106,8 @@ impl Tracing {
 }
 
 /// The same as the pipeline wants it.
-fn dressed(mut config: AgentSpansConfig, pipeline: &Pipeline, redact: Redact) -> AgentSpansConfig {
-    config.vocabulary = pipeline.vocabulary();
+fn dressed(mut config: AgentSpansConfig, pipeline: &Pipeline, redact: Redactor) -> AgentSpansConfig {
+    config.conventions = pipeline.conventions();
     config.content = pipeline.content();
     config.redact = redact;
     // Durations and tokens are told of models that we know of.

@@ -1,60 +1,62 @@
-//! What a pipeline is made from: variables with OpenTelemetry's names, given by the caller and never looked up here.
+//! Configuration of a pipeline from OpenTelemetry's environment variables, which the caller passes in.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::content::Redact;
-use crate::names::Vocabulary;
+use crate::content::Redactor;
+use crate::names::SemanticConventions;
 
-/// Why there is no pipeline.
+/// A pipeline that could not be started.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PipelineError {
-    /// A receiver's address is none.
+    /// The URL of an endpoint is invalid.
     #[error("invalid endpoint in `{variable}`: {reason}")]
     Endpoint {
-        /// Where it stands.
+        /// The variable that holds it.
         variable: String,
-        /// What is wrong; the address itself may hold a token.
+        /// The problem. The URL is not repeated, because it may hold a token.
         reason: String,
     },
-    /// A header can't be sent.
+    /// A header is invalid.
     #[error("invalid header for the OTLP receiver: `{name}`")]
     Header {
-        /// Its name; its value may be a token.
+        /// The header name. The value may be a token.
         name: String,
     },
-    /// A variable has a value that nobody understands.
+    /// A variable has an unsupported value.
     #[error("unsupported value of `{variable}`: `{value}`\nhint: {hint}")]
     Value {
-        /// Which.
+        /// The variable.
         variable: String,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What it may be.
+        /// The supported values.
         hint: &'static str,
     },
-    /// gRPC was left out of this build.
-    #[error("this build does not speak OTLP over gRPC\nhint: set OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf")]
+    /// gRPC is not enabled in this build.
+    #[error(
+        "OTLP over gRPC is not enabled in this build\nhint: set `OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf`"
+    )]
     NoGrpc,
-    /// https can't be spoken.
-    #[error("failed to prepare TLS: {0}")]
+    /// TLS could not be set up.
+    #[error("failed to set up TLS: {0}")]
     Tls(String),
-    /// The file can't be written.
+    /// The trace file could not be opened.
     #[error("failed to open the trace file `{}`: {reason}", path.display())]
     File {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         reason: String,
     },
-    /// There is no thread to be had.
+    /// The export thread could not be started.
     #[error("failed to start the exporter: {0}")]
     Thread(String),
 }
 
-/// What a pipeline is made from.
+/// The configuration of a pipeline.
 ///
 /// ```
 /// use yb_otel::{Pipeline, PipelineConfig};
@@ -62,7 +64,7 @@ pub enum PipelineError {
 /// # fn main() -> Result<(), yb_otel::PipelineError> {
 /// let variables = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318"), ("OTEL_SERVICE_NAME", "nightly")];
 /// let pipeline = Pipeline::start(&PipelineConfig::new(variables))?;
-/// assert!(pipeline.is_on());
+/// assert!(pipeline.is_enabled());
 /// # Ok(())
 /// # }
 /// ```
@@ -71,21 +73,21 @@ pub enum PipelineError {
 pub struct PipelineConfig {
     variables: BTreeMap<String, String>,
     file: Option<PathBuf>,
-    vocabulary: Option<Vocabulary>,
+    conventions: Option<SemanticConventions>,
     content: Option<bool>,
-    redact: Redact,
+    redact: Redactor,
     resource: BTreeMap<String, String>,
 }
 
 impl PipelineConfig {
-    /// From the variables that OpenTelemetry names, `OTEL_EXPORTER_OTLP_ENDPOINT` and others: see [`VARIABLES`](Self::VARIABLES).
-    /// Without an endpoint nothing is sent anywhere.
+    /// Creates a configuration from OpenTelemetry's environment variables, such as `OTEL_EXPORTER_OTLP_ENDPOINT`: see
+    /// [`VARIABLES`](Self::VARIABLES). Without an endpoint nothing is sent.
     pub fn new<N: Into<String>, V: Into<String>>(variables: impl IntoIterator<Item = (N, V)>) -> Self {
         let variables = variables.into_iter().map(|(name, value)| (name.into(), value.into()));
         Self { variables: variables.filter(|(_, value)| !value.is_empty()).collect(), ..Self::default() }
     }
 
-    /// The variables that are understood, so that a caller knows which to hand over.
+    /// The supported variables.
     pub const VARIABLES: [&'static str; 27] = [
         "OTEL_SDK_DISABLED",
         "OTEL_SERVICE_NAME",
@@ -116,31 +118,31 @@ impl PipelineConfig {
         "OTEL_METRIC_EXPORT_INTERVAL",
     ];
 
-    /// The same, written to a file as well: a line of OTLP JSON for each request.
+    /// Also writes to a file: a line of OTLP JSON for each request.
     pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
     }
 
-    /// The same in these words, whatever the variables say.
-    pub fn with_vocabulary(mut self, vocabulary: Vocabulary) -> Self {
-        self.vocabulary = Some(vocabulary);
+    /// Sets the semantic conventions, overriding the variables.
+    pub fn with_conventions(mut self, conventions: SemanticConventions) -> Self {
+        self.conventions = Some(conventions);
         self
     }
 
-    /// The same with or without what was said, whatever the variables say.
+    /// Sets whether content is recorded, overriding the variables.
     pub fn with_content(mut self, content: bool) -> Self {
         self.content = Some(content);
         self
     }
 
-    /// The same without these secrets in anything that leaves.
-    pub fn with_redact(mut self, redact: Redact) -> Self {
+    /// Sets the redactor of everything that is exported.
+    pub fn with_redactor(mut self, redact: Redactor) -> Self {
         self.redact = redact;
         self
     }
 
-    /// The same with one more attribute of the resource; the variables win.
+    /// Adds a resource attribute. The variables override it.
     pub fn with_resource_attribute(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.resource.insert(key.into(), value.into());
         self
@@ -150,23 +152,26 @@ impl PipelineConfig {
         self.variables.get(name).map(String::as_str)
     }
 
-    pub(super) fn settings(&self) -> Result<Settings, PipelineError> {
+    pub(super) fn settings(&self) -> Result<PipelineSettings, PipelineError> {
         let disabled = self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let mut resource = self.resource.clone();
-        resource.extend(pairs(self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()));
+        resource.extend(parse_pairs(self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()));
         let named = self.get("OTEL_SERVICE_NAME").map(str::to_owned);
         let service_name =
             named.or_else(|| resource.remove("service.name")).unwrap_or_else(|| "youbencha".to_owned());
         resource.remove("service.name");
         let captured = self.get("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT");
         let captured = captured.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let opt_in = Vocabulary::from_opt_in(self.get(Vocabulary::OPT_IN), Vocabulary::default());
-        Ok(Settings {
+        let opt_in = SemanticConventions::from_opt_in(
+            self.get(SemanticConventions::OPT_IN),
+            SemanticConventions::default(),
+        );
+        Ok(PipelineSettings {
             traces: if disabled { None } else { self.signal("TRACES", "v1/traces")? },
             metrics: if disabled { None } else { self.signal("METRICS", "v1/metrics")? },
             logs: if disabled { None } else { self.signal("LOGS", "v1/logs")? },
             file: self.file.clone().filter(|_| !disabled),
-            vocabulary: self.vocabulary.unwrap_or(opt_in),
+            conventions: self.conventions.unwrap_or(opt_in),
             content: self.content.unwrap_or(captured),
             redact: self.redact.clone(),
             service_name,
@@ -199,7 +204,7 @@ impl PipelineConfig {
             Some("none") => return Ok(None),
             Some(other) => return Err(unsupported(exporter, other, "`otlp` or `none`")),
         }
-        let of_signal = |what: &str| {
+        let signal_variable = |what: &str| {
             let own = format!("OTEL_EXPORTER_OTLP_{signal}_{what}");
             match self.get(&own) {
                 Some(value) => Some((own, value)),
@@ -209,8 +214,8 @@ impl PipelineConfig {
                 }
             }
         };
-        let Some((variable, endpoint)) = of_signal("ENDPOINT") else { return Ok(None) };
-        let protocol = match of_signal("PROTOCOL") {
+        let Some((variable, endpoint)) = signal_variable("ENDPOINT") else { return Ok(None) };
+        let protocol = match signal_variable("PROTOCOL") {
             None => Protocol::HttpProtobuf,
             Some((_, "http/protobuf")) => Protocol::HttpProtobuf,
             Some((_, "http/json")) => Protocol::HttpJson,
@@ -219,10 +224,11 @@ impl PipelineConfig {
                 return Err(unsupported(variable, other, "`http/protobuf`, `http/json` or `grpc`"));
             }
         };
-        if let Some((variable, value)) = of_signal("COMPRESSION").filter(|(_, value)| *value != "none") {
+        if let Some((variable, value)) = signal_variable("COMPRESSION").filter(|(_, value)| *value != "none")
+        {
             return Err(unsupported(variable, value, "`none`"));
         }
-        // The general address is a base; that of one signal is meant as it stands.
+        // The general endpoint is a base URL; that of one signal is used as is.
         let whole = variable != ENDPOINT || protocol == Protocol::Grpc;
         let endpoint =
             if whole { endpoint.to_owned() } else { format!("{}/{path}", endpoint.trim_end_matches('/')) };
@@ -230,17 +236,17 @@ impl PipelineConfig {
             endpoint,
             variable,
             protocol,
-            headers: pairs(of_signal("HEADERS").map(|(_, value)| value).unwrap_or_default()),
+            headers: parse_pairs(signal_variable("HEADERS").map(|(_, value)| value).unwrap_or_default()),
             timeout: Duration::from_millis(self.number("OTEL_EXPORTER_OTLP_TIMEOUT", 10_000)?),
             certificate: self.get("OTEL_EXPORTER_OTLP_CERTIFICATE").map(|file| Path::new(file).to_owned()),
         }))
     }
 }
 
-/// The address that is meant for every kind of telemetry.
+/// The variable of the endpoint for all signals.
 pub(super) const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-/// How a receiver is spoken to.
+/// The OTLP transport.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Protocol {
     HttpProtobuf,
@@ -248,11 +254,11 @@ pub(super) enum Protocol {
     Grpc,
 }
 
-/// Where one kind of telemetry goes.
+/// The export settings of one signal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SignalSettings {
     pub(super) endpoint: String,
-    /// Which variable said so.
+    /// The variable that holds the endpoint.
     pub(super) variable: String,
     pub(super) protocol: Protocol,
     pub(super) headers: BTreeMap<String, String>,
@@ -260,16 +266,16 @@ pub(super) struct SignalSettings {
     pub(super) certificate: Option<PathBuf>,
 }
 
-/// What the variables mean.
+/// The parsed configuration.
 #[derive(Debug, Clone)]
-pub(super) struct Settings {
+pub(super) struct PipelineSettings {
     pub(super) traces: Option<SignalSettings>,
     pub(super) metrics: Option<SignalSettings>,
     pub(super) logs: Option<SignalSettings>,
     pub(super) file: Option<PathBuf>,
-    pub(super) vocabulary: Vocabulary,
+    pub(super) conventions: SemanticConventions,
     pub(super) content: bool,
-    pub(super) redact: Redact,
+    pub(super) redact: Redactor,
     pub(super) service_name: String,
     pub(super) resource: BTreeMap<String, String>,
     pub(super) queue: usize,
@@ -278,19 +284,19 @@ pub(super) struct Settings {
     pub(super) metric_interval: Duration,
 }
 
-impl Settings {
-    pub(super) fn is_off(&self) -> bool {
+impl PipelineSettings {
+    pub(super) fn is_disabled(&self) -> bool {
         self.traces.is_none() && self.metrics.is_none() && self.logs.is_none() && self.file.is_none()
     }
 }
 
-/// `key=value` pairs with commas between them, percent-encoded as in W3C baggage.
-fn pairs(text: &str) -> BTreeMap<String, String> {
+/// Parses comma-separated `key=value` pairs, percent-encoded as in W3C baggage.
+fn parse_pairs(text: &str) -> BTreeMap<String, String> {
     let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
-    pairs.map(|(key, value)| (decoded(key.trim()), decoded(value.trim()))).collect()
+    pairs.map(|(key, value)| (percent_decode(key.trim()), percent_decode(value.trim()))).collect()
 }
 
-fn decoded(text: &str) -> String {
+fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
@@ -313,23 +319,23 @@ fn decoded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn settings(variables: &[(&str, &str)]) -> Result<Settings, String> {
+    fn settings(variables: &[(&str, &str)]) -> Result<PipelineSettings, String> {
         PipelineConfig::new(variables.iter().copied()).settings().map_err(|error| error.to_string())
     }
 
     #[test]
-    fn nothing_is_sent_anywhere_unless_told() {
-        assert!(settings(&[]).unwrap().is_off());
-        assert!(settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().is_off());
+    fn pipeline_is_disabled_without_an_endpoint() {
+        assert!(settings(&[]).unwrap().is_disabled());
+        assert!(settings(&[("OTEL_EXPORTER_OTLP_ENDPOINT", "")]).unwrap().is_disabled());
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
-        assert!(settings(&[endpoint, ("OTEL_SDK_DISABLED", "true")]).unwrap().is_off());
+        assert!(settings(&[endpoint, ("OTEL_SDK_DISABLED", "true")]).unwrap().is_disabled());
         let only_traces =
             settings(&[endpoint, ("OTEL_METRICS_EXPORTER", "none"), ("OTEL_LOGS_EXPORTER", "none")]).unwrap();
         assert!(only_traces.traces.is_some() && only_traces.metrics.is_none() && only_traces.logs.is_none());
     }
 
     #[test]
-    fn endpoints_headers_and_resources_are_read_as_opentelemetry_does() {
+    fn endpoints_headers_and_resources_follow_the_specification() {
         let settings = settings(&[
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://host:4318/base/"),
             ("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT", "http://other:1/logs"),
@@ -341,28 +347,28 @@ mod tests {
         let traces = settings.traces.unwrap();
         assert_eq!(traces.endpoint, "http://host:4318/base/v1/traces");
         assert_eq!(settings.logs.unwrap().endpoint, "http://other:1/logs");
-        assert_eq!(traces.headers, pairs("api-key=a b,x=y"));
-        assert_eq!((settings.service_name.as_str(), settings.resource), ("mine", pairs("a=b")));
-        assert_eq!(settings.vocabulary, Vocabulary::GenAiLatest);
+        assert_eq!(traces.headers, parse_pairs("api-key=a b,x=y"));
+        assert_eq!((settings.service_name.as_str(), settings.resource), ("mine", parse_pairs("a=b")));
+        assert_eq!(settings.conventions, SemanticConventions::GenAiLatest);
     }
 
     #[test]
-    fn what_nobody_understands_is_an_error_that_says_what_would_be() {
+    fn unsupported_value_is_an_error_that_lists_supported_ones() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
-        for (variable, value, says) in [
+        for (variable, value, hint) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "smoke", "`http/protobuf`, `http/json` or `grpc`"),
             ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "`none`"),
             ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp` or `none`"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "a whole number"),
         ] {
             let error = settings(&[endpoint, (variable, value)]).unwrap_err();
-            assert!(error.contains(variable) && error.contains(value) && error.contains(says), "{error}");
+            assert!(error.contains(variable) && error.contains(value) && error.contains(hint), "{error}");
         }
     }
 
     #[test]
-    fn percent_signs_that_encode_nothing_stay() {
-        assert_eq!(decoded("100%"), "100%");
-        assert_eq!(decoded("%zz%41"), "%zzA");
+    fn invalid_percent_encoding_is_kept() {
+        assert_eq!(percent_decode("100%"), "100%");
+        assert_eq!(percent_decode("%zz%41"), "%zzA");
     }
 }

@@ -1,4 +1,4 @@
-//! What goes over the wire, without secrets: spans, events and metrics as OTLP requests.
+//! Encodes spans, events and metrics as OTLP requests, with secrets redacted.
 
 use opentelemetry::InstrumentationScope;
 use opentelemetry_proto::tonic::collector::logs::v1::ExportLogsServiceRequest;
@@ -12,36 +12,36 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::{LogBatch, SdkLogRecord};
 
-use super::queue::Item;
-use crate::content::Redact;
+use super::queue::TelemetryItem;
+use crate::content::Redactor;
 
-/// One request to a receiver.
+/// An OTLP request.
 #[derive(Debug)]
-pub(super) enum Request {
+pub(super) enum ExportRequest {
     Traces(ExportTraceServiceRequest),
     Logs(ExportLogsServiceRequest),
     Metrics(ExportMetricsServiceRequest),
 }
 
-/// Makes requests.
+/// Builds OTLP requests.
 pub(super) struct Encoder {
     resource: ResourceAttributesWithSchema,
-    redact: Redact,
+    redact: Redactor,
 }
 
 impl Encoder {
-    pub(super) fn new(resource: &Resource, redact: Redact) -> Self {
+    pub(super) fn new(resource: &Resource, redact: Redactor) -> Self {
         Self { resource: resource.into(), redact }
     }
 
-    /// The requests for these, each with how many it carries.
-    pub(super) fn requests(&mut self, items: Vec<Item>) -> Vec<(u64, Request)> {
+    /// Returns the requests for these items, each with its number of items.
+    pub(super) fn requests(&mut self, items: Vec<TelemetryItem>) -> Vec<(u64, ExportRequest)> {
         let (mut spans, mut events, mut requests) = (Vec::new(), Vec::new(), Vec::new());
         for item in items {
             match item {
-                Item::Span(span) => spans.push(*span),
-                Item::Event(event) => events.push(*event),
-                Item::Metrics(metrics) => requests.push((1, Request::Metrics(*metrics))),
+                TelemetryItem::Span(span) => spans.push(*span),
+                TelemetryItem::Event(event) => events.push(*event),
+                TelemetryItem::Metrics(metrics) => requests.push((1, ExportRequest::Metrics(*metrics))),
             }
         }
         if !events.is_empty() {
@@ -64,12 +64,12 @@ impl Encoder {
                     }
                 }
             }
-            requests.insert(0, (count, Request::Traces(ExportTraceServiceRequest { resource_spans })));
+            requests.insert(0, (count, ExportRequest::Traces(ExportTraceServiceRequest { resource_spans })));
         }
         requests
     }
 
-    fn logs(&self, events: &[(SdkLogRecord, InstrumentationScope)]) -> Request {
+    fn logs(&self, events: &[(SdkLogRecord, InstrumentationScope)]) -> ExportRequest {
         let records: Vec<_> = events.iter().map(|(record, scope)| (record, scope)).collect();
         let mut resource_logs = group_logs_by_resource_and_scope(&LogBatch::new(&records), &self.resource);
         if !self.redact.is_empty() {
@@ -81,7 +81,7 @@ impl Encoder {
                 }
             }
         }
-        Request::Logs(ExportLogsServiceRequest { resource_logs })
+        ExportRequest::Logs(ExportLogsServiceRequest { resource_logs })
     }
 
     fn attributes(&self, attributes: &mut [KeyValue]) {

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::config::PipelineError;
-use super::encode::Request;
+use super::encode::ExportRequest;
 
 /// The open trace file.
 pub(super) struct JsonLines {
@@ -24,7 +24,7 @@ impl JsonLines {
         Ok(Self { file, path: path.to_owned() })
     }
 
-    pub(super) fn write(&mut self, request: &Request) -> Result<(), String> {
+    pub(super) fn write(&mut self, request: &ExportRequest) -> Result<(), String> {
         let mut line = to_json(request)?;
         line.push(b'\n');
         self.file.write_all(&line).map_err(|error| format!("{}: {error}", self.path.display()))
@@ -32,11 +32,11 @@ impl JsonLines {
 }
 
 /// Encodes a request as OTLP JSON.
-pub(super) fn to_json(request: &Request) -> Result<Vec<u8>, String> {
+pub(super) fn to_json(request: &ExportRequest) -> Result<Vec<u8>, String> {
     let json = match request {
-        Request::Traces(request) => serde_json::to_vec(request),
-        Request::Logs(request) => serde_json::to_vec(request),
-        Request::Metrics(request) => serde_json::to_vec(request),
+        ExportRequest::Traces(request) => serde_json::to_vec(request),
+        ExportRequest::Logs(request) => serde_json::to_vec(request),
+        ExportRequest::Metrics(request) => serde_json::to_vec(request),
     };
     json.map_err(|error| error.to_string())
 }

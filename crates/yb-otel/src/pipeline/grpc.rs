@@ -10,7 +10,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Status};
 
 use super::config::{PipelineError, SignalSettings};
-use super::encode::Request;
+use super::encode::ExportRequest;
 use super::http::ExportError;
 
 /// A receiver of one signal over gRPC.
@@ -51,18 +51,18 @@ impl GrpcExporter {
         })
     }
 
-    pub(super) async fn export(&mut self, request: &Request) -> Result<(), ExportError> {
+    pub(super) async fn export(&mut self, request: &ExportRequest) -> Result<(), ExportError> {
         let channel = self.channel.get_or_insert_with(|| self.endpoint.connect_lazy()).clone();
         let origin = self.origin.clone();
         let call = async {
             match request {
-                Request::Traces(body) => {
+                ExportRequest::Traces(body) => {
                     TraceServiceClient::new(channel).export(self.with_headers(body.clone())).await.map(drop)
                 }
-                Request::Metrics(body) => {
+                ExportRequest::Metrics(body) => {
                     MetricsServiceClient::new(channel).export(self.with_headers(body.clone())).await.map(drop)
                 }
-                Request::Logs(body) => {
+                ExportRequest::Logs(body) => {
                     LogsServiceClient::new(channel).export(self.with_headers(body.clone())).await.map(drop)
                 }
             }

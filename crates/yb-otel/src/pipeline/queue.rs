@@ -1,4 +1,4 @@
-//! The way from whoever tells something to the thread that delivers it: bounded, and never waited for.
+//! The bounded queue between the SDK and the export thread. Pushing never blocks.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -15,19 +15,19 @@ use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanProcessor};
 use tokio::sync::mpsc;
 
-/// How much may wait: texts are long, and places alone would not bound it.
-const MOST_BYTES: usize = 64 * 1024 * 1024;
+/// The maximum size of queued items. The number of items alone would not bound memory, because content can be large.
+const MAX_QUEUE_BYTES: usize = 64 * 1024 * 1024;
 
-/// Something to deliver.
+/// An item to export.
 #[derive(Debug)]
-pub(super) enum Item {
+pub(super) enum TelemetryItem {
     Span(Box<SpanData>),
     Event(Box<(SdkLogRecord, InstrumentationScope)>),
     Metrics(Box<ExportMetricsServiceRequest>),
 }
 
-impl Item {
-    /// About how much memory it holds.
+impl TelemetryItem {
+    /// Returns the approximate size in memory.
     pub(super) fn size(&self) -> usize {
         let attributes = match self {
             Self::Span(span) => &span.attributes,
@@ -38,17 +38,17 @@ impl Item {
     }
 }
 
-/// What got lost.
+/// Telemetry that was not exported.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Dropped {
-    /// How many spans, events and collections of metrics.
+pub struct DroppedTelemetry {
+    /// The number of spans, events and metric collections.
     pub count: u64,
-    /// Why the last of them was.
+    /// The reason for the last of them.
     pub reason: Option<String>,
 }
 
-impl fmt::Display for Dropped {
+impl fmt::Display for DroppedTelemetry {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{} dropped", self.count)?;
         match &self.reason {
@@ -58,66 +58,70 @@ impl fmt::Display for Dropped {
     }
 }
 
-/// The side of the queue that takes.
+/// The sending side of the queue.
 #[derive(Debug)]
 pub(super) struct Queue {
-    items: mpsc::Sender<Item>,
-    waiting: AtomicUsize,
+    items: mpsc::Sender<TelemetryItem>,
+    queued_bytes: AtomicUsize,
     dropped: AtomicU64,
     reason: Mutex<Option<String>>,
 }
 
-/// A queue of this many places, and its other end.
-pub(super) fn queue(places: usize) -> (Queue, mpsc::Receiver<Item>) {
-    let (items, intake) = mpsc::channel(places.max(1));
-    let queue =
-        Queue { items, waiting: AtomicUsize::new(0), dropped: AtomicU64::new(0), reason: Mutex::new(None) };
-    (queue, intake)
+/// Creates a queue of this capacity. Returns both sides.
+pub(super) fn queue(capacity: usize) -> (Queue, mpsc::Receiver<TelemetryItem>) {
+    let (items, receiver) = mpsc::channel(capacity.max(1));
+    let queue = Queue {
+        items,
+        queued_bytes: AtomicUsize::new(0),
+        dropped: AtomicU64::new(0),
+        reason: Mutex::new(None),
+    };
+    (queue, receiver)
 }
 
 impl Queue {
-    fn push(&self, item: Item) {
+    fn push(&self, item: TelemetryItem) {
         let size = item.size();
-        // Counted in before it is there, or it could be counted out first.
-        let fits = self.waiting.fetch_add(size, Ordering::Relaxed) + size <= MOST_BYTES;
+        // Added before the push, because the export thread may subtract it at once.
+        let fits = self.queued_bytes.fetch_add(size, Ordering::Relaxed) + size <= MAX_QUEUE_BYTES;
         let reason = match fits.then(|| self.items.try_send(item)) {
             Some(Ok(())) => return,
-            Some(Err(mpsc::error::TrySendError::Closed(_))) => "it came after the end",
-            Some(Err(mpsc::error::TrySendError::Full(_))) | None => "the queue was full",
+            Some(Err(mpsc::error::TrySendError::Closed(_))) => "the pipeline is shut down",
+            Some(Err(mpsc::error::TrySendError::Full(_))) | None => "the queue is full",
         };
-        self.waiting.fetch_sub(size, Ordering::Relaxed);
-        self.lost(1, || reason.to_owned());
+        self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
+        self.count_dropped(1, || reason.to_owned());
     }
 
-    /// This much waits no more: it was delivered, or not.
-    pub(super) fn freed(&self, size: usize) {
-        self.waiting.fetch_sub(size, Ordering::Relaxed);
+    /// Subtracts the size of items that stopped the queue.
+    pub(super) fn release(&self, size: usize) {
+        self.queued_bytes.fetch_sub(size, Ordering::Relaxed);
     }
 
-    /// Counts what was not delivered.
-    pub(super) fn lost(&self, count: u64, reason: impl FnOnce() -> String) {
+    /// Counts dropped items.
+    pub(super) fn count_dropped(&self, count: u64, reason: impl FnOnce() -> String) {
         if count > 0 {
             self.dropped.fetch_add(count, Ordering::Relaxed);
             *self.reason.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason());
         }
     }
 
-    pub(super) fn dropped(&self) -> Dropped {
+    pub(super) fn dropped(&self) -> DroppedTelemetry {
         let reason = self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Dropped { count: self.dropped.load(Ordering::Relaxed), reason }
+        DroppedTelemetry { count: self.dropped.load(Ordering::Relaxed), reason }
     }
 }
 
-/// Takes spans.
+/// Pushes ended spans to the queue.
 #[derive(Debug)]
-pub(super) struct Spans(pub(super) Arc<Queue>);
+pub(super) struct QueueSpanProcessor(pub(super) Arc<Queue>);
 
-impl SpanProcessor for Spans {
+impl SpanProcessor for QueueSpanProcessor {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
         if span.span_context.is_sampled() {
-            self.0.push(Item::Span(Box::new(span)));
+            self.0.push(TelemetryItem::Span(Box::new(span)));
         }
     }
 
@@ -130,13 +134,13 @@ impl SpanProcessor for Spans {
     }
 }
 
-/// Takes events.
+/// Pushes log records to the queue.
 #[derive(Debug)]
-pub(super) struct Events(pub(super) Arc<Queue>);
+pub(super) struct QueueLogProcessor(pub(super) Arc<Queue>);
 
-impl LogProcessor for Events {
+impl LogProcessor for QueueLogProcessor {
     fn emit(&self, record: &mut SdkLogRecord, scope: &InstrumentationScope) {
-        self.0.push(Item::Event(Box::new((record.clone(), scope.clone()))));
+        self.0.push(TelemetryItem::Event(Box::new((record.clone(), scope.clone()))));
     }
 
     fn force_flush(&self) -> OTelSdkResult {
@@ -148,14 +152,14 @@ impl LogProcessor for Events {
     }
 }
 
-/// Takes metrics.
+/// Pushes collected metrics to the queue.
 #[derive(Debug)]
-pub(super) struct Measured(pub(super) Arc<Queue>);
+pub(super) struct QueueMetricExporter(pub(super) Arc<Queue>);
 
-impl PushMetricExporter for Measured {
+impl PushMetricExporter for QueueMetricExporter {
     async fn export(&self, metrics: &ResourceMetrics) -> OTelSdkResult {
         if metrics.scope_metrics().next().is_some() {
-            self.0.push(Item::Metrics(Box::new(metrics.into())));
+            self.0.push(TelemetryItem::Metrics(Box::new(metrics.into())));
         }
         Ok(())
     }

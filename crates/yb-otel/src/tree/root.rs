@@ -1,4 +1,4 @@
-//! The agent's own span: how it begins, what becomes known of it, and how it ends.
+//! The agent's own span.
 
 use std::time::SystemTime;
 
@@ -7,14 +7,14 @@ use opentelemetry::trace::{SpanKind, TraceContextExt as _};
 use serde_json::Value;
 use yb_claude::Tokens;
 
-use super::{Failure, MAIN, PROVIDER, Thread, Tree, finish, specific};
-use crate::content::{answer, message, text_part};
+use super::{Conversation, MAIN, PROVIDER, SpanFailure, SpanTree, finish, specific};
+use crate::content::{message, output_message, text_part};
 use crate::metrics::Operation;
 
-impl Tree {
-    /// Begins the agent's span. One that is still open ends first: as its result says, or as superseded.
-    pub(crate) fn begin(&mut self, prompt: Option<&str>, at: SystemTime) {
-        if self.silent {
+impl SpanTree {
+    /// Starts the agent's span. An open one ends first, with its reported outcome or as superseded.
+    pub(crate) fn start_root(&mut self, prompt: Option<&str>, at: SystemTime) {
+        if self.disabled {
             return;
         }
         if self.root.is_some() {
@@ -22,12 +22,12 @@ impl Tree {
             let failure = match self.outcome.take() {
                 Some(Ok(())) => None,
                 Some(Err(failure)) => Some(failure),
-                None => Some(Failure::new("superseded", "another prompt came before the answer")),
+                None => Some(SpanFailure::new("superseded", "a new prompt arrived before the response")),
             };
             self.end_root(at, failure.as_ref());
         }
         self.outcome = None;
-        self.begun += 1;
+        self.roots_started += 1;
         let mut attributes = self.common();
         let names = self.names;
         if let Some(operation) = names.operation {
@@ -37,26 +37,28 @@ impl Tree {
             attributes.push(KeyValue::new(agent_name, self.settings.agent_name.clone()));
         }
         let content = &self.settings.content;
-        let given = self.settings.prompt.as_deref().map(|prompt| content.text(prompt));
-        let prompt = prompt.and_then(|prompt| content.wanted(prompt)).or(given);
-        let told = prompt.iter().map(|prompt| message("user", &[text_part(prompt)])).collect::<Vec<_>>();
+        let configured = self.settings.prompt.as_deref().map(|prompt| content.text(prompt));
+        let prompt = prompt.and_then(|prompt| content.text_if_enabled(prompt)).or(configured);
+        let input_messages =
+            prompt.iter().map(|prompt| message("user", &[text_part(prompt)])).collect::<Vec<_>>();
         if let Some(prompt) = prompt {
-            let text = if names.messages { Value::Array(told.clone()).to_string() } else { prompt };
+            let text = if names.messages { Value::Array(input_messages.clone()).to_string() } else { prompt };
             attributes.push(KeyValue::new(names.input, text));
         }
         let name = specific(names, names.agent_span, &self.settings.agent_name);
-        let root = self.start(name, SpanKind::Internal, attributes, &self.parent.clone(), at);
+        let root = self.start_span(name, SpanKind::Internal, attributes, &self.parent.clone(), at);
         if !root.context.span().is_recording() {
-            self.silent = true;
+            self.disabled = true;
             return;
         }
-        let thread = Thread { agent: root.context.clone(), told_at: at, told, chat: None };
-        self.threads.insert(MAIN.to_owned(), thread);
+        let conversation =
+            Conversation { agent: root.context.clone(), last_input_at: at, input_messages, chat: None };
+        self.conversations.insert(MAIN.to_owned(), conversation);
         self.root = Some(root);
     }
 
-    /// The session, for this and every later span.
-    pub(crate) fn session(&mut self, session: &str) {
+    /// Sets the session id of this and all late_attributes spans.
+    pub(crate) fn set_session(&mut self, session: &str) {
         if session.is_empty() || self.session.as_deref() == Some(session) {
             return;
         }
@@ -66,8 +68,8 @@ impl Tree {
         }
     }
 
-    /// The model, when nobody asked for one.
-    pub(crate) fn model(&mut self, model: &str) {
+    /// Sets the model, unless one was requested.
+    pub(crate) fn set_model(&mut self, model: &str) {
         if self.settings.model.is_none() {
             self.settings.model = Some(model.to_owned());
             if let Some(root) = &mut self.root {
@@ -76,45 +78,45 @@ impl Tree {
         }
     }
 
-    /// What the agent used, on its own span.
-    pub(crate) fn root_usage(&mut self, input: Option<&Tokens>, output: Option<u64>) {
+    /// Sets the usage of the agent's span.
+    pub(crate) fn set_root_usage(&mut self, input: Option<&Tokens>, output: Option<u64>) {
         for attribute in self.usage(input, output, false) {
-            self.root_set(attribute);
+            self.set_root_attribute(attribute);
         }
     }
 
-    /// One more attribute of the agent's own span.
-    pub(crate) fn root_set(&mut self, attribute: KeyValue) {
+    /// Sets an attribute of the agent's span.
+    pub(crate) fn set_root_attribute(&mut self, attribute: KeyValue) {
         if let Some(root) = &mut self.root {
             root.set(attribute);
         }
     }
 
-    /// Why the model stopped for the last time.
-    pub(crate) fn root_finish(&mut self, reason: &str) {
-        self.root_set(finish(self.names, reason.to_owned()));
+    /// Sets the finish reason of the agent's span.
+    pub(crate) fn set_root_finish_reason(&mut self, reason: &str) {
+        self.set_root_attribute(finish(self.names, reason.to_owned()));
     }
 
-    /// The model has stopped, and nobody has said why.
-    pub(crate) fn root_stopped(&mut self) {
+    /// Sets the finish reason to `stop` if none is known, and the outcome to success if none is known.
+    pub(crate) fn mark_root_stopped(&mut self) {
         if self.root.as_ref().is_some_and(|root| !root.has(self.names.finish_reasons)) {
-            self.root_finish("stop");
+            self.set_root_finish_reason("stop");
         }
         self.outcome.get_or_insert(Ok(()));
     }
 
-    /// What the agent answered.
-    pub(crate) fn root_output(&mut self, text: &str) {
+    /// Sets the response of the agent's span.
+    pub(crate) fn set_root_output(&mut self, text: &str) {
         let text = self.settings.content.text(text);
         let text = if self.names.messages {
-            Value::Array(vec![answer(&[text_part(&text)], Some("stop"))]).to_string()
+            Value::Array(vec![output_message(&[text_part(&text)], Some("stop"))]).to_string()
         } else {
             text
         };
-        self.root_set(KeyValue::new(self.names.output, text));
+        self.set_root_attribute(KeyValue::new(self.names.output, text));
     }
 
-    pub(super) fn end_root(&mut self, at: SystemTime, failure: Option<&Failure>) {
+    pub(super) fn end_root(&mut self, at: SystemTime, failure: Option<&SpanFailure>) {
         let Some(root) = self.root.take() else { return };
         root.end(failure, true, at);
         if let Some(metrics) = &self.settings.metrics {
@@ -124,7 +126,7 @@ impl Tree {
                 model: self.settings.model.as_deref(),
                 error_type: failure.map(|failure| failure.kind.as_ref()),
             };
-            metrics.operation(operation, root.took(at));
+            metrics.operation(operation, root.duration(at));
         }
     }
 }

@@ -1,11 +1,11 @@
-//! Frames as trees of spans, without a CLI.
+//! Span trees from messages, without a CLI.
 
 use std::time::{Duration, SystemTime};
 
 use opentelemetry::Context;
 use serde_json::{Value, json};
 use yb_claude::Message;
-use yb_otel::{AgentSpans, AgentSpansConfig, End, Redact, Vocabulary};
+use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig, Redactor, SemanticConventions};
 use yb_testkit::{ReceivedSpan, tree};
 
 use crate::support::Traced;
@@ -15,21 +15,21 @@ fn message(value: &Value) -> Message {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
-fn says(id: &str, block: Value) -> Value {
+fn assistant(id: &str, block: Value) -> Value {
     json!({"type": "assistant", "session_id": "s1", "message": {"id": id, "model": "m1", "role": "assistant",
         "content": [block], "usage": {"input_tokens": 10, "output_tokens": 1, "cache_read_input_tokens": 5}}})
 }
 
-fn uses(id: &str, call: &str, tool: &str) -> Value {
-    says(id, json!({"type": "tool_use", "id": call, "name": tool, "input": {"secret": "s3cret"}}))
+fn tool_use(id: &str, call: &str, tool: &str) -> Value {
+    assistant(id, json!({"type": "tool_use", "id": call, "name": tool, "input": {"secret": "s3cret"}}))
 }
 
-fn gives(call: &str, text: &str, is_error: bool) -> Value {
+fn tool_result(call: &str, text: &str, is_error: bool) -> Value {
     json!({"type": "user", "session_id": "s1", "message": {"role": "user", "content": [
         {"type": "tool_result", "tool_use_id": call, "content": text, "is_error": is_error}]}})
 }
 
-fn of(mut frame: Value, call: &str, agent: &str) -> Value {
+fn in_subagent(mut frame: Value, call: &str, agent: &str) -> Value {
     frame["parent_tool_use_id"] = json!(call);
     frame["agent_id"] = json!(agent);
     frame
@@ -41,8 +41,8 @@ fn result() -> Value {
         "modelUsage": {"m1": {"inputTokens": 20, "outputTokens": 7, "costUSD": 0.25}}})
 }
 
-/// The spans of these frames, a second apart.
-async fn spans(config: AgentSpansConfig, frames: &[Value], end: End) -> Vec<ReceivedSpan> {
+/// Returns the spans of these messages, sent a second apart.
+async fn spans(config: AgentSpansConfig, frames: &[Value], end: AgentOutcome) -> Vec<ReceivedSpan> {
     let traced = Traced::new();
     let config = config.with_metrics(traced.pipeline.metrics().unwrap());
     let start = SystemTime::now();
@@ -51,7 +51,7 @@ async fn spans(config: AgentSpansConfig, frames: &[Value], end: End) -> Vec<Rece
     let mut at = start;
     for frame in frames {
         at += Duration::from_secs(1);
-        agent.frame(&message(frame), at);
+        agent.observe(&message(frame), at);
     }
     agent.end_at(end, at + Duration::from_secs(1));
     traced.spans().await
@@ -62,18 +62,18 @@ fn config() -> AgentSpansConfig {
 }
 
 #[tokio::test]
-async fn tools_chats_and_the_agent_are_spans_with_their_times() {
+async fn agent_model_calls_and_tools_are_spans_with_their_times() {
     let frames = [
         json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1"}),
-        says("msg1", json!({"type": "text", "text": "I look."})),
-        uses("msg1", "t1", "Bash"),
-        gives("t1", "ok", false),
-        uses("msg2", "t2", "Bash"),
-        gives("t2", "Exit code 3", true),
-        says("msg3", json!({"type": "text", "text": "Done."})),
+        assistant("msg1", json!({"type": "text", "text": "I look."})),
+        tool_use("msg1", "t1", "Bash"),
+        tool_result("t1", "ok", false),
+        tool_use("msg2", "t2", "Bash"),
+        tool_result("t2", "Exit code 3", true),
+        assistant("msg3", json!({"type": "text", "text": "Done."})),
         result(),
     ];
-    let spans = spans(config(), &frames, End::Ok).await;
+    let spans = spans(config(), &frames, AgentOutcome::Ok).await;
     insta::assert_snapshot!(tree(&spans), @r"
     invoke_agent claude-code
       chat m1
@@ -95,7 +95,7 @@ async fn tools_chats_and_the_agent_are_spans_with_their_times() {
     assert_eq!(chat.attributes["gen_ai.usage.cache_read.input_tokens"], 5);
     assert!(!chat.attributes.contains_key("gen_ai.usage.output_tokens"), "nobody said");
     assert_eq!(tool.attributes["gen_ai.tool.call.id"], "t1");
-    // The call began when the model was told, the tool when the model asked for it.
+    // The model call starts with its input, the tool with the model's response.
     assert_eq!((chat.start, chat.end - chat.start), (root.start, 3_000_000_000));
     assert_eq!((tool.start - root.start, tool.end - tool.start), (3_000_000_000, 1_000_000_000));
     let told = spans.iter().map(|span| format!("{span:?}")).collect::<String>();
@@ -105,10 +105,10 @@ async fn tools_chats_and_the_agent_are_spans_with_their_times() {
 }
 
 #[tokio::test]
-async fn content_is_written_when_asked_for_and_without_secrets() {
-    let frames = [uses("msg1", "t1", "Bash"), gives("t1", "s3cret out", false), result()];
-    let config = config().with_content(Redact::values([("KEY", "s3cret")]));
-    let spans = spans(config, &frames, End::Ok).await;
+async fn content_is_opt_in_and_redacted() {
+    let frames = [tool_use("msg1", "t1", "Bash"), tool_result("t1", "s3cret out", false), result()];
+    let config = config().with_content(Redactor::from_values([("KEY", "s3cret")]));
+    let spans = spans(config, &frames, AgentOutcome::Ok).await;
     let [root, chat, tool] = &spans[..] else { panic!("{spans:?}") };
     let parsed = |value: &Value| serde_json::from_str::<Value>(value.as_str().unwrap()).unwrap();
     let prompt =
@@ -124,7 +124,7 @@ async fn content_is_written_when_asked_for_and_without_secrets() {
 }
 
 #[tokio::test]
-async fn what_the_api_counts_at_the_end_of_an_answer_is_told_when_it_is_printed() {
+async fn output_tokens_come_from_message_delta() {
     let event = |event: Value| json!({"type": "stream_event", "session_id": "s1", "event": event});
     let start = json!({"type": "message_start", "message": {"id": "msg1", "model": "m2", "content": [],
         "usage": {"input_tokens": 3, "output_tokens": 1}}});
@@ -132,14 +132,14 @@ async fn what_the_api_counts_at_the_end_of_an_answer_is_told_when_it_is_printed(
         json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 9}});
     let frames = [
         event(start),
-        says("msg1", json!({"type": "text", "text": "Hi."})),
+        assistant("msg1", json!({"type": "text", "text": "Hi."})),
         event(delta),
-        // What the CLI made up is no answer of a model.
+        // A synthetic message is not a model response.
         json!({"type": "assistant", "isApiErrorMessage": true, "is_api_error_message": true, "error": "rate_limit",
             "message": {"id": "x", "model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]}}),
         json!({"type": "result", "subtype": "success", "is_error": true, "api_error_type": "rate_limit_error"}),
     ];
-    let spans = spans(config().with_model("asked"), &frames, End::Ok).await;
+    let spans = spans(config().with_model("asked"), &frames, AgentOutcome::Ok).await;
     insta::assert_snapshot!(tree(&spans), @r"
     invoke_agent claude-code ERROR rate_limit_error
       chat asked
@@ -155,8 +155,8 @@ async fn what_the_api_counts_at_the_end_of_an_answer_is_told_when_it_is_printed(
 }
 
 #[tokio::test]
-async fn a_session_that_goes_on_does_not_count_what_was_before() {
-    let spans = spans(config().with_resumed(), &[result()], End::Ok).await;
+async fn resumed_session_does_not_count_earlier_usage() {
+    let spans = spans(config().with_resumed(), &[result()], AgentOutcome::Ok).await;
     assert!(!spans[0].attributes.contains_key("youbencha.cost_usd"));
     assert_eq!(spans[0].attributes["gen_ai.usage.output_tokens"], 7, "that is the turn's own");
 }
@@ -169,21 +169,21 @@ async fn parallel_subagents_keep_their_own_tools_and_calls() {
     };
     let ended = |agent: &str, status: &str| json!({"type": "system", "subtype": "task_notification", "task_id": agent, "status": status});
     let frames = [
-        uses("msg1", "a1", "Agent"),
-        uses("msg1", "a2", "Agent"),
+        tool_use("msg1", "a1", "Agent"),
+        tool_use("msg1", "a2", "Agent"),
         started("a1", "one", false),
         started("a2", "two", true),
-        gives("a2", "launched", false),
-        of(uses("sub1", "t1", "Read"), "a1", "one"),
-        of(uses("sub2", "t2", "Write"), "a2", "two"),
-        of(gives("t2", "no", true), "a2", "two"),
-        of(gives("t1", "ok", false), "a1", "one"),
+        tool_result("a2", "launched", false),
+        in_subagent(tool_use("sub1", "t1", "Read"), "a1", "one"),
+        in_subagent(tool_use("sub2", "t2", "Write"), "a2", "two"),
+        in_subagent(tool_result("t2", "no", true), "a2", "two"),
+        in_subagent(tool_result("t1", "ok", false), "a1", "one"),
         ended("one", "completed"),
-        gives("a1", "it says", false),
+        tool_result("a1", "it says", false),
         ended("two", "failed"),
         result(),
     ];
-    insta::assert_snapshot!(tree(&spans(config(), &frames, End::Ok).await), @r"
+    insta::assert_snapshot!(tree(&spans(config(), &frames, AgentOutcome::Ok).await), @r"
     invoke_agent claude-code
       chat m1
       execute_tool Agent
@@ -195,8 +195,8 @@ async fn parallel_subagents_keep_their_own_tools_and_calls() {
           chat m1
           execute_tool Write ERROR tool_error
     ");
-    // The adapter's names: no calls of models.
-    insta::assert_snapshot!(tree(&spans(config().with_vocabulary(Vocabulary::Seed), &frames, End::Ok).await), @r"
+    // The prompt adapter's names have no span for model calls.
+    insta::assert_snapshot!(tree(&spans(config().with_conventions(SemanticConventions::AgentMark), &frames, AgentOutcome::Ok).await), @r"
     gen_ai.session
       gen_ai.tool.call
         gen_ai.subagent
@@ -208,13 +208,13 @@ async fn parallel_subagents_keep_their_own_tools_and_calls() {
 }
 
 #[tokio::test]
-async fn a_failure_ends_everything_that_is_open() {
+async fn failure_ends_all_open_spans() {
     let open = [
-        uses("msg1", "a1", "Agent"),
-        of(uses("sub1", "t1", "Read"), "a1", "one"),
-        uses("msg1", "t2", "Bash"),
+        tool_use("msg1", "a1", "Agent"),
+        in_subagent(tool_use("sub1", "t1", "Read"), "a1", "one"),
+        tool_use("msg1", "t2", "Bash"),
     ];
-    insta::assert_snapshot!(tree(&spans(config(), &open, End::error("timeout", "after 60 s")).await), @r"
+    insta::assert_snapshot!(tree(&spans(config(), &open, AgentOutcome::error("timeout", "after 60 s")).await), @r"
     invoke_agent claude-code ERROR timeout
       chat m1 ERROR timeout
       execute_tool Agent ERROR timeout
@@ -223,14 +223,14 @@ async fn a_failure_ends_everything_that_is_open() {
           chat m1 ERROR timeout
       execute_tool Bash ERROR timeout
     ");
-    insta::assert_snapshot!(tree(&spans(config(), &open[..1], End::Aborted).await), @r"
+    insta::assert_snapshot!(tree(&spans(config(), &open[..1], AgentOutcome::Aborted).await), @r"
     invoke_agent claude-code ERROR aborted
       chat m1 ERROR aborted
       execute_tool Agent ERROR aborted
     ");
-    // A result of its own that is an error decides, and what never ended is said.
+    // The agent's own error result decides, and open spans end with `no_result`.
     let over = json!({"type": "result", "subtype": "error_max_turns", "is_error": true, "errors": ["3"]});
-    insta::assert_snapshot!(tree(&spans(config(), &[open[2].clone(), over], End::Ok).await), @r"
+    insta::assert_snapshot!(tree(&spans(config(), &[open[2].clone(), over], AgentOutcome::Ok).await), @r"
     invoke_agent claude-code ERROR error_max_turns
       chat m1
       execute_tool Bash ERROR error_max_turns
@@ -238,10 +238,10 @@ async fn a_failure_ends_everything_that_is_open() {
 }
 
 #[tokio::test]
-async fn one_that_is_forgotten_leaves_no_span_open() {
+async fn dropped_agent_spans_leave_no_span_open() {
     let traced = Traced::new();
     let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), config());
-    agent.frame(&message(&uses("msg1", "t1", "Bash")), SystemTime::now());
+    agent.observe(&message(&tool_use("msg1", "t1", "Bash")), SystemTime::now());
     drop(agent);
     insta::assert_snapshot!(tree(&traced.spans().await), @r"
     invoke_agent claude-code ERROR aborted
@@ -258,10 +258,10 @@ async fn durations_tokens_and_cost_are_counted_once() {
     let mut second = result();
     second["total_cost_usd"] = json!(0.75);
     second["modelUsage"]["m1"] = json!({"inputTokens": 50, "outputTokens": 17, "costUSD": 0.75});
-    for frame in [uses("msg1", "t1", "Bash"), gives("t1", "no", true), result(), second] {
-        agent.frame(&message(&frame), SystemTime::now());
+    for frame in [tool_use("msg1", "t1", "Bash"), tool_result("t1", "no", true), result(), second] {
+        agent.observe(&message(&frame), SystemTime::now());
     }
-    agent.end(End::Ok);
+    agent.end(AgentOutcome::Ok);
     traced.spans().await;
     let points = traced.receiver.metrics();
     let found = points

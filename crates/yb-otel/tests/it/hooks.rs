@@ -1,4 +1,4 @@
-//! The prompt adapter's API with a scripted CLI: what each event does, and what holds whatever comes.
+//! The prompt adapter's API with a scripted CLI.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,17 +8,17 @@ use serde_json::{Value, json};
 use yb_claude::Options;
 use yb_claude::sdk::{Exit, Hooks, Host, ScriptStep, ScriptedCli};
 use yb_otel::{
-    OtelHooksConfig, OtelHooksError, SessionUsage, TelemetryConfig, TelemetryContext, TelemetryEvent,
-    Tracers, Vocabulary, abort_session, complete_session, create_otel_hooks, create_telemetry_hooks,
+    OtelHooksConfig, OtelHooksError, SemanticConventions, SessionUsage, TelemetryConfig, TelemetryContext,
+    TelemetryEvent, Tracers, abort_session, complete_session, create_otel_hooks, create_telemetry_hooks,
     merge_hooks,
 };
 use yb_testkit::{ReceivedSpan, tree};
 
 use crate::support::Traced;
 
-/// A CLI that calls hooks for these events, one after the other, and then answers.
+/// A CLI that calls hooks for these events, in order, and then responds.
 fn cli(hooks: &Hooks, events: &[Value]) -> ScriptedCli {
-    // The number of each event's hook, as `initialize` tells it.
+    // The number of each event's hook, as in `initialize`.
     let names = format!("{hooks:?}");
     let number = |event: &str| {
         let before = names.split(&format!("\"{event}\"")).next().unwrap_or_default();
@@ -70,12 +70,12 @@ fn after(id: &str) -> Value {
     event("PostToolUse", json!({"tool_name": "Bash", "tool_response": {"stdout": "x"}, "tool_use_id": id}))
 }
 
-/// The attributes of a span, a line each.
+/// Formats the attributes of a span, one per line.
 fn shown(span: &ReceivedSpan) -> String {
     span.attributes.iter().map(|(key, value)| format!("{key} = {value}\n")).collect()
 }
 
-/// Plays these events to hooks of this configuration; the session is left open.
+/// Sends these events to hooks with this configuration, and leaves the session open.
 async fn play(config: OtelHooksConfig, events: &[Value]) -> TelemetryContext {
     let (hooks, context) = create_otel_hooks(config).unwrap();
     let cli = cli(&hooks, events);
@@ -89,14 +89,14 @@ fn config(traced: &Traced) -> OtelHooksConfig {
 }
 
 #[tokio::test]
-async fn each_event_does_what_its_table_says() {
+async fn hook_events_start_and_end_their_spans() {
     let traced = Traced::new();
     let config = config(&traced)
         .with_model("m1")
         .with_user_id("u1")
         .with_user_prompt("Say hi.")
         .with_attribute("team", "blue")
-        .with_content(yb_otel::Redact::default());
+        .with_content(yb_otel::Redactor::default());
     let events = [
         prompt(),
         before("t1"),
@@ -123,7 +123,7 @@ async fn each_event_does_what_its_table_says() {
     assert!(context.traceparent().starts_with("00-"));
     let usage = SessionUsage { input_tokens: Some(3), output_tokens: Some(4) };
     complete_session(&context, "Hi there.", Some(usage));
-    // A second end has nothing to end.
+    // A second end has no effect.
     complete_session(&context, "again", None);
     let spans = traced.spans().await;
     insta::assert_snapshot!(tree(&spans), @r"
@@ -173,12 +173,12 @@ async fn each_event_does_what_its_table_says() {
 }
 
 #[tokio::test]
-async fn nothing_that_was_said_is_written_unless_asked_for() {
+async fn content_is_not_recorded_by_default() {
     let traced = Traced::new();
     let context = play(config(&traced), &[prompt(), before("t1"), after("t1")]).await;
     complete_session(&context, json!({"answer": 42}), None);
     let spans = traced.spans().await;
-    // Handing the answer over is asking for it.
+    // A response passed by the host is recorded even without content capture.
     assert_eq!(spans[0].attributes["gen_ai.response.output"], r#"{"answer":42}"#);
     for key in ["gen_ai.request.input", "gen_ai.tool.input", "gen_ai.tool.output"] {
         assert!(spans.iter().all(|span| !span.attributes.contains_key(key)), "{key}");
@@ -186,7 +186,7 @@ async fn nothing_that_was_said_is_written_unless_asked_for() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_does_not_leak_the_first_root() {
+async fn second_prompt_ends_the_first_root_span() {
     let traced = Traced::new();
     let context = play(config(&traced), &[prompt(), before("t1"), prompt(), after("t1")]).await;
     complete_session(&context, "Hi.", None);
@@ -200,7 +200,7 @@ async fn a_second_prompt_does_not_leak_the_first_root() {
 }
 
 #[tokio::test]
-async fn an_abort_ends_everything_that_is_open() {
+async fn abort_ends_all_open_spans() {
     let traced = Traced::new();
     let subagent = event("SubagentStart", json!({"agent_id": "a1", "agent_type": "explore"}));
     let context = play(config(&traced), &[prompt(), before("t1"), subagent]).await;
@@ -216,12 +216,12 @@ async fn an_abort_ends_everything_that_is_open() {
 }
 
 #[tokio::test]
-async fn odd_events_open_nothing_that_stays_open() {
+async fn malformed_events_leave_no_span_open() {
     let traced = Traced::new();
     let unnamed = || event("PreToolUse", json!({"tool_name": "Bash", "tool_input": {}}));
     let unnamed_end = || event("PostToolUse", json!({"tool_name": "Bash", "tool_response": ""}));
     let events = [
-        // No prompt, no id, an end without a beginning, a subagent without an id.
+        // No prompt, no id, an end without a start, a subagent without an id.
         unnamed(),
         unnamed_end(),
         unnamed(),
@@ -243,17 +243,17 @@ async fn odd_events_open_nothing_that_stays_open() {
 }
 
 #[tokio::test]
-async fn a_cli_that_never_hears_the_prompt_has_a_span_that_says_so() {
+async fn cli_that_fails_before_the_prompt_has_an_error_span() {
     let traced = Traced::new();
     let (hooks, context) = create_otel_hooks(config(&traced)).unwrap();
     let cli = ScriptedCli::new([ScriptStep::Exit(Exit::with_code(3))]);
     let host = Host::new(Options::default()).with_transport(cli).with_hooks(hooks);
-    context.watch(host.query("Say hi.")).text().await.unwrap_err();
+    context.trace(host.query("Say hi.")).text().await.unwrap_err();
     insta::assert_snapshot!(tree(&traced.spans().await), @"gen_ai.session ERROR crashed");
 }
 
 #[tokio::test]
-async fn v7_a_provider_that_makes_no_spans_is_no_work_and_no_failure() {
+async fn v7_noop_provider_costs_nothing_and_does_not_fail() {
     let shut_down = SdkTracerProvider::builder().build();
     shut_down.shutdown().unwrap();
     let config = |tracers| OtelHooksConfig::new("greet").with_tracers(tracers);
@@ -268,7 +268,7 @@ async fn v7_a_provider_that_makes_no_spans_is_no_work_and_no_failure() {
 }
 
 #[test]
-fn v8_a_prompt_without_a_name_is_refused() {
+fn v8_empty_prompt_name_is_refused() {
     for name in ["", "  "] {
         let refused = create_otel_hooks(OtelHooksConfig::new(name)).unwrap_err();
         assert_eq!(refused, OtelHooksError::EmptyPromptName);
@@ -278,7 +278,7 @@ fn v8_a_prompt_without_a_name_is_refused() {
 }
 
 #[test]
-fn hooks_are_merged_in_order_and_stay_as_they_are() {
+fn merge_hooks_keeps_order_and_inputs() {
     let (first, _) = create_otel_hooks(OtelHooksConfig::new("greet")).unwrap();
     let (second, _) = create_telemetry_hooks(
         TelemetryConfig { is_enabled: true, ..TelemetryConfig::default() },
@@ -293,7 +293,7 @@ fn hooks_are_merged_in_order_and_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn plain_events_are_told_in_order_and_sessions_from_messages() {
+async fn telemetry_events_arrive_in_order_with_sessions_from_messages() {
     let seen: Arc<Mutex<Vec<TelemetryEvent>>> = Arc::default();
     let log = Arc::clone(&seen);
     let config = TelemetryConfig {
@@ -326,7 +326,7 @@ async fn plain_events_are_told_in_order_and_sessions_from_messages() {
     let told = |name: &str| seen.lock().unwrap().iter().filter(|event| event.event_name == name).count();
     assert_eq!((told("session_start"), told("session_end")), (0, 0), "no hook is called for them");
     for message in &messages {
-        events.frame(message).await;
+        events.observe(message).await;
     }
     let seen = seen.lock().unwrap();
     let names: Vec<_> = seen.iter().map(|event| event.event_name).collect();
@@ -351,13 +351,13 @@ async fn plain_events_are_told_in_order_and_sessions_from_messages() {
 }
 
 #[test]
-fn disabled_there_are_no_plain_events() {
+fn disabled_telemetry_has_no_hooks() {
     let (hooks, _) = create_telemetry_hooks(TelemetryConfig::default(), |_| async {});
     assert!(hooks.is_empty());
 }
 
 #[test]
-fn the_constants_have_their_values() {
+fn attribute_constants_have_their_values() {
     use yb_otel::{agentmark_attributes as own, gen_ai_attributes as gen_ai, span_names};
     let gen_ai = [
         (gen_ai::SYSTEM, "system"),
@@ -394,8 +394,11 @@ fn the_constants_have_their_values() {
     assert_eq!(spans, ["gen_ai.session", "gen_ai.tool.call", "gen_ai.subagent"]);
     assert_eq!(yb_otel::TRACER_SCOPE_NAME, "agentmark");
     assert_eq!(
-        Vocabulary::from_opt_in(Some("gen_ai_latest_experimental"), Vocabulary::Seed),
-        Vocabulary::GenAiLatest
+        SemanticConventions::from_opt_in(Some("gen_ai_latest_experimental"), SemanticConventions::AgentMark),
+        SemanticConventions::GenAiLatest
     );
-    assert_eq!(Vocabulary::from_opt_in(None, Vocabulary::Seed), Vocabulary::Seed);
+    assert_eq!(
+        SemanticConventions::from_opt_in(None, SemanticConventions::AgentMark),
+        SemanticConventions::AgentMark
+    );
 }

@@ -1,4 +1,4 @@
-//! What comes out of a pipeline, and what the spans of an agent look like.
+//! Integration tests of the pipeline and of the spans of an agent.
 #![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
 
 mod agent_spans;

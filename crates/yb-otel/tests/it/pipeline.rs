@@ -1,4 +1,4 @@
-//! What is delivered, what is dropped, and that nobody waits for it.
+//! Export, dropped telemetry and deadlines of a pipeline.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -6,31 +6,34 @@ use std::time::{Duration, Instant};
 use opentelemetry::trace::{Span as _, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Context, KeyValue};
 use tokio::net::{TcpListener, TcpStream};
-use yb_otel::{Evaluation, Pipeline, PipelineConfig, Redact, context_of, evaluation_result, traceparent};
+use yb_otel::{
+    Evaluation, Pipeline, PipelineConfig, Redactor, emit_evaluation, parse_traceparent, traceparent,
+};
 use yb_testkit::{OtlpReceiver, spans_in_file};
 
 use crate::support::Traced;
 
 #[tokio::test]
-async fn without_a_destination_nothing_is_made() {
+async fn pipeline_without_a_destination_is_disabled() {
     let pipeline = Pipeline::start(&PipelineConfig::new([("OTEL_SERVICE_NAME", "x")])).unwrap();
-    assert!(!pipeline.is_on());
+    assert!(!pipeline.is_enabled());
     assert!(!pipeline.tracer().start("nothing").is_recording());
     assert_eq!(pipeline.shutdown(Duration::ZERO).await.count, 0);
 }
 
 #[tokio::test]
 async fn spans_events_and_headers_arrive_without_secrets() {
-    let redact = Redact::values([("TOKEN", "hunter2")]);
-    let traced = Traced::with(|config| config.with_redact(redact.clone()).with_resource_attribute("a", "b"));
-    let parent = context_of("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
+    let redact = Redactor::from_values([("TOKEN", "hunter2")]);
+    let traced =
+        Traced::with(|config| config.with_redactor(redact.clone()).with_resource_attribute("a", "b"));
+    let parent = parse_traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01").unwrap();
     let mut span = traced.pipeline.tracer().start_with_context("say hunter2", &parent);
     span.set_attribute(KeyValue::new("said", "hunter2!"));
     let context = Context::new().with_span(span);
     assert!(traceparent(&context).starts_with("00-0af7651916cd43dd8448eb211c80319c-"));
     let evaluation =
         Evaluation::new("judge").with_score(0.5).with_label("passed").with_explanation("hunter2 is there");
-    evaluation_result(&traced.pipeline.logger(), &context, &evaluation, &Redact::default());
+    emit_evaluation(&traced.pipeline.logger(), &context, &evaluation, &Redactor::default());
     context.span().end();
     let spans = traced.spans().await;
     let [span] = &spans[..] else { panic!("{spans:?}") };
@@ -49,7 +52,7 @@ async fn spans_events_and_headers_arrive_without_secrets() {
 }
 
 #[tokio::test]
-async fn headers_and_json_are_sent_as_the_variables_say() {
+async fn headers_and_json_follow_the_variables() {
     let receiver = OtlpReceiver::start();
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()),
@@ -66,7 +69,7 @@ async fn headers_and_json_are_sent_as_the_variables_say() {
 }
 
 #[tokio::test]
-async fn a_file_has_the_same_as_lines() {
+async fn file_has_the_same_requests_as_json_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.jsonl");
     let none: [(&str, &str); 0] = [];
@@ -83,7 +86,7 @@ async fn a_file_has_the_same_as_lines() {
 }
 
 #[tokio::test]
-async fn a_receiver_that_hangs_holds_nobody_up_and_is_counted() {
+async fn hanging_receiver_does_not_block_and_drops_are_counted() {
     let traced = Traced::new();
     traced.receiver.hang(true);
     let start = Instant::now();
@@ -95,13 +98,13 @@ async fn a_receiver_that_hangs_holds_nobody_up_and_is_counted() {
     assert!(start.elapsed() < Duration::from_secs(20));
     assert_eq!(dropped.count, 5000, "{dropped}");
     traced.receiver.hang(false);
-    // What comes later is counted as well.
+    // Telemetry after the shutdown is counted too.
     traced.pipeline.tracer().start("late").end();
-    assert_eq!(traced.pipeline.dropped().to_string(), "5001 dropped: it came after the end");
+    assert_eq!(traced.pipeline.dropped().to_string(), "5001 dropped: the pipeline is shut down");
 }
 
 #[tokio::test]
-async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
+async fn refused_requests_are_retried_only_if_transient_and_counted() {
     let traced = Traced::new();
     traced.receiver.respond_with(400);
     traced.pipeline.tracer().start("span").end();
@@ -124,7 +127,7 @@ async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_counted_with_a_reason() {
+async fn unreachable_receiver_is_counted_with_a_reason() {
     let receiver = OtlpReceiver::start();
     let endpoint = receiver.endpoint();
     drop(receiver);
@@ -137,7 +140,7 @@ async fn nobody_at_the_address_is_counted_with_a_reason() {
 }
 
 #[tokio::test]
-async fn long_texts_that_wait_are_bounded_by_their_bytes() {
+async fn queue_is_bounded_by_bytes() {
     let traced = Traced::new();
     traced.receiver.hang(true);
     let text = "x".repeat(1024 * 1024);
@@ -149,20 +152,20 @@ async fn long_texts_that_wait_are_bounded_by_their_bytes() {
     let before = traced.pipeline.dropped();
     let after = traced.pipeline.shutdown(Duration::ZERO).await;
     assert!(before.count > 0 && before.count < 3 * 64, "{before}");
-    assert_eq!(before.reason.unwrap(), "the queue was full");
+    assert_eq!(before.reason.unwrap(), "the queue is full");
     assert_eq!(after.count, 3 * 64);
 }
 
-/// Something that speaks TLS in front of a receiver.
-async fn in_front_of(receiver: &OtlpReceiver, tls: tokio_rustls::TlsAcceptor) -> u16 {
+/// Starts a TLS proxy in front of a receiver and returns its port.
+async fn start_tls_proxy(receiver: &OtlpReceiver, tls: tokio_rustls::TlsAcceptor) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let behind = receiver.endpoint().trim_start_matches("http://").to_owned();
+    let upstream = receiver.endpoint().trim_start_matches("http://").to_owned();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let Ok(mut stream) = tls.accept(stream).await else { continue };
-            let mut plain = TcpStream::connect(&behind).await.unwrap();
-            // Either side may leave first.
+            let mut plain = TcpStream::connect(&upstream).await.unwrap();
+            // Either side may close first.
             let _ = tokio::io::copy_bidirectional(&mut stream, &mut plain).await;
         }
     });
@@ -170,7 +173,7 @@ async fn in_front_of(receiver: &OtlpReceiver, tls: tokio_rustls::TlsAcceptor) ->
 }
 
 #[tokio::test]
-async fn https_believes_only_whom_the_certificate_names() {
+async fn https_trusts_only_the_configured_certificate() {
     let dir = tempfile::tempdir().unwrap();
     let [made, stranger] = ["made.pem", "stranger.pem"].map(|name| {
         let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
@@ -186,7 +189,7 @@ async fn https_believes_only_whom_the_certificate_names() {
         .with_single_cert(vec![made.cert.der().clone()], key.into())
         .unwrap();
     let receiver = OtlpReceiver::start();
-    let port = in_front_of(&receiver, Arc::new(config).into()).await;
+    let port = start_tls_proxy(&receiver, Arc::new(config).into()).await;
     for (roots, dropped) in [("stranger.pem", 1), ("made.pem", 0)] {
         let variables = [
             ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("https://localhost:{port}/v1/traces")),

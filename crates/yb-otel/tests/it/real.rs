@@ -1,4 +1,4 @@
-//! The trees of spans of the real CLI, with a scripted model: told by hooks and messages together, and by messages alone.
+//! Span trees of the real CLI with a scripted model, from hooks and messages together and from messages alone.
 
 use std::time::{Duration, SystemTime};
 
@@ -7,8 +7,8 @@ use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
 use yb_claude::sdk::{Hooks, Host};
 use yb_claude::{AgentDefinition, Message, Options};
 use yb_otel::{
-    AgentSpans, AgentSpansConfig, End, OtelHooksConfig, TelemetryContext, Vocabulary, create_otel_hooks,
-    merge_hooks,
+    AgentOutcome, AgentSpans, AgentSpansConfig, OtelHooksConfig, SemanticConventions, TelemetryContext,
+    create_otel_hooks, merge_hooks,
 };
 use yb_testkit::{ReceivedSpan, tree};
 
@@ -18,27 +18,32 @@ const ECHO: &str = "{ Bash: { command: echo one, description: One } }";
 const FAIL: &str = "{ Bash: { command: 'exit 3', description: Fail } }";
 const WRITE: &str = "{ Write: { file_path: /no/such/place, content: x } }";
 
-/// Hooks in these words, and a host that calls them.
-fn hooked(traced: &Traced, host: Host, vocabulary: Vocabulary, more: Hooks) -> (Host, TelemetryContext) {
+/// Creates hooks with these conventions, and a host that calls them.
+fn traced_host(
+    traced: &Traced,
+    host: Host,
+    conventions: SemanticConventions,
+    more: Hooks,
+) -> (Host, TelemetryContext) {
     let config = OtelHooksConfig::new("greet")
         .with_tracers(traced.pipeline.tracers().clone())
-        .with_vocabulary(vocabulary);
+        .with_conventions(conventions);
     let (hooks, context) = create_otel_hooks(config).unwrap();
     (host.with_hooks(merge_hooks([hooks, more])), context)
 }
 
-/// The tree that a run of this script leaves, told by hooks and messages.
-async fn both(lanes: &str, vocabulary: Vocabulary) -> Vec<ReceivedSpan> {
+/// Returns the spans of a run of this script, from hooks and messages.
+async fn spans_from_hooks_and_messages(lanes: &str, conventions: SemanticConventions) -> Vec<ReceivedSpan> {
     let (traced, claude) = (Traced::new(), Claude::new(lanes));
     let options = with_helpers(claude.options());
-    let (host, context) = hooked(&traced, claude.host(options), vocabulary, Hooks::new());
-    context.watch(host.query("go")).text().await.unwrap();
+    let (host, context) = traced_host(&traced, claude.host(options), conventions, Hooks::new());
+    context.trace(host.query("go")).text().await.unwrap();
     assert!(context.root_span().is_none());
     traced.spans().await
 }
 
-/// The same, told by messages alone.
-async fn frames(lanes: &str) -> Vec<ReceivedSpan> {
+/// Returns the spans of a run of this script, from messages alone.
+async fn spans_from_messages(lanes: &str) -> Vec<ReceivedSpan> {
     let (traced, claude) = (Traced::new(), Claude::new(lanes));
     let agent = AgentSpans::start(
         traced.pipeline.tracers(),
@@ -47,9 +52,9 @@ async fn frames(lanes: &str) -> Vec<ReceivedSpan> {
     );
     let mut query = claude.host(with_helpers(claude.options())).query("go");
     while let Some(message) = query.next().await {
-        agent.frame(&message.unwrap(), SystemTime::now());
+        agent.observe(&message.unwrap(), SystemTime::now());
     }
-    agent.end(End::Ok);
+    agent.end(AgentOutcome::Ok);
     traced.spans().await
 }
 
@@ -59,22 +64,22 @@ fn with_helpers(options: Options) -> Options {
     })
 }
 
-fn tools(calls: &str) -> String {
+fn tool_calls(calls: &str) -> String {
     format!("main: [ {{ say: I look., tools: [ {calls} ] }}, {{ say: Done. }} ]")
 }
 
 #[tokio::test]
-async fn real_claude_tools_that_work_fail_and_are_not_allowed() {
+async fn real_claude_tools_succeed_fail_and_are_denied() {
     let lanes = format!(
         "main: [ {{ say: I look., tools: [ {ECHO} ] }}, {{ tools: [ {FAIL} ] }}, {{ tools: [ {WRITE} ] }}, {{ say: Done. }} ]"
     );
-    insta::assert_snapshot!(tree(&both(&lanes, Vocabulary::Seed).await), @r"
+    insta::assert_snapshot!(tree(&spans_from_hooks_and_messages(&lanes, SemanticConventions::AgentMark).await), @r"
     gen_ai.session
       gen_ai.tool.call
       gen_ai.tool.call ERROR tool_error
       gen_ai.tool.call ERROR permission_denied
     ");
-    let spans = both(&lanes, Vocabulary::GenAiLatest).await;
+    let spans = spans_from_hooks_and_messages(&lanes, SemanticConventions::GenAiLatest).await;
     insta::assert_snapshot!(tree(&spans), @r"
     invoke_agent greet
       chat claude-opus-5-5
@@ -95,7 +100,7 @@ async fn real_claude_tools_that_work_fail_and_are_not_allowed() {
         assert!(span.start >= root.start && span.end <= root.end, "{}", span.name);
         assert!(span.attributes.contains_key("gen_ai.conversation.id"), "{}", span.name);
     }
-    insta::assert_snapshot!(tree(&frames(&lanes).await), @r"
+    insta::assert_snapshot!(tree(&spans_from_messages(&lanes).await), @r"
     invoke_agent claude-code
       chat claude-opus-5-5
       execute_tool Bash
@@ -108,11 +113,12 @@ async fn real_claude_tools_that_work_fail_and_are_not_allowed() {
 }
 
 #[tokio::test]
-async fn real_claude_tool_that_a_hook_denies_is_an_error_once() {
-    let (traced, claude) = (Traced::new(), Claude::new(&tools(ECHO)));
+async fn real_claude_tool_denied_by_a_hook_is_one_error() {
+    let (traced, claude) = (Traced::new(), Claude::new(&tool_calls(ECHO)));
     let deny = Hooks::new().on("Bash", |_: PreToolUse, _| async { PreToolUseOutput::deny("never here") });
-    let (host, context) = hooked(&traced, claude.host(claude.options()), Vocabulary::GenAiLatest, deny);
-    context.watch(host.query("go")).text().await.unwrap();
+    let (host, context) =
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::GenAiLatest, deny);
+    context.trace(host.query("go")).text().await.unwrap();
     insta::assert_snapshot!(tree(&traced.spans().await), @r"
     invoke_agent greet
       chat claude-opus-5-5
@@ -122,7 +128,7 @@ async fn real_claude_tool_that_a_hook_denies_is_an_error_once() {
 }
 
 #[tokio::test]
-async fn real_claude_parallel_subagents_are_told_apart_by_agent_id_c25() {
+async fn real_claude_parallel_subagents_are_distinguished_by_agent_id_c25() {
     let agent = |name: &str| {
         format!(
             "{{ Agent: {{ description: d, prompt: Help {name}, subagent_type: {name}, run_in_background: false }} }}"
@@ -138,8 +144,8 @@ async fn real_claude_parallel_subagents_are_told_apart_by_agent_id_c25() {
         agent("first"),
         agent("second")
     );
-    // Hooks do not know which call began a subagent, so it stands beside the calls.
-    let spans = both(&lanes, Vocabulary::Seed).await;
+    // Hooks don't know which call started a subagent, so its span is a sibling of the calls.
+    let spans = spans_from_hooks_and_messages(&lanes, SemanticConventions::AgentMark).await;
     let agents: Vec<_> = spans.iter().filter(|span| span.name == "gen_ai.subagent").collect();
     let [one, two] = &agents[..] else { panic!("{}", tree(&spans)) };
     assert_ne!(one.attributes["agentmark.agent_id"], two.attributes["agentmark.agent_id"]);
@@ -153,7 +159,7 @@ async fn real_claude_parallel_subagents_are_told_apart_by_agent_id_c25() {
         assert_eq!((tool.name.as_str(), tool.status), ("gen_ai.tool.call", status), "{kind}");
         assert_eq!(agent.status, 1, "{kind}");
     }
-    let spans = frames(&lanes).await;
+    let spans = spans_from_messages(&lanes).await;
     for kind in ["first", "second"] {
         let name = format!("invoke_agent {kind}");
         let agent = spans.iter().find(|span| span.name == name).unwrap();
@@ -165,13 +171,13 @@ async fn real_claude_parallel_subagents_are_told_apart_by_agent_id_c25() {
 }
 
 #[tokio::test]
-async fn real_claude_interrupt_ends_what_is_open_and_the_next_turn_is_a_root_of_its_own() {
+async fn real_claude_interrupt_ends_open_spans_and_the_next_turn_has_its_own_root() {
     let slow = "{ Bash: { command: 'until false; do :; done', description: Wait } }";
-    let (traced, claude) = (Traced::new(), Claude::new(&tools(slow)));
+    let (traced, claude) = (Traced::new(), Claude::new(&tool_calls(slow)));
     let (host, context) =
-        hooked(&traced, claude.host(claude.options()), Vocabulary::GenAiLatest, Hooks::new());
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::GenAiLatest, Hooks::new());
     let client = host.connect().await.unwrap();
-    let mut turn = context.watch(client.turn("wait"));
+    let mut turn = context.trace(client.turn("wait"));
     let mut interrupted = false;
     while let Some(message) = turn.next().await {
         let uses_tool = !context.active_tool_spans().is_empty();
@@ -182,7 +188,7 @@ async fn real_claude_interrupt_ends_what_is_open_and_the_next_turn_is_a_root_of_
     }
     drop(turn);
     assert_eq!(context.active_tool_spans(), Vec::<String>::new());
-    assert_eq!(context.watch(client.turn("once more")).text().await.unwrap(), "Done.");
+    assert_eq!(context.trace(client.turn("once more")).text().await.unwrap(), "Done.");
     client.close().await.unwrap();
     let spans = traced.spans().await;
     let roots: Vec<_> = spans.iter().filter(|span| span.parent_id.is_empty()).collect();
@@ -205,17 +211,17 @@ async fn real_claude_interrupt_ends_what_is_open_and_the_next_turn_is_a_root_of_
 #[tokio::test]
 async fn real_claude_timeout_ends_every_open_span_with_error() {
     let slow = "{ Bash: { command: 'until false; do :; done', description: Wait } }";
-    let (traced, claude) = (Traced::new(), Claude::new(&tools(slow)));
+    let (traced, claude) = (Traced::new(), Claude::new(&tool_calls(slow)));
     let (host, context) =
-        hooked(&traced, claude.host(claude.options()), Vocabulary::GenAiLatest, Hooks::new());
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::GenAiLatest, Hooks::new());
     let mut query = host.query("go");
-    // The deadline of whoever runs it comes while the tool runs.
+    // The host's deadline expires while the tool runs.
     while context.active_tool_spans().is_empty() {
         let next = tokio::time::timeout(Duration::from_secs(60), query.next()).await.unwrap();
-        context.frame(&next.unwrap().unwrap());
+        context.observe(&next.unwrap().unwrap());
     }
     drop(query);
-    context.end(End::error("timeout", "after 60 s"));
+    context.end(AgentOutcome::error("timeout", "after 60 s"));
     insta::assert_snapshot!(tree(&traced.spans().await), @r"
     invoke_agent greet ERROR timeout
       chat claude-opus-5-5 ERROR timeout
@@ -224,10 +230,11 @@ async fn real_claude_timeout_ends_every_open_span_with_error() {
 }
 
 #[tokio::test]
-async fn real_claude_that_nobody_reads_on_is_aborted() {
-    let (traced, claude) = (Traced::new(), Claude::new(&tools(ECHO)));
-    let (host, context) = hooked(&traced, claude.host(claude.options()), Vocabulary::Seed, Hooks::new());
-    let mut query = context.watch(host.query("go"));
+async fn real_claude_stream_dropped_early_is_aborted() {
+    let (traced, claude) = (Traced::new(), Claude::new(&tool_calls(ECHO)));
+    let (host, context) =
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::AgentMark, Hooks::new());
+    let mut query = context.trace(host.query("go"));
     while context.active_tool_spans().is_empty() {
         query.next().await.unwrap().unwrap();
     }
@@ -241,10 +248,10 @@ async fn real_claude_that_nobody_reads_on_is_aborted() {
 #[tokio::test]
 async fn real_claude_crash_ends_every_open_span_with_error() {
     let kill = "{ Bash: { command: 'kill -9 $PPID', description: Crash } }";
-    let (traced, claude) = (Traced::new(), Claude::new(&tools(kill)));
+    let (traced, claude) = (Traced::new(), Claude::new(&tool_calls(kill)));
     let (host, context) =
-        hooked(&traced, claude.host(claude.options()), Vocabulary::GenAiLatest, Hooks::new());
-    let error = context.watch(host.query("go")).text().await.unwrap_err();
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::GenAiLatest, Hooks::new());
+    let error = context.trace(host.query("go")).text().await.unwrap_err();
     assert!(matches!(error, yb_claude::sdk::Error::Exited(_)), "{error}");
     insta::assert_snapshot!(tree(&traced.spans().await), @r"
     invoke_agent greet ERROR crashed
@@ -257,8 +264,8 @@ async fn real_claude_crash_ends_every_open_span_with_error() {
 async fn real_claude_api_error_fails_the_call_and_the_agent() {
     let (traced, claude) = (Traced::new(), Claude::new("main: [ { fault: { status: 400 } } ]"));
     let (host, context) =
-        hooked(&traced, claude.host(claude.options()), Vocabulary::GenAiLatest, Hooks::new());
-    context.watch(host.query("go")).text().await.unwrap_err();
+        traced_host(&traced, claude.host(claude.options()), SemanticConventions::GenAiLatest, Hooks::new());
+    context.trace(host.query("go")).text().await.unwrap_err();
     let spans = traced.spans().await;
     assert_eq!(spans.iter().map(|span| span.status).collect::<Vec<_>>(), [2, 2], "{}", tree(&spans));
 }

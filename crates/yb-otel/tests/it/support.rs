@@ -1,4 +1,4 @@
-//! What the tests share: a pipeline to a receiver of their own.
+//! Shared test support: a pipeline to a test receiver.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use yb_otel::{Pipeline, PipelineConfig};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{OtlpReceiver, RealClaude, ReceivedSpan};
 
-/// A pipeline, and who receives what comes out of it.
+/// A pipeline and its receiver.
 pub(crate) struct Traced {
     pub(crate) receiver: OtlpReceiver,
     pub(crate) pipeline: Pipeline,
@@ -27,7 +27,7 @@ impl Traced {
         Self { receiver, pipeline }
     }
 
-    /// Everything, after the end.
+    /// Shuts the pipeline down and returns all spans.
     pub(crate) async fn spans(&self) -> Vec<ReceivedSpan> {
         let dropped = self.pipeline.shutdown(Duration::from_secs(30)).await;
         assert_eq!(dropped.count, 0, "{dropped}");
@@ -35,7 +35,7 @@ impl Traced {
     }
 }
 
-/// The real CLI with a scripted model, in a workspace of its own.
+/// The real CLI with a scripted model, in its own workspace.
 pub(crate) struct Claude {
     claude: RealClaude,
     workspace: TempDir,

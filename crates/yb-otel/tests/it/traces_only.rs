@@ -1,14 +1,14 @@
-//! A receiver that takes traces and nothing else, such as Phoenix, is no failure; one that was said to take more is.
+//! Receivers that accept only traces, such as Phoenix.
 
 use std::time::Duration;
 
 use opentelemetry::Context;
 use opentelemetry::trace::{Span as _, Tracer as _};
-use yb_otel::{Evaluation, Pipeline, PipelineConfig, Redact, evaluation_result};
+use yb_otel::{Evaluation, Pipeline, PipelineConfig, Redactor, emit_evaluation};
 use yb_testkit::OtlpReceiver;
 
-/// How much is lost of an event, and of a span, when every request is answered with 405.
-async fn lost(more: Option<&str>) -> [u64; 2] {
+/// Returns how many events and spans are dropped if every request is answered with 405.
+async fn dropped_counts(more: Option<&str>) -> [u64; 2] {
     let receiver = OtlpReceiver::start();
     receiver.respond_with(405);
     let mut variables = vec![("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), receiver.endpoint())];
@@ -17,11 +17,11 @@ async fn lost(more: Option<&str>) -> [u64; 2] {
     for (place, lost) in lost.iter_mut().enumerate() {
         let pipeline = Pipeline::start(&PipelineConfig::new(variables.clone())).unwrap();
         match place {
-            0 => evaluation_result(
+            0 => emit_evaluation(
                 &pipeline.logger(),
                 &Context::new(),
                 &Evaluation::new("judge"),
-                &Redact::default(),
+                &Redactor::default(),
             ),
             _ => pipeline.tracer().start("one").end(),
         }
@@ -31,7 +31,7 @@ async fn lost(more: Option<&str>) -> [u64; 2] {
 }
 
 #[tokio::test]
-async fn what_nobody_said_would_be_taken_is_not_lost() {
-    assert_eq!(lost(None).await, [0, 1]);
-    assert_eq!(lost(Some("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")).await, [1, 1]);
+async fn unsupported_signal_at_the_general_endpoint_is_not_counted_as_dropped() {
+    assert_eq!(dropped_counts(None).await, [0, 1]);
+    assert_eq!(dropped_counts(Some("OTEL_EXPORTER_OTLP_LOGS_ENDPOINT")).await, [1, 1]);
 }

@@ -1,13 +1,13 @@
-//! What an expression comes to, given names and their values.
+//! Evaluation of expressions.
 
 use serde_json::{Map, Value};
 
-use super::{Expression, Kind, Mistake, Operator, filters};
+use super::{Expression, ExpressionError, ExpressionKind, Operator, filters};
 
-/// The longest text that one expression may come to.
+/// The maximum length of a resulting string.
 const MAX_TEXT: usize = 1 << 20;
 
-/// The names that an expression may use.
+/// Variables in scope, innermost first.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scope<'a> {
     name: &'a str,
@@ -36,20 +36,20 @@ impl<'a> Scope<'a> {
 }
 
 impl Expression {
-    pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, Mistake> {
+    pub(crate) fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         let value = match &self.kind {
-            Kind::Literal(value) => value.clone(),
-            Kind::Name(name) => match scope.get(name) {
+            ExpressionKind::Literal(value) => value.clone(),
+            ExpressionKind::Name(name) => match scope.get(name) {
                 Some(value) => value.clone(),
                 None => {
                     let known = scope.names().join("`, `");
-                    return Err(Mistake::new(self.at, format!("unknown name: `{name}`"))
-                        .hint(format!("there is `{known}`")));
+                    return Err(ExpressionError::new(self.at, format!("unknown name: `{name}`"))
+                        .hint(format!("known names: `{known}`")));
                 }
             },
-            Kind::Member(of, name) => member(&*of.looked_up(scope)?, name),
-            Kind::Index(of, index) => {
-                let of = of.looked_up(scope)?;
+            ExpressionKind::Member(of, name) => member(&*of.evaluate_borrowed(scope)?, name),
+            ExpressionKind::Index(of, index) => {
+                let of = of.evaluate_borrowed(scope)?;
                 match index.evaluate(scope)? {
                     Value::String(name) => member(&of, &name),
                     other => other
@@ -60,21 +60,21 @@ impl Expression {
                         .unwrap_or_else(missing),
                 }
             }
-            Kind::Not(inner) => Value::Bool(!is_true(&inner.evaluate(scope)?)),
-            Kind::Minus(inner) => number(-self.number(&inner.evaluate(scope)?)?),
-            Kind::Binary(operator, left, right) => self.binary(*operator, left, right, scope)?,
-            Kind::Choice(condition, yes, no) => {
+            ExpressionKind::Not(inner) => Value::Bool(!is_true(&inner.evaluate(scope)?)),
+            ExpressionKind::Minus(inner) => number(-self.number(&inner.evaluate(scope)?)?),
+            ExpressionKind::Binary(operator, left, right) => self.binary(*operator, left, right, scope)?,
+            ExpressionKind::Conditional(condition, yes, no) => {
                 return if is_true(&condition.evaluate(scope)?) { yes } else { no }.evaluate(scope);
             }
-            Kind::Call(name, arguments) => {
+            ExpressionKind::Call(name, arguments) => {
                 let arguments =
                     arguments.iter().map(|one| one.evaluate(scope)).collect::<Result<Vec<_>, _>>()?;
                 filters::call(name, &arguments, self.at)?
             }
-            Kind::List(items) => {
+            ExpressionKind::List(items) => {
                 Value::Array(items.iter().map(|one| one.evaluate(scope)).collect::<Result<_, _>>()?)
             }
-            Kind::Object(entries) => {
+            ExpressionKind::Object(entries) => {
                 let mut map = Map::new();
                 for (key, one) in entries {
                     map.insert(key.clone(), one.evaluate(scope)?);
@@ -83,22 +83,25 @@ impl Expression {
             }
         };
         if value.as_str().is_some_and(|text| text.len() > MAX_TEXT) {
-            return Err(Mistake::new(self.at, format!("the text is longer than {MAX_TEXT} bytes")));
+            return Err(ExpressionError::new(self.at, format!("the string is longer than {MAX_TEXT} bytes")));
         }
         Ok(value)
     }
 
-    /// As [`evaluate`](Self::evaluate), without a copy of all props for each look at one of them.
-    fn looked_up<'a>(&self, scope: &Scope<'a>) -> Result<std::borrow::Cow<'a, Value>, Mistake> {
+    /// Like [`evaluate`](Self::evaluate), but borrows members of variables instead of cloning all props.
+    fn evaluate_borrowed<'a>(
+        &self,
+        scope: &Scope<'a>,
+    ) -> Result<std::borrow::Cow<'a, Value>, ExpressionError> {
         use std::borrow::Cow;
         match &self.kind {
-            Kind::Name(name) => {
+            ExpressionKind::Name(name) => {
                 if let Some(value) = scope.get(name) {
                     return Ok(Cow::Borrowed(value));
                 }
             }
-            Kind::Member(of, name) => {
-                return Ok(match of.looked_up(scope)? {
+            ExpressionKind::Member(of, name) => {
+                return Ok(match of.evaluate_borrowed(scope)? {
                     Cow::Borrowed(value) => match value.get(name) {
                         Some(found) => Cow::Borrowed(found),
                         None => Cow::Owned(member(value, name)),
@@ -111,10 +114,10 @@ impl Expression {
         self.evaluate(scope).map(Cow::Owned)
     }
 
-    fn number(&self, value: &Value) -> Result<f64, Mistake> {
-        value
-            .as_f64()
-            .ok_or_else(|| Mistake::new(self.at, format!("expected a number, found {}", describe(value))))
+    fn number(&self, value: &Value) -> Result<f64, ExpressionError> {
+        value.as_f64().ok_or_else(|| {
+            ExpressionError::new(self.at, format!("expected a number, found {}", describe(value)))
+        })
     }
 
     fn binary(
@@ -123,7 +126,7 @@ impl Expression {
         left: &Expression,
         right: &Expression,
         scope: &Scope<'_>,
-    ) -> Result<Value, Mistake> {
+    ) -> Result<Value, ExpressionError> {
         let one = left.evaluate(scope)?;
         match operator {
             Operator::Or => return if is_true(&one) { Ok(one) } else { right.evaluate(scope) },
@@ -152,7 +155,7 @@ impl Expression {
             _ => {
                 let (one, two) = (self.number(&one)?, self.number(&two)?);
                 if two == 0.0 && matches!(operator, Operator::Divide | Operator::Remainder) {
-                    return Err(Mistake::new(self.at, "a division by zero"));
+                    return Err(ExpressionError::new(self.at, "division by zero"));
                 }
                 number(match operator {
                     Operator::Add => one + two,
@@ -166,7 +169,7 @@ impl Expression {
     }
 }
 
-/// What is not there is an empty text.
+/// The value of a missing member: an empty string.
 fn missing() -> Value {
     Value::String(String::new())
 }
@@ -186,13 +189,13 @@ fn same(one: &Value, two: &Value) -> bool {
     }
 }
 
-/// A number, whole if it can be.
+/// Returns a JSON number, an integer if possible.
 pub(super) fn number(value: f64) -> Value {
     const EXACT: f64 = 9_007_199_254_740_992.0;
     if value.fract() == 0.0 && value.abs() < EXACT { Value::from(value as i64) } else { Value::from(value) }
 }
 
-/// Everything but `false`, `0`, an empty text and nothing.
+/// Returns whether a value is neither `false`, `0`, an empty string nor null.
 pub(crate) fn is_true(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -203,7 +206,7 @@ pub(crate) fn is_true(value: &Value) -> bool {
     }
 }
 
-/// A value as it stands in a prompt.
+/// Returns a value as text in a prompt.
 pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
@@ -215,8 +218,8 @@ pub(crate) fn to_text(value: &Value) -> String {
 pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Null => "nothing".to_owned(),
-        Value::String(text) if text.is_empty() => "an empty text (is the prop missing?)".to_owned(),
-        Value::String(_) => "a text".to_owned(),
+        Value::String(text) if text.is_empty() => "an empty string (is the prop missing?)".to_owned(),
+        Value::String(_) => "a string".to_owned(),
         Value::Array(_) => "a list".to_owned(),
         Value::Object(_) => "an object".to_owned(),
         other => format!("`{other}`"),

@@ -1,13 +1,13 @@
-//! The functions that an expression may call: they make values from values, and nothing else.
+//! Filters: the pure functions that an expression may call.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use super::Mistake;
+use super::ExpressionError;
 use super::evaluate::{describe, number, to_text};
 
-/// All filters with their arguments, as messages show them.
+/// All filters with their usage for messages.
 const FILTERS: [(&str, &str); 10] = [
     ("abs", "abs(number)"),
     ("capitalize", "capitalize(text)"),
@@ -21,11 +21,11 @@ const FILTERS: [(&str, &str); 10] = [
     ("urlencode", "urlencode(text)"),
 ];
 
-pub(super) fn call(name: &str, arguments: &[Value], at: usize) -> Result<Value, Mistake> {
+pub(super) fn call(name: &str, arguments: &[Value], at: usize) -> Result<Value, ExpressionError> {
     let Some((_, usage)) = FILTERS.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = FILTERS.iter().map(|(known, _)| *known).collect();
-        return Err(Mistake::new(at, format!("unknown filter: `{name}`"))
-            .hint(format!("there are `{}`", known.join("`, `"))));
+        return Err(ExpressionError::new(at, format!("unknown filter: `{name}`"))
+            .hint(format!("expected one of `{}`", known.join("`, `"))));
     };
     let call = Call { name, usage, arguments, at };
     let (least, most) = match name {
@@ -35,7 +35,7 @@ pub(super) fn call(name: &str, arguments: &[Value], at: usize) -> Result<Value, 
         _ => (1, 1),
     };
     if !(least..=most).contains(&arguments.len()) {
-        return Err(call.wrong(&format!("it has {} arguments", arguments.len())));
+        return Err(call.usage_error(&format!("found {} arguments", arguments.len())));
     }
     call.result()
 }
@@ -48,8 +48,8 @@ struct Call<'a> {
 }
 
 impl Call<'_> {
-    fn wrong(&self, found: &str) -> Mistake {
-        Mistake::new(self.at, format!("expected `{}`: {found}", self.usage))
+    fn usage_error(&self, found: &str) -> ExpressionError {
+        ExpressionError::new(self.at, format!("expected `{}`: {found}", self.usage))
     }
 
     fn value(&self, at: usize) -> &Value {
@@ -60,11 +60,13 @@ impl Call<'_> {
         to_text(self.value(at))
     }
 
-    fn number(&self, at: usize) -> Result<f64, Mistake> {
-        self.value(at).as_f64().ok_or_else(|| self.wrong(&format!("it got {}", describe(self.value(at)))))
+    fn number(&self, at: usize) -> Result<f64, ExpressionError> {
+        self.value(at)
+            .as_f64()
+            .ok_or_else(|| self.usage_error(&format!("found {}", describe(self.value(at)))))
     }
 
-    fn result(&self) -> Result<Value, Mistake> {
+    fn result(&self) -> Result<Value, ExpressionError> {
         Ok(match self.name {
             "abs" => number(self.number(0)?.abs()),
             "capitalize" => {
@@ -76,7 +78,7 @@ impl Call<'_> {
             "dump" => Value::from(serde_json::to_string_pretty(self.value(0)).unwrap_or_default()),
             "join" => {
                 let Value::Array(items) = self.value(0) else {
-                    return Err(self.wrong(&format!("it got {}", describe(self.value(0)))));
+                    return Err(self.usage_error(&format!("found {}", describe(self.value(0)))));
                 };
                 let separator = if self.arguments.len() > 1 { self.text(1) } else { ", ".to_owned() };
                 Value::from(items.iter().map(to_text).collect::<Vec<_>>().join(&separator))

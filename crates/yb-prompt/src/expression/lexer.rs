@@ -1,6 +1,6 @@
-//! From the text of an expression to its words.
+//! The lexer.
 
-use super::Mistake;
+use super::ExpressionError;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Token {
@@ -8,17 +8,17 @@ pub(super) enum Token {
     Text(String),
     Number(f64),
     /// An operator or a bracket.
-    Sign(&'static str),
+    Symbol(&'static str),
 }
 
-/// Longer ones first: `==` must not be read as two signs.
-const SIGNS: [&str; 29] = [
+/// Longer symbols first, so that `==` is not read as two.
+const SYMBOLS: [&str; 29] = [
     "===", "!==", "==", "!=", "<=", ">=", "&&", "||", "=>", "?.", "(", ")", "[", "]", "{", "}", ",", ":",
     ".", "?", "+", "-", "*", "/", "%", "!", "<", ">", "=",
 ];
 
-/// The words of an expression with their places.
-pub(super) fn words(text: &str) -> Result<Vec<(usize, Token)>, Mistake> {
+/// Returns the tokens of an expression with their byte offsets.
+pub(super) fn tokenize(text: &str) -> Result<Vec<(usize, Token)>, ExpressionError> {
     let mut found = Vec::new();
     let mut at = 0;
     while let Some(letter) = text.get(at..).and_then(|rest| rest.chars().next()) {
@@ -26,10 +26,11 @@ pub(super) fn words(text: &str) -> Result<Vec<(usize, Token)>, Mistake> {
         if letter.is_whitespace() {
             at += letter.len_utf8();
         } else if rest.starts_with("/*") {
-            let end = rest.find("*/").ok_or_else(|| Mistake::unfinished(at, "a comment that never ends"))?;
+            let end =
+                rest.find("*/").ok_or_else(|| ExpressionError::incomplete(at, "unterminated comment"))?;
             at += end + 2;
         } else if rest.starts_with("//") {
-            at += rest.find('\n').ok_or_else(|| Mistake::unfinished(at, "a comment that never ends"))?;
+            at += rest.find('\n').ok_or_else(|| ExpressionError::incomplete(at, "unterminated comment"))?;
         } else if letter == '"' || letter == '\'' {
             let (value, length) = quoted(rest, at)?;
             found.push((at, Token::Text(value)));
@@ -37,28 +38,29 @@ pub(super) fn words(text: &str) -> Result<Vec<(usize, Token)>, Mistake> {
         } else if letter.is_ascii_digit() {
             let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
             let number = rest.get(..end).unwrap_or_default();
-            let value = number.parse().map_err(|_| Mistake::new(at, format!("not a number: `{number}`")))?;
+            let value =
+                number.parse().map_err(|_| ExpressionError::new(at, format!("not a number: `{number}`")))?;
             found.push((at, Token::Number(value)));
             at += end;
         } else if letter.is_alphabetic() || letter == '_' || letter == '$' {
             let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$').unwrap_or(rest.len());
             found.push((at, Token::Name(rest.get(..end).unwrap_or_default().to_owned())));
             at += end;
-        } else if let Some(sign) = SIGNS.into_iter().find(|sign| rest.starts_with(sign)) {
-            found.push((at, Token::Sign(sign)));
-            at += sign.len();
+        } else if let Some(symbol) = SYMBOLS.into_iter().find(|symbol| rest.starts_with(symbol)) {
+            found.push((at, Token::Symbol(symbol)));
+            at += symbol.len();
         } else if letter == '`' {
-            return Err(Mistake::new(at, "a text between backticks")
-                .hint("put it between quotes, and join texts with `+`"));
+            return Err(ExpressionError::new(at, "template strings are not supported")
+                .hint("use quotes, and `+` to concatenate"));
         } else {
-            return Err(Mistake::new(at, format!("unexpected character: `{letter}`")));
+            return Err(ExpressionError::new(at, format!("unexpected character: `{letter}`")));
         }
     }
     Ok(found)
 }
 
-/// A text between quotes, and how many bytes it takes.
-fn quoted(rest: &str, at: usize) -> Result<(String, usize), Mistake> {
+/// Parses a string literal. Returns its value and its length in bytes.
+fn quoted(rest: &str, at: usize) -> Result<(String, usize), ExpressionError> {
     let mut letters = rest.char_indices();
     let quote = letters.next().map(|(_, letter)| letter);
     let mut value = String::new();
@@ -78,7 +80,7 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), Mistake> {
                 let digits: String = letters.by_ref().take(4).map(|(_, digit)| digit).collect();
                 let code = u32::from_str_radix(&digits, 16).ok().and_then(char::from_u32);
                 value.push(code.ok_or_else(|| {
-                    Mistake::new(at + here, format!("not a character: `\\u{digits}`"))
+                    ExpressionError::new(at + here, format!("not a character: `\\u{digits}`"))
                         .hint("write four hexadecimal digits, as in `\\u00e9`, or the character itself")
                 })?);
             }
@@ -86,5 +88,5 @@ fn quoted(rest: &str, at: usize) -> Result<(String, usize), Mistake> {
             None => break,
         }
     }
-    Err(Mistake::unfinished(at, "a text that never ends"))
+    Err(ExpressionError::incomplete(at, "unterminated string"))
 }

@@ -1,48 +1,49 @@
-//! From words to an expression, within limits of depth and size.
+//! The parser, with limits on depth and size.
 
 use serde_json::Value;
 
-use super::lexer::{Token, words};
-use super::{Expression, Kind, Mistake, Operator};
+use super::lexer::{Token, tokenize};
+use super::{Expression, ExpressionError, ExpressionKind, Operator};
 
-/// Parts of one expression. Nothing that a person writes has so many, and no stack is too small for it.
-const MAX_PARTS: usize = 400;
+/// The maximum number of nodes of an expression. It is large enough for hand-written ones and small enough for any stack.
+const MAX_NODES: usize = 400;
 const MAX_DEPTH: usize = 40;
 
-/// The expression in a text; none if there is nothing but space and comments.
-pub(crate) fn parse(text: &str) -> Result<Option<Expression>, Mistake> {
-    let words = words(text)?;
-    if words.is_empty() {
+/// Parses an expression. Returns `None` for only whitespace and comments.
+pub(crate) fn parse(text: &str) -> Result<Option<Expression>, ExpressionError> {
+    let tokens = tokenize(text)?;
+    if tokens.is_empty() {
         return Ok(None);
     }
-    let mut parser = Parser { words, next: 0, end: text.len(), parts: 0, depth: 0 };
-    let expression = parser.choice()?;
-    match parser.words.get(parser.next) {
+    let mut parser = Parser { tokens, next: 0, end: text.len(), nodes: 0, depth: 0 };
+    let expression = parser.conditional()?;
+    match parser.tokens.get(parser.next) {
         None => Ok(Some(expression)),
-        Some((at, Token::Sign("="))) => {
-            Err(Mistake::new(*at, "an assignment").hint("nothing can be set here; to compare, write `==`"))
+        Some((at, Token::Symbol("="))) => {
+            Err(ExpressionError::new(*at, "assignments are not supported").hint("to compare, write `==`"))
         }
-        Some((at, Token::Sign("=>"))) => {
-            Err(Mistake::new(*at, "a function").hint("only `<ForEach>` takes one: `{(item) => (<>…</>)}`"))
+        Some((at, Token::Symbol("=>"))) => {
+            Err(ExpressionError::new(*at, "functions are only allowed in `<ForEach>`")
+                .hint("write `<ForEach arr={props.items}>{(item) => (<>…</>)}</ForEach>`"))
         }
-        Some((at, word)) => Err(Mistake::new(*at, format!("unexpected {}", describe(word)))),
+        Some((at, token)) => Err(ExpressionError::new(*at, format!("unexpected {}", describe(token)))),
     }
 }
 
-fn describe(word: &Token) -> String {
-    match word {
+fn describe(token: &Token) -> String {
+    match token {
         Token::Name(name) => format!("name: `{name}`"),
-        Token::Text(_) => "text".to_owned(),
+        Token::Text(_) => "string".to_owned(),
         Token::Number(number) => format!("number: `{number}`"),
-        Token::Sign(sign) => format!("`{sign}`"),
+        Token::Symbol(symbol) => format!("`{symbol}`"),
     }
 }
 
 struct Parser {
-    words: Vec<(usize, Token)>,
+    tokens: Vec<(usize, Token)>,
     next: usize,
     end: usize,
-    parts: usize,
+    nodes: usize,
     depth: usize,
 }
 
@@ -67,167 +68,179 @@ const LEVELS: [&[(&str, Operator)]; 6] = [
 
 impl Parser {
     fn here(&self) -> usize {
-        self.words.get(self.next).map_or(self.end, |(at, _)| *at)
+        self.tokens.get(self.next).map_or(self.end, |(at, _)| *at)
     }
 
-    fn takes(&mut self, sign: &str) -> bool {
-        let found = matches!(self.words.get(self.next), Some((_, Token::Sign(found))) if *found == sign);
+    fn consume(&mut self, symbol: &str) -> bool {
+        let found = matches!(self.tokens.get(self.next), Some((_, Token::Symbol(found))) if *found == symbol);
         self.next += usize::from(found);
         found
     }
 
-    fn needs(&mut self, sign: &str) -> Result<(), Mistake> {
-        if self.takes(sign) {
+    fn expect(&mut self, symbol: &str) -> Result<(), ExpressionError> {
+        if self.consume(symbol) {
             return Ok(());
         }
-        match self.words.get(self.next) {
-            None => Err(Mistake::unfinished(self.end, format!("expected `{sign}`"))),
-            Some((at, word)) => {
-                Err(Mistake::new(*at, format!("expected `{sign}`, found {}", describe(word))))
+        match self.tokens.get(self.next) {
+            None => Err(ExpressionError::incomplete(self.end, format!("expected `{symbol}`"))),
+            Some((at, token)) => {
+                Err(ExpressionError::new(*at, format!("expected `{symbol}`, found {}", describe(token))))
             }
         }
     }
 
-    fn name(&mut self) -> Result<String, Mistake> {
-        match self.words.get(self.next) {
+    fn name(&mut self) -> Result<String, ExpressionError> {
+        match self.tokens.get(self.next) {
             Some((_, Token::Name(name))) => {
                 let name = name.clone();
                 self.next += 1;
                 Ok(name)
             }
-            None => Err(Mistake::unfinished(self.end, "expected a name")),
-            Some((at, word)) => Err(Mistake::new(*at, format!("expected a name, found {}", describe(word)))),
+            None => Err(ExpressionError::incomplete(self.end, "expected a name")),
+            Some((at, token)) => {
+                Err(ExpressionError::new(*at, format!("expected a name, found {}", describe(token))))
+            }
         }
     }
 
-    fn part(&mut self, at: usize, kind: Kind) -> Result<Expression, Mistake> {
-        self.parts += 1;
-        if self.parts > MAX_PARTS {
-            return Err(Mistake::new(at, "the expression is too long").hint("give its result as a prop"));
+    fn node(&mut self, at: usize, kind: ExpressionKind) -> Result<Expression, ExpressionError> {
+        self.nodes += 1;
+        if self.nodes > MAX_NODES {
+            return Err(
+                ExpressionError::new(at, "the expression is too long").hint("pass its result as a prop")
+            );
         }
         Ok(Expression { at, kind })
     }
 
-    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, Mistake>) -> Result<T, Mistake> {
+    fn deeper<T>(
+        &mut self,
+        inner: impl FnOnce(&mut Self) -> Result<T, ExpressionError>,
+    ) -> Result<T, ExpressionError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(Mistake::new(self.here(), "the expression is too deep"));
+            return Err(ExpressionError::new(self.here(), "the expression is nested too deeply"));
         }
         let found = inner(self);
         self.depth -= 1;
         found
     }
 
-    fn choice(&mut self) -> Result<Expression, Mistake> {
+    fn conditional(&mut self) -> Result<Expression, ExpressionError> {
         self.deeper(|parser| {
             let at = parser.here();
             let condition = parser.binary(0)?;
-            if !parser.takes("?") {
+            if !parser.consume("?") {
                 return Ok(condition);
             }
-            let yes = parser.choice()?;
-            parser.needs(":")?;
-            let no = parser.choice()?;
-            parser.part(at, Kind::Choice(Box::new(condition), Box::new(yes), Box::new(no)))
+            let yes = parser.conditional()?;
+            parser.expect(":")?;
+            let no = parser.conditional()?;
+            parser.node(at, ExpressionKind::Conditional(Box::new(condition), Box::new(yes), Box::new(no)))
         })
     }
 
-    fn binary(&mut self, level: usize) -> Result<Expression, Mistake> {
-        let Some(signs) = LEVELS.get(level) else { return self.unary() };
+    fn binary(&mut self, level: usize) -> Result<Expression, ExpressionError> {
+        let Some(symbols) = LEVELS.get(level) else { return self.unary() };
         let mut left = self.binary(level + 1)?;
         loop {
             let at = self.here();
-            let found = match self.words.get(self.next) {
-                Some((_, Token::Sign(sign))) => signs.iter().find(|(known, _)| known == sign),
+            let found = match self.tokens.get(self.next) {
+                Some((_, Token::Symbol(symbol))) => symbols.iter().find(|(known, _)| known == symbol),
                 _ => None,
             };
             let Some((_, operator)) = found else { return Ok(left) };
             self.next += 1;
             let right = self.binary(level + 1)?;
-            left = self.part(at, Kind::Binary(*operator, Box::new(left), Box::new(right)))?;
+            left = self.node(at, ExpressionKind::Binary(*operator, Box::new(left), Box::new(right)))?;
         }
     }
 
-    fn unary(&mut self) -> Result<Expression, Mistake> {
+    fn unary(&mut self) -> Result<Expression, ExpressionError> {
         let at = self.here();
-        if self.takes("!") {
+        if self.consume("!") {
             let inner = self.deeper(Self::unary)?;
-            self.part(at, Kind::Not(Box::new(inner)))
-        } else if self.takes("-") {
+            self.node(at, ExpressionKind::Not(Box::new(inner)))
+        } else if self.consume("-") {
             let inner = self.deeper(Self::unary)?;
-            self.part(at, Kind::Minus(Box::new(inner)))
+            self.node(at, ExpressionKind::Minus(Box::new(inner)))
         } else {
             self.postfix()
         }
     }
 
-    fn postfix(&mut self) -> Result<Expression, Mistake> {
+    fn postfix(&mut self) -> Result<Expression, ExpressionError> {
         let mut found = self.primary()?;
         loop {
             let at = self.here();
-            if self.takes(".") || self.takes("?.") {
+            if self.consume(".") || self.consume("?.") {
                 let name = self.name()?;
-                found = self.part(at, Kind::Member(Box::new(found), name))?;
-            } else if self.takes("[") {
-                let index = self.choice()?;
-                self.needs("]")?;
-                found = self.part(at, Kind::Index(Box::new(found), Box::new(index)))?;
-            } else if self.takes("(") {
-                let Kind::Name(name) = found.kind else {
-                    return Err(Mistake::new(at, "a call of something that is no filter")
+                found = self.node(at, ExpressionKind::Member(Box::new(found), name))?;
+            } else if self.consume("[") {
+                let index = self.conditional()?;
+                self.expect("]")?;
+                found = self.node(at, ExpressionKind::Index(Box::new(found), Box::new(index)))?;
+            } else if self.consume("(") {
+                let ExpressionKind::Name(name) = found.kind else {
+                    return Err(ExpressionError::new(at, "only filters can be called")
                         .hint("filters are called by name: `upper(props.name)`"));
                 };
                 let (at, arguments) = (found.at, self.list(")")?);
-                found = self.part(at, Kind::Call(name, arguments))?;
+                found = self.node(at, ExpressionKind::Call(name, arguments))?;
             } else {
                 return Ok(found);
             }
         }
     }
 
-    fn list(&mut self, end: &str) -> Result<Vec<Expression>, Mistake> {
+    fn list(&mut self, end: &str) -> Result<Vec<Expression>, ExpressionError> {
         let mut items = Vec::new();
-        while !self.takes(end) {
-            items.push(self.choice()?);
-            if !self.takes(",") {
-                self.needs(end)?;
+        while !self.consume(end) {
+            items.push(self.conditional()?);
+            if !self.consume(",") {
+                self.expect(end)?;
                 break;
             }
         }
         Ok(items)
     }
 
-    fn primary(&mut self) -> Result<Expression, Mistake> {
+    fn primary(&mut self) -> Result<Expression, ExpressionError> {
         let at = self.here();
-        let Some((_, word)) = self.words.get(self.next).cloned() else {
-            return Err(Mistake::unfinished(self.end, "expected a value"));
+        let Some((_, token)) = self.tokens.get(self.next).cloned() else {
+            return Err(ExpressionError::incomplete(self.end, "expected a value"));
         };
         self.next += 1;
-        let kind = match word {
-            Token::Text(text) => Kind::Literal(Value::from(text)),
-            Token::Number(number) => Kind::Literal(super::evaluate::number(number)),
+        let kind = match token {
+            Token::Text(text) => ExpressionKind::Literal(Value::from(text)),
+            Token::Number(number) => ExpressionKind::Literal(super::evaluate::number(number)),
             Token::Name(name) => match name.as_str() {
-                "true" => Kind::Literal(Value::Bool(true)),
-                "false" => Kind::Literal(Value::Bool(false)),
-                "null" | "undefined" => Kind::Literal(Value::Null),
-                _ => Kind::Name(name),
+                "true" => ExpressionKind::Literal(Value::Bool(true)),
+                "false" => ExpressionKind::Literal(Value::Bool(false)),
+                "null" | "undefined" => ExpressionKind::Literal(Value::Null),
+                _ => ExpressionKind::Name(name),
             },
-            Token::Sign("(") => {
-                let inner = self.choice()?;
-                self.needs(")")?;
+            Token::Symbol("(") => {
+                let inner = self.conditional()?;
+                self.expect(")")?;
                 return Ok(inner);
             }
-            Token::Sign("[") => Kind::List(self.list("]")?),
-            Token::Sign("{") => Kind::Object(self.object()?),
-            other => return Err(Mistake::new(at, format!("expected a value, found {}", describe(&other)))),
+            Token::Symbol("[") => ExpressionKind::List(self.list("]")?),
+            Token::Symbol("{") => ExpressionKind::Object(self.object()?),
+            other => {
+                return Err(ExpressionError::new(
+                    at,
+                    format!("expected a value, found {}", describe(&other)),
+                ));
+            }
         };
-        self.part(at, kind)
+        self.node(at, kind)
     }
 
-    fn object(&mut self) -> Result<Vec<(String, Expression)>, Mistake> {
+    fn object(&mut self) -> Result<Vec<(String, Expression)>, ExpressionError> {
         let mut entries = Vec::new();
-        while !self.takes("}") {
-            let key = match self.words.get(self.next) {
+        while !self.consume("}") {
+            let key = match self.tokens.get(self.next) {
                 Some((_, Token::Text(text))) => {
                     let text = text.clone();
                     self.next += 1;
@@ -235,10 +248,10 @@ impl Parser {
                 }
                 _ => self.name()?,
             };
-            self.needs(":")?;
-            entries.push((key, self.choice()?));
-            if !self.takes(",") {
-                self.needs("}")?;
+            self.expect(":")?;
+            entries.push((key, self.conditional()?));
+            if !self.consume(",") {
+                self.expect("}")?;
                 break;
             }
         }
@@ -246,18 +259,18 @@ impl Parser {
     }
 }
 
-/// `(item, index) => (BODY)`: what `<ForEach>` repeats.
+/// `(item, index) => (BODY)`, the body of `<ForEach>`.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Arrow {
     pub(crate) item: String,
     pub(crate) index: Option<String>,
-    /// Where its body is in the text, without its parentheses.
+    /// The offsets of the body, without its parentheses.
     pub(crate) from: usize,
     pub(crate) to: usize,
 }
 
-/// The function in a text; none if it is none, which is no mistake yet.
-pub(crate) fn arrow(text: &str) -> Option<Result<Arrow, Mistake>> {
+/// Parses an arrow function. Returns `None` if the text is something else.
+pub(crate) fn arrow(text: &str) -> Option<Result<Arrow, ExpressionError>> {
     let (head, body) = text.split_once("=>")?;
     let head = head.trim();
     let names = head.strip_prefix('(').and_then(|head| head.strip_suffix(')')).unwrap_or(head);
@@ -277,13 +290,13 @@ pub(crate) fn arrow(text: &str) -> Option<Result<Arrow, Mistake>> {
     }
     let (mut from, mut to) = (text.len() - body.trim_start().len(), text.trim_end().len());
     let whole = text.get(from..to).unwrap_or_default();
-    // An apostrophe among words is no quote, so braces are only counted; what is between them is read later.
+    // An apostrophe in text is not a quote, so braces are only counted here. Their content is parsed later.
     if whole.is_empty() || body.matches('{').count() != body.matches('}').count() {
-        return Some(Err(Mistake::unfinished(text.len(), "a function that never ends")));
+        return Some(Err(ExpressionError::incomplete(text.len(), "unterminated function")));
     }
     if whole.starts_with('(') {
         if !whole.ends_with(')') {
-            return Some(Err(Mistake::unfinished(text.len(), "expected `)`")));
+            return Some(Err(ExpressionError::incomplete(text.len(), "expected `)`")));
         }
         let inner = text.get(from + 1..to - 1).unwrap_or_default();
         from += 1 + (inner.len() - inner.trim_start().len());

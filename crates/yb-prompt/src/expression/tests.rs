@@ -1,4 +1,4 @@
-//! Expressions, one line each.
+//! Tests of the expression language.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use super::{Scope, arrow, parse};
 fn evaluate(text: &str) -> Result<Value, String> {
     let props =
         json!({"name": "ann", "n": 3, "f": 2.5, "list": ["a", "b"], "deep": {"x": {"y": "z"}}, "no": false});
-    let expression = parse(text).map_err(|mistake| mistake.message)?.ok_or("nothing")?;
+    let expression = parse(text).map_err(|error| error.message)?.ok_or("nothing")?;
     let scope = Scope::new("props", &props);
-    expression.evaluate(&scope).map_err(|mistake| format!("{}: {}", mistake.at, mistake.message))
+    expression.evaluate(&scope).map_err(|error| format!("{}: {}", error.at, error.message))
 }
 
 #[test]
-fn expressions_compute() {
+fn expressions_are_evaluated() {
     for (text, expected) in [
         ("props.name", json!("ann")),
         ("props.deep.x.y", json!("z")),
@@ -54,19 +54,19 @@ fn expressions_compute() {
 }
 
 #[test]
-fn mistakes_say_where_and_what() {
+fn expression_errors_have_offset_and_message() {
     for (text, expected) in [
         ("a b", "unexpected name: `b`"),
         ("name", "0: unknown name: `name`"),
-        ("process.exit(1)", "a call of something that is no filter"),
+        ("process.exit(1)", "only filters can be called"),
         ("eval('1')", "0: unknown filter: `eval`"),
-        ("props.name = 1", "an assignment"),
+        ("props.name = 1", "assignments are not supported"),
         ("() => 1", "expected a value, found `)`"),
-        ("props.n < props.gone", "8: expected a number, found an empty text (is the prop missing?)"),
-        ("1 / 0", "2: a division by zero"),
-        ("join(props.name)", "0: expected `join(list, separator = \", \")`: it got a text"),
-        ("upper()", "0: expected `upper(text)`: it has 0 arguments"),
-        ("`x`", "a text between backticks"),
+        ("props.n < props.gone", "8: expected a number, found an empty string (is the prop missing?)"),
+        ("1 / 0", "2: division by zero"),
+        ("join(props.name)", "0: expected `join(list, separator = \", \")`: found a string"),
+        ("upper()", "0: expected `upper(text)`: found 0 arguments"),
+        ("`x`", "template strings are not supported"),
         ("1.2.3", "not a number: `1.2.3`"),
         ("#", "unexpected character: `#`"),
     ] {
@@ -75,12 +75,12 @@ fn mistakes_say_where_and_what() {
 }
 
 #[test]
-fn what_could_go_on_is_incomplete() {
+fn unfinished_expression_is_incomplete() {
     for text in ["", "1 +", "'a", "{a: 1", "f(", "[1,", "props.", "/* x", "a ? b"] {
         let found = parse(text);
         let incomplete = match &found {
             Ok(None) => true,
-            Err(mistake) => mistake.incomplete,
+            Err(error) => error.incomplete,
             Ok(Some(_)) => false,
         };
         assert!(incomplete, "{text}: {found:?}");
@@ -89,7 +89,7 @@ fn what_could_go_on_is_incomplete() {
 }
 
 #[test]
-fn no_expression_is_too_large_for_the_stack() {
+fn large_expressions_do_not_overflow_the_stack() {
     for text in [
         format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000)),
         "!".repeat(100_000),
@@ -103,7 +103,7 @@ fn no_expression_is_too_large_for_the_stack() {
 }
 
 #[test]
-fn a_function_has_names_and_a_body() {
+fn arrow_function_has_parameters_and_a_body() {
     let body = |text: &str| {
         let found = arrow(text)?.ok()?;
         Some((found.item.clone(), found.index.clone(), text[found.from..found.to].to_owned()))
@@ -119,12 +119,12 @@ fn a_function_has_names_and_a_body() {
 
 proptest! {
     #[test]
-    fn no_text_breaks_the_parser(text in any::<String>()) {
+    fn arbitrary_text_does_not_break_the_parser(text in any::<String>()) {
         let _ = (parse(&text), arrow(&text));
     }
 
     #[test]
-    fn nothing_that_looks_like_an_expression_breaks_it(
+    fn expression_like_text_does_not_break_the_parser(
         text in "([a-c]|props|join|upper|[0-9]|[-+*/%!<>=&|?:.,()\\[\\]{}'\" ]){0,40}"
     ) {
         let _ = evaluate(&text);

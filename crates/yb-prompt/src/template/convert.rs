@@ -1,10 +1,10 @@
-//! From the parser's tree to ours: verbatim text, expressions, and tags that mean something.
+//! Conversion of the MDX parser's tree to template nodes.
 
 use markdown::mdast::{self, AttributeContent, AttributeValue};
 
-use super::{Node, Setting, tags};
+use super::{PropValue, TemplateNode, tags};
 use crate::error::{PromptError, Source};
-use crate::expression::{self, Expression, Mistake};
+use crate::expression::{self, Expression, ExpressionError};
 
 const MAX_DEPTH: usize = 24;
 
@@ -16,8 +16,8 @@ pub(super) struct Import {
     pub(super) path: String,
 }
 
-/// The import in a line that begins at this byte.
-pub(super) fn import(line: &str, at: usize) -> Option<Import> {
+/// Parses an import in a line at this byte offset.
+pub(super) fn parse_import(line: &str, at: usize) -> Option<Import> {
     let rest = line.trim().trim_end_matches(';').strip_prefix("import ")?;
     let (name, path) = rest.split_once(" from ")?;
     let (name, path) = (name.trim(), path.trim());
@@ -29,22 +29,22 @@ pub(super) fn import(line: &str, at: usize) -> Option<Import> {
 
 pub(super) struct Converter<'a> {
     pub(super) source: &'a Source,
-    /// Where the part of the file begins that is converted.
+    /// The byte offset of the converted part of the file.
     base: usize,
     pub(super) depth: usize,
-    /// How far the lines of the element around are indented.
+    /// The indentation of the enclosing element.
     indent: usize,
     pub(super) imports: Vec<Import>,
 }
 
-/// A tag, as the parser gives it.
+/// A tag of the MDX parser's tree.
 pub(super) struct Element<'n> {
     pub(super) name: Option<&'n str>,
     pub(super) attributes: &'n [AttributeContent],
     pub(super) children: &'n [mdast::Node],
     pub(super) from: usize,
     pub(super) to: usize,
-    /// Whether nothing else stands in its lines.
+    /// Whether the tag is alone on its lines.
     pub(super) block: bool,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Converter<'a> {
         })
     }
 
-    /// The words between two bytes, less the indentation of the element around.
+    /// Returns the text between two offsets, without the indentation of the enclosing element.
     pub(super) fn verbatim(&self, from: usize, to: usize) -> String {
         let mut text = String::new();
         for (number, line) in self.source.slice(from, to).split('\n').enumerate() {
@@ -75,8 +75,8 @@ impl<'a> Converter<'a> {
         text
     }
 
-    /// Siblings with everything that stands between them.
-    pub(super) fn nodes(&mut self, siblings: &[mdast::Node]) -> Result<Vec<Node>, PromptError> {
+    /// Converts siblings and the text between them.
+    pub(super) fn nodes(&mut self, siblings: &[mdast::Node]) -> Result<Vec<TemplateNode>, PromptError> {
         let mut nodes = Vec::new();
         let mut last = None;
         for sibling in siblings {
@@ -90,18 +90,18 @@ impl<'a> Converter<'a> {
         tags::join_branches(nodes, self.source)
     }
 
-    fn node(&mut self, node: &mdast::Node, out: &mut Vec<Node>) -> Result<(), PromptError> {
+    fn node(&mut self, node: &mdast::Node, out: &mut Vec<TemplateNode>) -> Result<(), PromptError> {
         let (from, to) = self.span(node);
         match node {
             mdast::Node::MdxjsEsm(_) => self.import_all(from, to),
             mdast::Node::MdxFlowExpression(_) | mdast::Node::MdxTextExpression(_) => {
                 let found = self.expression(from + 1, to.saturating_sub(1))?;
-                // A comment leaves no empty line behind.
-                let nothing = Node::Branch {
+                // A comment leaves no empty line.
+                let nothing = TemplateNode::Branch {
                     arms: Vec::new(),
                     block: matches!(node, mdast::Node::MdxFlowExpression(_)),
                 };
-                out.push(found.map_or(nothing, Node::Expression));
+                out.push(found.map_or(nothing, TemplateNode::Expression));
             }
             mdast::Node::MdxJsxFlowElement(element) => {
                 let element = Element {
@@ -127,20 +127,20 @@ impl<'a> Converter<'a> {
             }
             mdast::Node::Text(_) => push_text(out, unescaped(&self.verbatim(from, to)), from),
             other => match other.children() {
-                Some(children) if !children.is_empty() => self.around(children, from, to, out)?,
+                Some(children) if !children.is_empty() => self.container(children, from, to, out)?,
                 _ => push_text(out, self.verbatim(from, to), from),
             },
         }
         Ok(())
     }
 
-    /// The children of something that is itself but words, such as a paragraph.
-    fn around(
+    /// Converts the children of a text container, such as a paragraph.
+    fn container(
         &mut self,
         children: &[mdast::Node],
         from: usize,
         to: usize,
-        out: &mut Vec<Node>,
+        out: &mut Vec<TemplateNode>,
     ) -> Result<(), PromptError> {
         let begin = children.first().map_or(from, |first| self.span(first).0);
         let end = children.last().map_or(to, |last| self.span(last).1);
@@ -155,16 +155,16 @@ impl<'a> Converter<'a> {
     fn import_all(&mut self, from: usize, to: usize) {
         let mut at = from;
         for line in self.source.slice(from, to).split('\n') {
-            self.imports.extend(import(line, at));
+            self.imports.extend(parse_import(line, at));
             at += line.len() + 1;
         }
     }
 
-    pub(super) fn mistake(&self, mistake: Mistake, at: usize) -> PromptError {
-        let error = self.source.error(at, mistake.message);
-        match mistake.hint {
-            Some(hint) => error.with_hint(hint),
-            None => error,
+    pub(super) fn prompt_error(&self, error: ExpressionError, at: usize) -> PromptError {
+        let converted = self.source.error(at, error.message);
+        match error.hint {
+            Some(hint) => converted.with_hint(hint),
+            None => converted,
         }
     }
 
@@ -173,45 +173,45 @@ impl<'a> Converter<'a> {
         if expression::arrow(text).is_some() {
             return Err(self
                 .source
-                .error(from, "a function outside of `<ForEach>`")
+                .error(from, "functions are only allowed in `<ForEach>`")
                 .with_hint("`<ForEach arr={props.items}>{(item) => (<>- {item}</>)}</ForEach>`"));
         }
         match expression::parse(text) {
             Ok(found) => Ok(found.map(|found| found.shifted(&|at| at + from))),
-            Err(mistake) => {
-                let at = from + mistake.at;
-                Err(self.mistake(mistake, at))
+            Err(error) => {
+                let at = from + error.at;
+                Err(self.prompt_error(error, at))
             }
         }
     }
 
-    pub(super) fn settings(&self, element: &Element<'_>) -> Result<Vec<(String, Setting)>, PromptError> {
+    pub(super) fn settings(&self, element: &Element<'_>) -> Result<Vec<(String, PropValue)>, PromptError> {
         let mut settings = Vec::new();
         for attribute in element.attributes {
             let AttributeContent::Property(property) = attribute else { continue };
             let setting = match &property.value {
-                None => Setting::Flag,
-                Some(AttributeValue::Literal(text)) => Setting::Text(text.clone()),
+                None => PropValue::Flag,
+                Some(AttributeValue::Literal(text)) => PropValue::Text(text.clone()),
                 Some(AttributeValue::Expression(value)) => {
-                    // The parser takes indentation away from long expressions; the stops say where each line was.
+                    // The parser removes indentation from multi-line expressions. The stops map back to offsets.
                     let place = |at: usize| {
                         let stop = value.stops.iter().rev().find(|(relative, _)| *relative <= at);
                         stop.map_or(element.from, |(relative, absolute)| {
                             self.base + absolute + (at - relative)
                         })
                     };
-                    let parsed = expression::parse(&value.value).map_err(|mistake| {
-                        let at = place(mistake.at);
-                        self.mistake(mistake, at)
+                    let parsed = expression::parse(&value.value).map_err(|error| {
+                        let at = place(error.at);
+                        self.prompt_error(error, at)
                     })?;
                     match parsed {
-                        Some(found) => Setting::Expression(found.shifted(&place)),
-                        None => Setting::Text(String::new()),
+                        Some(found) => PropValue::Expression(found.shifted(&place)),
+                        None => PropValue::Text(String::new()),
                     }
                 }
             };
             if settings.iter().any(|(name, _)| *name == property.name) {
-                let message = format!("attribute given twice: `{}`", property.name);
+                let message = format!("duplicate attribute: `{}`", property.name);
                 return Err(self.source.error(element.from, message));
             }
             settings.push((property.name.clone(), setting));
@@ -219,15 +219,15 @@ impl<'a> Converter<'a> {
         Ok(settings)
     }
 
-    fn element(&mut self, element: &Element<'_>, out: &mut Vec<Node>) -> Result<(), PromptError> {
+    fn element(&mut self, element: &Element<'_>, out: &mut Vec<TemplateNode>) -> Result<(), PromptError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            let message = format!("tags are nested more than {MAX_DEPTH} deep");
+            let message = format!("tags are nested more than {MAX_DEPTH} levels deep");
             return Err(self.source.error(element.from, message));
         }
         let indent = self.indent_of(element);
         let outer = std::mem::replace(&mut self.indent, indent);
-        let nodes = self.element_in(element);
+        let nodes = self.convert_element(element);
         self.indent = outer;
         self.depth -= 1;
         for node in nodes? {
@@ -236,9 +236,9 @@ impl<'a> Converter<'a> {
         Ok(())
     }
 
-    /// By how much every line of an element's children is indented.
+    /// Returns the common indentation of an element's children.
     fn indent_of(&self, element: &Element<'_>) -> usize {
-        // A tag that goes to the model stands as it was written.
+        // A tag for the model is verbatim.
         let foreign = element.name.is_some_and(|name| !name.starts_with(char::is_uppercase));
         if !element.block || foreign {
             return self.indent;
@@ -246,19 +246,19 @@ impl<'a> Converter<'a> {
         let (Some(first), Some(last)) = (element.children.first(), element.children.last()) else { return 0 };
         let from = self.span(first).0;
         let line = self.line_of(from);
-        // A line that begins with the tag says nothing about what is in it.
+        // The line of the opening tag does not count.
         let own = usize::from(!self.source.slice(line, from).trim().is_empty());
         let lines = self.source.slice(line, self.span(last).1).split('\n').skip(own);
         let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
         lines.filter(|line| !line.trim().is_empty()).map(depth).min().unwrap_or(0)
     }
 
-    /// Where the line of a byte begins.
+    /// Returns the start of the line of an offset.
     fn line_of(&self, at: usize) -> usize {
         self.source.slice(0, at).rfind('\n').map_or(0, |end| end + 1)
     }
 
-    /// Whether nothing else stands in the lines of an element. The parser tells blocks only after an empty line.
+    /// Returns whether an element is alone on its lines. The parser recognizes blocks only after an empty line.
     fn is_alone(&self, from: usize, to: usize) -> bool {
         let after = self.source.slice(to, self.source.text.len());
         let after = after.split('\n').next().unwrap_or_default();
@@ -270,7 +270,7 @@ impl<'a> Converter<'a> {
         self
     }
 
-    /// Where the first line of a part begins is not known to the part: its indentation is that of its lines.
+    /// Sets the indentation to that of the lines after the first, whose start is outside the part.
     pub(super) fn with_indent_of(mut self, from: usize, to: usize) -> Self {
         let lines = self.source.slice(from, to).split('\n').skip(1);
         let depth = |line: &str| line.len() - line.trim_start_matches([' ', '\t']).len();
@@ -279,22 +279,22 @@ impl<'a> Converter<'a> {
     }
 }
 
-pub(super) fn push(out: &mut Vec<Node>, node: Node) {
+pub(super) fn push(out: &mut Vec<TemplateNode>, node: TemplateNode) {
     match node {
-        Node::Text(text, at) => push_text(out, text, at),
+        TemplateNode::Text(text, at) => push_text(out, text, at),
         node => out.push(node),
     }
 }
 
-pub(super) fn push_text(out: &mut Vec<Node>, text: String, at: usize) {
+pub(super) fn push_text(out: &mut Vec<TemplateNode>, text: String, at: usize) {
     match out.last_mut() {
         _ if text.is_empty() => {}
-        Some(Node::Text(before, _)) => before.push_str(&text),
-        _ => out.push(Node::Text(text, at)),
+        Some(TemplateNode::Text(before, _)) => before.push_str(&text),
+        _ => out.push(TemplateNode::Text(text, at)),
     }
 }
 
-/// What had to be written with a backslash, because it would begin a tag or an expression.
+/// Removes the backslashes of escaped `{`, `}` and `<`.
 fn unescaped(text: &str) -> String {
     text.replace("\\{", "{").replace("\\}", "}").replace("\\<", "<")
 }

@@ -1,62 +1,63 @@
-//! The one place that knows the MDX parser. It tells where tags, expressions and imports are; every other byte of a prompt
-//! goes to the model as it was written, so nothing else of Markdown is parsed.
+//! The only module that uses the MDX parser. The parser locates tags, expressions and imports; the rest of a prompt is
+//! verbatim, so no other Markdown is parsed.
 
 use std::panic::AssertUnwindSafe;
 
 use markdown::{Constructs, MdxExpressionKind, MdxSignal, ParseOptions, mdast};
 
-use super::Node;
+use super::TemplateNode;
 use super::convert::{Converter, Import};
 use crate::error::{PromptError, Source};
 use crate::expression;
 
-/// The longest expression, a function of `<ForEach>` included. The parser asks at every brace whether it is complete.
+/// The maximum length of an expression, including a function of `<ForEach>`. The MDX parser checks it for completeness at
+/// every brace.
 const MAX_EXPRESSION: usize = 32 * 1024;
-/// The parser's tree is as deep as tags are nested, and it is dropped recursively.
+/// The stack size. The parser's tree is as deep as the tags are nested, and is dropped recursively.
 const STACK: usize = 256 << 20;
 
-/// What was read.
+/// A parsed part of a file.
 #[derive(Debug)]
-pub(super) struct Read {
-    pub(super) nodes: Vec<Node>,
+pub(super) struct ParsedPart {
+    pub(super) nodes: Vec<TemplateNode>,
     pub(super) imports: Vec<Import>,
 }
 
-/// Reads a part of a file.
-pub(super) fn read(source: &Source, from: usize, to: usize) -> Result<Read, PromptError> {
-    // On a stack of its own: no nesting of tags is too deep for it. A panic of the parser stops there too.
-    let worker = || std::panic::catch_unwind(AssertUnwindSafe(|| read_here(source, from, to)));
-    let told = std::thread::scope(|scope| {
+/// Parses a part of a file.
+pub(super) fn parse(source: &Source, from: usize, to: usize) -> Result<ParsedPart, PromptError> {
+    // A separate thread has a stack that is large enough for any nesting, and contains panics of the parser.
+    let worker = || std::panic::catch_unwind(AssertUnwindSafe(|| parse_here(source, from, to)));
+    let result = std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, worker);
         thread.map(|thread| thread.join())
     });
-    match told {
-        Ok(Ok(Ok(read))) => read,
-        Ok(_) => Err(source.error_in_line(0, 0, "the file can't be read: the parser of MDX gave up")),
+    match result {
+        Ok(Ok(Ok(parsed))) => parsed,
+        Ok(_) => Err(source.error_in_line(0, 0, "the MDX parser failed")),
         Err(error) => Err(PromptError::Read { path: source.name.clone(), reason: error.to_string() }),
     }
 }
 
-/// As [`read`], within a part that is being read: on its stack, as deep as it is.
-pub(super) fn read_nested(
+/// Parses a nested part, on the current stack and with the current depth.
+pub(super) fn parse_nested(
     source: &Source,
     from: usize,
     to: usize,
     depth: usize,
-) -> Result<Read, PromptError> {
-    read_with(source, from, to, |converter| converter.at_depth(depth).with_indent_of(from, to))
+) -> Result<ParsedPart, PromptError> {
+    parse_with(source, from, to, |converter| converter.at_depth(depth).with_indent_of(from, to))
 }
 
-fn read_here(source: &Source, from: usize, to: usize) -> Result<Read, PromptError> {
-    read_with(source, from, to, |converter| converter)
+fn parse_here(source: &Source, from: usize, to: usize) -> Result<ParsedPart, PromptError> {
+    parse_with(source, from, to, |converter| converter)
 }
 
-fn read_with<'a>(
+fn parse_with<'a>(
     source: &'a Source,
     from: usize,
     to: usize,
     ready: impl FnOnce(Converter<'a>) -> Converter<'a>,
-) -> Result<Read, PromptError> {
+) -> Result<ParsedPart, PromptError> {
     let part = source.slice(from, to);
     let masked = mask(part);
     let tree = markdown::to_mdast(&masked, &options()).map_err(|message| {
@@ -64,17 +65,19 @@ fn read_with<'a>(
             markdown::message::Place::Position(position) => position.start.offset,
             markdown::message::Place::Point(point) => point.offset,
         });
-        let (reason, hint) = reworded(&message);
+        let (reason, hint) = rewrite_message(&message);
         let error = source.error(from + at, reason);
         match hint {
             Some(hint) => error.with_hint(hint),
             None => error,
         }
     })?;
-    let mdast::Node::Root(root) = &tree else { return Ok(Read { nodes: Vec::new(), imports: Vec::new() }) };
+    let mdast::Node::Root(root) = &tree else {
+        return Ok(ParsedPart { nodes: Vec::new(), imports: Vec::new() });
+    };
     let mut converter = ready(Converter::new(source, from));
     let nodes = converter.nodes(&root.children)?;
-    Ok(Read { nodes, imports: converter.imports })
+    Ok(ParsedPart { nodes, imports: converter.imports })
 }
 
 fn options() -> ParseOptions {
@@ -106,57 +109,62 @@ fn options() -> ParseOptions {
     }
 }
 
-const OURS: &str = "yb";
+const SOURCE: &str = "yb";
 
 fn check_expression(text: &str, kind: &MdxExpressionKind) -> MdxSignal {
-    let ours = || Box::new(OURS.to_owned());
+    let source = || Box::new(SOURCE.to_owned());
     if text.len() > MAX_EXPRESSION {
         let message = format!("the expression is longer than {MAX_EXPRESSION} bytes");
-        return MdxSignal::Error(message, 0, ours(), ours());
+        return MdxSignal::Error(message, 0, source(), source());
     }
     if matches!(kind, MdxExpressionKind::AttributeExpression) {
-        let message = "attributes can't be spread".to_owned();
-        return MdxSignal::Error(message, 0, ours(), Box::new("write them one by one".to_owned()));
+        let message = "spread attributes are not supported".to_owned();
+        return MdxSignal::Error(
+            message,
+            0,
+            source(),
+            Box::new("write the attributes one by one".to_owned()),
+        );
     }
-    let mistake = match expression::arrow(text) {
+    let error = match expression::arrow(text) {
         Some(Ok(_)) => return MdxSignal::Ok,
-        Some(Err(mistake)) => mistake,
+        Some(Err(error)) => error,
         None => match expression::parse(text) {
             Ok(_) => return MdxSignal::Ok,
-            Err(mistake) => mistake,
+            Err(error) => error,
         },
     };
-    let hint = Box::new(mistake.hint.unwrap_or_default());
-    if mistake.incomplete {
-        MdxSignal::Eof(mistake.message, ours(), hint)
+    let hint = Box::new(error.hint.unwrap_or_default());
+    if error.incomplete {
+        MdxSignal::Eof(error.message, source(), hint)
     } else {
-        MdxSignal::Error(mistake.message, mistake.at, ours(), hint)
+        MdxSignal::Error(error.message, error.at, source(), hint)
     }
 }
 
 fn check_import(text: &str) -> MdxSignal {
     let mut at = 0;
     for line in text.split('\n') {
-        if !line.trim().is_empty() && super::convert::import(line, at).is_none() {
+        if !line.trim().is_empty() && super::convert::parse_import(line, at).is_none() {
             let message = "expected `import Name from './file.mdx'`".to_owned();
-            let hint = "nothing else can be imported, and nothing exported; to say it, put it into `<User>` and let \
-                        it not begin a line with `import` or `export`";
-            return MdxSignal::Error(message, at, Box::new(OURS.to_owned()), Box::new(hint.to_owned()));
+            let hint = "other imports and exports are not supported; to use the line as text, put it into `<User>` and don't \
+                        start it with `import` or `export`";
+            return MdxSignal::Error(message, at, Box::new(SOURCE.to_owned()), Box::new(hint.to_owned()));
         }
         at += line.len() + 1;
     }
     MdxSignal::Ok
 }
 
-/// What the parser says, in our words; its own are about JavaScript.
-fn reworded(message: &markdown::message::Message) -> (String, Option<String>) {
-    if *message.source == OURS {
+/// Rewrites the parser's messages, which are about JavaScript.
+fn rewrite_message(message: &markdown::message::Message) -> (String, Option<String>) {
+    if *message.source == SOURCE {
         let hint = message.rule_id.as_str();
-        return (message.reason.clone(), (!hint.is_empty() && hint != OURS).then(|| hint.to_owned()));
+        return (message.reason.clone(), (!hint.is_empty() && hint != SOURCE).then(|| hint.to_owned()));
     }
     let hint = match message.rule_id.as_str() {
         "unexpected-character" | "unexpected-eof" => Some(
-            "`<` and `{` begin a tag and an expression; to say them, write `\\<` and `\\{`, or use backticks",
+            "`<` starts a tag and `{` an expression; to use them as text, write `\\<` and `\\{`, or use backticks",
         ),
         _ => None,
     };
@@ -169,7 +177,7 @@ fn lower_first(text: &str) -> String {
     first + letters.as_str()
 }
 
-/// The same text, byte for byte as long, in which what is between `<Raw>` and `</Raw>` is nothing that could be parsed.
+/// Masks the content of `<Raw>`, so that it is not parsed. Byte offsets don't change.
 fn mask(text: &str) -> String {
     const OPEN: &str = "<Raw>";
     const CLOSE: &str = "</Raw>";

@@ -1,47 +1,49 @@
-//! A template and its props become messages: bounded in steps and in bytes, whatever loops and components ask for.
+//! Rendering of a template with props, with limits on steps and bytes.
 
 use serde_json::{Map, Value};
 
-use super::{Attached, Node, Setting, Template};
+use super::{AttachmentKind, PropValue, Template, TemplateNode};
 use crate::error::{PromptError, Source};
-use crate::expression::{Expression, Mistake, Scope, is_true, to_text};
-use crate::message::{Content, Part, RichChatMessage, Role};
+use crate::expression::{Expression, ExpressionError, Scope, is_true, to_text};
+use crate::message::{MessageContent, MessagePart, RichChatMessage, Role};
 
 const MAX_STEPS: usize = 200_000;
 const MAX_TEXT: usize = 4 << 20;
 
-/// What a prompt says, given its props.
+/// A rendered template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rendered {
     pub(crate) messages: Vec<RichChatMessage>,
-    /// The words of an image or speech prompt.
-    pub(crate) spoken: Option<String>,
+    /// The text of an image or speech prompt.
+    pub(crate) media_prompt: Option<String>,
 }
 
-/// A part of what comes out.
+/// A piece of rendered output.
 #[derive(Debug, Clone)]
-enum Piece {
+enum RenderedPiece {
     Text(String, usize),
-    Attached(Part, usize),
+    Attachment(MessagePart, usize),
     Message(RichChatMessage),
-    Spoken(String),
+    MediaPrompt(String),
 }
 
-/// Fills a template in.
+/// Renders a template.
 pub(crate) fn render(template: &Template, props: &Value) -> Result<Rendered, PromptError> {
     let scope = Scope::new("props", props);
-    let place = Where { template, scope: &scope, children: &[], inside: None };
+    let context = RenderContext { template, scope: &scope, children: &[], inside: None };
     let mut rendered = Rendered::default();
     let mut renderer = Renderer { steps: 0, bytes: 0 };
-    for piece in renderer.nodes(&template.nodes, &place)? {
+    for piece in renderer.nodes(&template.nodes, &context)? {
         match piece {
-            Piece::Message(message) => rendered.messages.push(message),
-            Piece::Spoken(text) => rendered.spoken = Some(text),
-            Piece::Attached(_, at) => return Err(stray(&template.source, at, "an attachment")),
-            Piece::Text(text, at) => {
+            RenderedPiece::Message(message) => rendered.messages.push(message),
+            RenderedPiece::MediaPrompt(text) => rendered.media_prompt = Some(text),
+            RenderedPiece::Attachment(_, at) => {
+                return Err(outside_message(&template.source, at, "attachment"));
+            }
+            RenderedPiece::Text(text, at) => {
                 let begin = text.len() - text.trim_start().len();
                 if begin < text.len() {
-                    return Err(stray(&template.source, at + begin, "words"));
+                    return Err(outside_message(&template.source, at + begin, "text"));
                 }
             }
         }
@@ -49,19 +51,17 @@ pub(crate) fn render(template: &Template, props: &Value) -> Result<Rendered, Pro
     Ok(rendered)
 }
 
-fn stray(source: &Source, at: usize, what: &str) -> PromptError {
-    source
-        .error(at, format!("{what} outside of a message"))
-        .with_hint("put it between `<User>` and `</User>`, or `<System>` and `</System>`")
+fn outside_message(source: &Source, at: usize, what: &str) -> PromptError {
+    source.error(at, format!("{what} outside a message")).with_hint("put it into `<User>` or `<System>`")
 }
 
-/// Where rendering is.
+/// The current template, scope and enclosing message.
 #[derive(Clone, Copy)]
-struct Where<'a> {
+struct RenderContext<'a> {
     template: &'a Template,
     scope: &'a Scope<'a>,
-    /// What `{props.children}` stands for.
-    children: &'a [Piece],
+    /// The value of `{props.children}`.
+    children: &'a [RenderedPiece],
     inside: Option<Role>,
 }
 
@@ -70,179 +70,204 @@ struct Renderer {
     bytes: usize,
 }
 
-impl Where<'_> {
-    fn mistake(&self, mistake: Mistake) -> PromptError {
-        let error = self.template.source.error(mistake.at, mistake.message);
-        match mistake.hint {
-            Some(hint) => error.with_hint(hint),
-            None => error,
+impl RenderContext<'_> {
+    fn error(&self, error: ExpressionError) -> PromptError {
+        let converted = self.template.source.error(error.at, error.message);
+        match error.hint {
+            Some(hint) => converted.with_hint(hint),
+            None => converted,
         }
     }
 
     fn value(&self, expression: &Expression) -> Result<Value, PromptError> {
-        expression.evaluate(self.scope).map_err(|mistake| self.mistake(mistake))
+        expression.evaluate(self.scope).map_err(|error| self.error(error))
     }
 
-    fn setting(&self, setting: &Setting) -> Result<Value, PromptError> {
+    fn setting(&self, setting: &PropValue) -> Result<Value, PromptError> {
         match setting {
-            Setting::Flag => Ok(Value::Bool(true)),
-            Setting::Text(text) => Ok(Value::from(text.as_str())),
-            Setting::Expression(expression) => self.value(expression),
+            PropValue::Flag => Ok(Value::Bool(true)),
+            PropValue::Text(text) => Ok(Value::from(text.as_str())),
+            PropValue::Expression(expression) => self.value(expression),
         }
     }
 }
 
 impl Renderer {
-    fn step(&mut self, at: usize, place: &Where<'_>) -> Result<(), PromptError> {
+    fn step(&mut self, at: usize, context: &RenderContext<'_>) -> Result<(), PromptError> {
         self.steps += 1;
         if self.steps > MAX_STEPS || self.bytes > MAX_TEXT {
             let message = format!("the prompt is too large: at most {MAX_STEPS} parts, {MAX_TEXT} bytes");
-            return Err(place.template.source.error(at, message));
+            return Err(context.template.source.error(at, message));
         }
         Ok(())
     }
 
-    fn text(&mut self, text: String, at: usize, place: &Where<'_>) -> Result<Vec<Piece>, PromptError> {
+    fn text(
+        &mut self,
+        text: String,
+        at: usize,
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
         self.bytes = self.bytes.saturating_add(text.len());
-        self.step(at, place)?;
-        Ok(vec![Piece::Text(text, at)])
+        self.step(at, context)?;
+        Ok(vec![RenderedPiece::Text(text, at)])
     }
 
-    fn nodes(&mut self, nodes: &[Node], place: &Where<'_>) -> Result<Vec<Piece>, PromptError> {
+    fn nodes(
+        &mut self,
+        nodes: &[TemplateNode],
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
         let mut pieces = Vec::new();
-        let mut silent = false;
+        let mut empty_block = false;
         for node in nodes {
-            if let (true, Node::Text(text, at)) = (silent, node) {
-                let rest = after_nothing(text, &pieces).to_owned();
-                pieces.extend(self.text(rest, *at, place)?);
-                silent = false;
+            if let (true, TemplateNode::Text(text, at)) = (empty_block, node) {
+                let rest = skip_duplicate_newlines(text, &pieces).to_owned();
+                pieces.extend(self.text(rest, *at, context)?);
+                empty_block = false;
                 continue;
             }
-            let said = self.node(node, place)?;
+            let output = self.node(node, context)?;
             let block = matches!(
                 node,
-                Node::Branch { block: true, .. }
-                    | Node::Each { block: true, .. }
-                    | Node::Component { block: true, .. }
+                TemplateNode::Branch { block: true, .. }
+                    | TemplateNode::ForEach { block: true, .. }
+                    | TemplateNode::Component { block: true, .. }
             );
-            silent =
-                block && said.iter().all(|piece| matches!(piece, Piece::Text(text, _) if text.is_empty()));
-            pieces.extend(said);
+            empty_block = block
+                && output
+                    .iter()
+                    .all(|piece| matches!(piece, RenderedPiece::Text(text, _) if text.is_empty()));
+            pieces.extend(output);
         }
         Ok(pieces)
     }
 
-    fn node(&mut self, node: &Node, place: &Where<'_>) -> Result<Vec<Piece>, PromptError> {
+    fn node(
+        &mut self,
+        node: &TemplateNode,
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
         match node {
-            Node::Text(text, at) => self.text(text.clone(), *at, place),
-            Node::Expression(expression) if expression.is_member("props", "children") => {
-                self.children(expression.at, place)
+            TemplateNode::Text(text, at) => self.text(text.clone(), *at, context),
+            TemplateNode::Expression(expression) if expression.is_member("props", "children") => {
+                self.children(expression.at, context)
             }
-            Node::Expression(expression) => {
-                let text = to_text(&place.value(expression)?);
-                self.text(text, expression.at, place)
+            TemplateNode::Expression(expression) => {
+                let text = to_text(&context.value(expression)?);
+                self.text(text, expression.at, context)
             }
-            Node::Message { role, at, children } => self.message(*role, *at, children, place),
-            Node::Spoken { at, children } => {
-                let place = Where { inside: Some(Role::User), ..*place };
-                let (text, _) = self.words(children, *at, &place)?;
-                Ok(vec![Piece::Spoken(text)])
+            TemplateNode::Message { role, at, children } => self.message(*role, *at, children, context),
+            TemplateNode::MediaPrompt { at, children } => {
+                let context = RenderContext { inside: Some(Role::User), ..*context };
+                let (text, _) = self.text_or_parts(children, *at, &context)?;
+                Ok(vec![RenderedPiece::MediaPrompt(text)])
             }
-            Node::Attachment { kind, at, data, media_type } => {
-                self.step(*at, place)?;
-                let data = to_text(&place.setting(data)?);
-                let media_type = media_type.as_ref().map(|setting| place.setting(setting)).transpose()?;
+            TemplateNode::Attachment { kind, at, data, media_type } => {
+                self.step(*at, context)?;
+                let data = to_text(&context.setting(data)?);
+                let media_type = media_type.as_ref().map(|setting| context.setting(setting)).transpose()?;
                 let media_type = media_type.map(|value| to_text(&value));
                 if data.is_empty() {
-                    return Err(place.template.source.error(*at, "an attachment of nothing"));
+                    return Err(context.template.source.error(*at, "the attachment is empty"));
                 }
                 let part = match kind {
-                    Attached::Image => Part::Image { image: data, media_type },
-                    Attached::File => Part::File { data, media_type: media_type.unwrap_or_default() },
+                    AttachmentKind::Image => MessagePart::Image { image: data, media_type },
+                    AttachmentKind::File => {
+                        MessagePart::File { data, media_type: media_type.unwrap_or_default() }
+                    }
                 };
-                match place.inside {
-                    Some(Role::User) | None => Ok(vec![Piece::Attached(part, *at)]),
+                match context.inside {
+                    Some(Role::User) | None => Ok(vec![RenderedPiece::Attachment(part, *at)]),
                     Some(_) => {
-                        Err(place.template.source.error(*at, "only `<User>` can have something attached"))
+                        Err(context.template.source.error(*at, "attachments are only allowed in `<User>`"))
                     }
                 }
             }
-            Node::Branch { arms, block } => {
+            TemplateNode::Branch { arms, block } => {
                 for (condition, children) in arms {
                     let taken = match condition {
-                        Some(condition) => is_true(&place.value(condition)?),
+                        Some(condition) => is_true(&context.value(condition)?),
                         None => true,
                     };
                     if taken {
-                        let mut said = self.nodes(children, place)?;
+                        let mut output = self.nodes(children, context)?;
                         if *block {
-                            trim(&mut said);
+                            trim(&mut output);
                         }
-                        return Ok(said);
+                        return Ok(output);
                     }
                 }
                 Ok(Vec::new())
             }
-            Node::Each { at, list, item, index, body, block } => {
-                let value = place.value(list)?;
+            TemplateNode::ForEach { at, list, item, index, body, block } => {
+                let value = context.value(list)?;
                 let items = match &value {
                     Value::Array(items) => items.as_slice(),
                     Value::Null => &[],
                     Value::String(text) if text.is_empty() => &[],
-                    _ => return Err(place.template.source.error(*at, "`arr` of `<ForEach>` is no list")),
+                    _ => {
+                        return Err(context.template.source.error(*at, "`arr` of `<ForEach>` is not a list"));
+                    }
                 };
-                self.each(items, (item, index.as_deref()), body, *block, place)
+                self.each(items, (item, index.as_deref()), body, *block, context)
             }
-            Node::Tag { open, children, close } => {
-                let mut said = self.nodes(open, place)?;
-                said.extend(self.nodes(children, place)?);
-                said.push(Piece::Text(close.clone(), 0));
-                Ok(said)
+            TemplateNode::Tag { open, children, close } => {
+                let mut output = self.nodes(open, context)?;
+                output.extend(self.nodes(children, context)?);
+                output.push(RenderedPiece::Text(close.clone(), 0));
+                Ok(output)
             }
-            Node::Component { name, at, settings, children, .. } => {
-                self.component((name, *at), settings, children, place)
+            TemplateNode::Component { name, at, settings, children, .. } => {
+                self.component((name, *at), settings, children, context)
             }
-            Node::Otherwise { at, .. } => Err(place.template.source.error(*at, "`<Else>` without an `<If>`")),
+            TemplateNode::ElseBranch { at, .. } => {
+                Err(context.template.source.error(*at, "`<Else>` without an `<If>`"))
+            }
         }
     }
 
-    fn children(&mut self, at: usize, place: &Where<'_>) -> Result<Vec<Piece>, PromptError> {
-        for piece in place.children {
-            if let Piece::Text(text, _) = piece {
+    fn children(
+        &mut self,
+        at: usize,
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
+        for piece in context.children {
+            if let RenderedPiece::Text(text, _) = piece {
                 self.bytes = self.bytes.saturating_add(text.len());
             }
-            self.step(at, place)?;
+            self.step(at, context)?;
         }
-        Ok(place.children.to_vec())
+        Ok(context.children.to_vec())
     }
 
-    /// The words of children, and their parts if there is more than words.
-    fn words(
+    /// Renders children to text, or to parts if there are attachments.
+    fn text_or_parts(
         &mut self,
-        children: &[Node],
+        children: &[TemplateNode],
         at: usize,
-        place: &Where<'_>,
-    ) -> Result<(String, Vec<Part>), PromptError> {
-        let mut parts: Vec<Part> = Vec::new();
-        for piece in self.nodes(children, place)? {
+        context: &RenderContext<'_>,
+    ) -> Result<(String, Vec<MessagePart>), PromptError> {
+        let mut parts: Vec<MessagePart> = Vec::new();
+        for piece in self.nodes(children, context)? {
             match (piece, parts.last_mut()) {
-                (Piece::Text(text, _), Some(Part::Text(before))) => before.push_str(&text),
-                (Piece::Text(text, _), _) => parts.push(Part::Text(text)),
-                (Piece::Attached(part, _), _) => parts.push(part),
-                (Piece::Message(_) | Piece::Spoken(_), _) => {
-                    return Err(place.template.source.error(at, "a message within a message"));
+                (RenderedPiece::Text(text, _), Some(MessagePart::Text(before))) => before.push_str(&text),
+                (RenderedPiece::Text(text, _), _) => parts.push(MessagePart::Text(text)),
+                (RenderedPiece::Attachment(part, _), _) => parts.push(part),
+                (RenderedPiece::Message(_) | RenderedPiece::MediaPrompt(_), _) => {
+                    return Err(context.template.source.error(at, "messages can't be nested"));
                 }
             }
         }
         for part in &mut parts {
-            if let Part::Text(text) = part {
+            if let MessagePart::Text(text) = part {
                 *text = text.trim().to_owned();
             }
         }
-        parts.retain(|part| !matches!(part, Part::Text(text) if text.is_empty()));
+        parts.retain(|part| !matches!(part, MessagePart::Text(text) if text.is_empty()));
         match &parts[..] {
             [] => Ok((String::new(), Vec::new())),
-            [Part::Text(text)] => Ok((text.clone(), Vec::new())),
+            [MessagePart::Text(text)] => Ok((text.clone(), Vec::new())),
             _ => Ok((String::new(), parts)),
         }
     }
@@ -251,96 +276,99 @@ impl Renderer {
         &mut self,
         role: Role,
         at: usize,
-        children: &[Node],
-        place: &Where<'_>,
-    ) -> Result<Vec<Piece>, PromptError> {
-        if place.inside.is_some() {
-            return Err(place.template.source.error(at, "a message within a message"));
+        children: &[TemplateNode],
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
+        if context.inside.is_some() {
+            return Err(context.template.source.error(at, "messages can't be nested"));
         }
-        let (text, parts) = self.words(children, at, &Where { inside: Some(role), ..*place })?;
-        let content = if parts.is_empty() { Content::Text(text) } else { Content::Parts(parts) };
-        Ok(vec![Piece::Message(RichChatMessage { role, content })])
+        let (text, parts) =
+            self.text_or_parts(children, at, &RenderContext { inside: Some(role), ..*context })?;
+        let content =
+            if parts.is_empty() { MessageContent::Text(text) } else { MessageContent::Parts(parts) };
+        Ok(vec![RenderedPiece::Message(RichChatMessage { role, content })])
     }
 
     fn each(
         &mut self,
         items: &[Value],
         (item, index): (&str, Option<&str>),
-        body: &[Node],
+        body: &[TemplateNode],
         block: bool,
-        place: &Where<'_>,
-    ) -> Result<Vec<Piece>, PromptError> {
-        // Paragraphs stay apart, lines stay lines.
-        let paragraphs =
-            body.iter().any(|node| matches!(node, Node::Text(text, _) if text.trim().contains("\n\n")));
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
+        // Iterations with paragraphs are separated by an empty line, others by a line break.
+        let paragraphs = body
+            .iter()
+            .any(|node| matches!(node, TemplateNode::Text(text, _) if text.trim().contains("\n\n")));
         let between = if paragraphs { "\n\n" } else { "\n" };
-        let mut said: Vec<Piece> = Vec::new();
+        let mut output: Vec<RenderedPiece> = Vec::new();
         for (number, value) in items.iter().enumerate() {
             let number = Value::from(number);
-            let scope = place.scope.with(item, value);
+            let scope = context.scope.with(item, value);
             let scope = match index {
                 Some(name) => scope.with(name, &number),
                 None => scope,
             };
-            // A loop without a body takes steps as well.
-            self.step(0, place)?;
-            let mut one = self.nodes(body, &Where { scope: &scope, ..*place })?;
+            // An empty loop body counts too.
+            self.step(0, context)?;
+            let mut one = self.nodes(body, &RenderContext { scope: &scope, ..*context })?;
             if block {
                 trim(&mut one);
                 if one.is_empty() {
                     continue;
                 }
-                if !said.is_empty() {
-                    said.push(Piece::Text(between.to_owned(), 0));
+                if !output.is_empty() {
+                    output.push(RenderedPiece::Text(between.to_owned(), 0));
                 }
             }
-            said.extend(one);
+            output.extend(one);
         }
-        Ok(said)
+        Ok(output)
     }
 
     fn component(
         &mut self,
         (name, at): (&str, usize),
-        settings: &[(String, Setting)],
-        children: &[Node],
-        place: &Where<'_>,
-    ) -> Result<Vec<Piece>, PromptError> {
-        let Some(template) = place.template.imports.get(name) else {
-            return Err(place.template.source.error(at, format!("unknown tag: `<{name}>`")));
+        settings: &[(String, PropValue)],
+        children: &[TemplateNode],
+        context: &RenderContext<'_>,
+    ) -> Result<Vec<RenderedPiece>, PromptError> {
+        let Some(template) = context.template.imports.get(name) else {
+            return Err(context.template.source.error(at, format!("unknown tag: `<{name}>`")));
         };
-        let mut given = self.nodes(children, place)?;
+        let mut given = self.nodes(children, context)?;
         trim(&mut given);
         let mut props = Map::new();
         for (key, setting) in settings {
-            props.insert(key.clone(), place.setting(setting)?);
+            props.insert(key.clone(), context.setting(setting)?);
         }
         let words = given.iter().filter_map(|piece| match piece {
-            Piece::Text(text, _) => Some(text.as_str()),
+            RenderedPiece::Text(text, _) => Some(text.as_str()),
             _ => None,
         });
         props.insert("children".to_owned(), Value::from(words.collect::<String>()));
         let props = Value::Object(props);
         let scope = Scope::new("props", &props);
-        self.step(at, place)?;
-        let inner = Where { template, scope: &scope, children: &given, inside: place.inside };
-        let mut said = self.nodes(&template.nodes, &inner)?;
-        trim(&mut said);
-        // What is said is said here, as far as the file around can tell.
-        for piece in &mut said {
-            if let Piece::Text(_, place) | Piece::Attached(_, place) = piece {
-                *place = at;
+        self.step(at, context)?;
+        let inner = RenderContext { template, scope: &scope, children: &given, inside: context.inside };
+        let mut output = self.nodes(&template.nodes, &inner)?;
+        trim(&mut output);
+        // Errors in the output of a component are reported at its tag.
+        for piece in &mut output {
+            if let RenderedPiece::Text(_, offset) | RenderedPiece::Attachment(_, offset) = piece {
+                *offset = at;
             }
         }
-        Ok(said)
+        Ok(output)
     }
 }
 
-/// What follows a block that says nothing, less the line ends that stand before it already.
-fn after_nothing<'t>(text: &'t str, before: &[Piece]) -> &'t str {
+/// Returns the text after an empty block, without the line breaks that precede the block already.
+fn skip_duplicate_newlines<'t>(text: &'t str, before: &[RenderedPiece]) -> &'t str {
     let last = before.iter().rev().find_map(|piece| match piece {
-        Piece::Text(text, _) if text.is_empty() => None,
-        Piece::Text(text, _) => Some(text.as_str()),
+        RenderedPiece::Text(text, _) if text.is_empty() => None,
+        RenderedPiece::Text(text, _) => Some(text.as_str()),
         _ => Some(""),
     });
     let ends = |space: &str| space.matches('\n').count();
@@ -351,20 +379,21 @@ fn after_nothing<'t>(text: &'t str, before: &[Piece]) -> &'t str {
     text.get(cut..).unwrap_or_default()
 }
 
-/// Takes away space at both ends.
-fn trim(pieces: &mut Vec<Piece>) {
-    while let Some(Piece::Text(text, _)) = pieces.last_mut() {
+/// Trims whitespace at both ends.
+fn trim(pieces: &mut Vec<RenderedPiece>) {
+    while let Some(RenderedPiece::Text(text, _)) = pieces.last_mut() {
         text.truncate(text.trim_end().len());
         if !text.is_empty() {
             break;
         }
         pieces.pop();
     }
-    let blank =
-        pieces.iter().take_while(|piece| matches!(piece, Piece::Text(text, _) if text.trim().is_empty()));
+    let blank = pieces
+        .iter()
+        .take_while(|piece| matches!(piece, RenderedPiece::Text(text, _) if text.trim().is_empty()));
     let blank = blank.count();
     pieces.drain(..blank);
-    if let Some(Piece::Text(text, _)) = pieces.first_mut() {
+    if let Some(RenderedPiece::Text(text, _)) = pieces.first_mut() {
         *text = text.trim_start().to_owned();
     }
 }

@@ -1,10 +1,10 @@
-//! What each of our tags may have, and how `<If>`, `<ElseIf>` and `<Else>` find each other.
+//! Attributes of the known tags, and joining of `<If>`, `<ElseIf>` and `<Else>`.
 
-use super::{Node, Setting};
+use super::{PropValue, TemplateNode};
 use crate::error::{PromptError, Source};
 use crate::expression::Expression;
 
-/// Every tag that means something here.
+/// All tags with a meaning.
 pub(super) const KNOWN: [&str; 12] = [
     "System",
     "User",
@@ -21,17 +21,17 @@ pub(super) const KNOWN: [&str; 12] = [
 ];
 
 /// The attributes of a tag.
-pub(super) struct Settings<'a> {
+pub(super) struct Attributes<'a> {
     name: String,
-    all: Vec<(String, Setting)>,
+    all: Vec<(String, PropValue)>,
     at: usize,
     source: &'a Source,
 }
 
-impl<'a> Settings<'a> {
+impl<'a> Attributes<'a> {
     pub(super) fn new(
         name: Option<&str>,
-        all: Vec<(String, Setting)>,
+        all: Vec<(String, PropValue)>,
         at: usize,
         source: &'a Source,
     ) -> Self {
@@ -49,7 +49,7 @@ impl<'a> Settings<'a> {
                 let error = self.error(format!("`<{}>` has no attribute `{name}`", self.name));
                 Err(match known {
                     [] => error,
-                    known => error.with_hint(format!("it has `{}`", known.join("`, `"))),
+                    known => error.with_hint(format!("supported: `{}`", known.join("`, `"))),
                 })
             }
         }
@@ -59,21 +59,21 @@ impl<'a> Settings<'a> {
         self.only(&[])
     }
 
-    pub(super) fn get(&self, name: &str) -> Option<Setting> {
+    pub(super) fn get(&self, name: &str) -> Option<PropValue> {
         self.all.iter().find(|(found, _)| found == name).map(|(_, setting)| setting.clone())
     }
 
-    pub(super) fn need(&self, name: &str) -> Result<Setting, PromptError> {
+    pub(super) fn need(&self, name: &str) -> Result<PropValue, PromptError> {
         self.get(name)
-            .filter(|setting| *setting != Setting::Flag)
-            .ok_or_else(|| self.error(format!("`<{}>` needs `{name}`", self.name)))
+            .filter(|setting| *setting != PropValue::Flag)
+            .ok_or_else(|| self.error(format!("`<{}>` requires `{name}`", self.name)))
     }
 
     pub(super) fn expression(&self, name: &str) -> Result<Expression, PromptError> {
         match self.get(name) {
-            Some(Setting::Expression(expression)) => Ok(expression),
+            Some(PropValue::Expression(expression)) => Ok(expression),
             _ => {
-                let error = self.error(format!("`<{}>` needs an expression: `{name}`", self.name));
+                let error = self.error(format!("`<{}>` requires an expression: `{name}`", self.name));
                 Err(error.with_hint(format!("for example `<{} {name}={{props.x}}>`", self.name)))
             }
         }
@@ -84,24 +84,29 @@ impl<'a> Settings<'a> {
         self.expression("condition")
     }
 
-    pub(super) fn into_all(self) -> Vec<(String, Setting)> {
+    pub(super) fn into_all(self) -> Vec<(String, PropValue)> {
         self.all
     }
 }
 
-/// Gives each `<ElseIf>` and `<Else>` to the `<If>` before it; only space may stand between them.
-pub(super) fn join_branches(nodes: Vec<Node>, source: &Source) -> Result<Vec<Node>, PromptError> {
-    let mut joined: Vec<Node> = Vec::with_capacity(nodes.len());
+/// Attaches each `<ElseIf>` and `<Else>` to the preceding `<If>`. Only whitespace may be between them.
+pub(super) fn join_branches(
+    nodes: Vec<TemplateNode>,
+    source: &Source,
+) -> Result<Vec<TemplateNode>, PromptError> {
+    let mut joined: Vec<TemplateNode> = Vec::with_capacity(nodes.len());
     for node in nodes {
-        let Node::Otherwise { at, condition, children } = node else {
+        let TemplateNode::ElseBranch { at, condition, children } = node else {
             joined.push(node);
             continue;
         };
-        if matches!(joined.last(), Some(Node::Text(text, _)) if text.trim().is_empty()) {
+        if matches!(joined.last(), Some(TemplateNode::Text(text, _)) if text.trim().is_empty()) {
             joined.pop();
         }
         match joined.last_mut() {
-            Some(Node::Branch { arms, .. }) if arms.last().is_some_and(|(last, _)| last.is_some()) => {
+            Some(TemplateNode::Branch { arms, .. })
+                if arms.last().is_some_and(|(last, _)| last.is_some()) =>
+            {
                 arms.push((condition, children));
             }
             _ => {

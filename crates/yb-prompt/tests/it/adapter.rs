@@ -1,4 +1,4 @@
-//! From prompts to queries: flattening, system prompts, precedence, tools, warnings.
+//! Conversion of prompts to queries: flattening, system prompts, precedence, tools, warnings.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use yb_claude::sdk::Hooks;
 use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
 use yb_prompt::{
-    AdapterOptions, ClientConfig, Formatted, MemoryLoader, ModelConfig, ModelRegistry, PromptClient,
-    PromptError, ToolRegistry, create_client,
+    AdapterOptions, ClientConfig, MemoryLoader, ModelConfig, ModelRegistry, PromptClient, PromptError,
+    QueryParams, ToolRegistry, create_client,
 };
 
 fn config(file: &str) -> ClientConfig {
@@ -21,8 +21,8 @@ fn file(header: &str, body: &str) -> String {
 fn query(client: &PromptClient, props: &Value) -> Result<(String, Value), PromptError> {
     let prompt = client.load_prompt("p.prompt.mdx")?;
     Ok(match client.format(&prompt, props, &yb_prompt::AdaptOptions::default())? {
-        Formatted::Text(params) => (params.prompt, params.options.to_json()),
-        Formatted::Object(params) => (params.prompt, params.options.to_json()),
+        QueryParams::Text(params) => (params.prompt, params.options.to_json()),
+        QueryParams::Object(params) => (params.prompt, params.options.to_json()),
     })
 }
 
@@ -40,7 +40,7 @@ fn messages_are_flattened_without_names() {
 }
 
 #[test]
-fn a_preset_stands_before_the_prompts_own_rules() {
+fn preset_precedes_the_system_message() {
     let mut options = AdapterOptions::default();
     options.system_prompt_preset = true;
     let with = |body: &str| {
@@ -57,7 +57,7 @@ fn a_preset_stands_before_the_prompts_own_rules() {
 }
 
 #[test]
-fn c24_a_prompt_wins_over_its_adapter() {
+fn c24_prompt_overrides_adapter_options() {
     let options = json!({
         "maxTurns": 9, "maxBudgetUsd": 0.5, "permissionMode": "plan", "cwd": "/work",
         "allowedTools": ["Read"], "disallowedTools": ["Bash"],
@@ -79,7 +79,7 @@ fn c24_a_prompt_wins_over_its_adapter() {
 }
 
 #[test]
-fn what_has_no_effect_is_warned_about_once_by_name() {
+fn ignored_options_and_tools_are_warned_about_once() {
     let heard = Arc::new(Mutex::new(Vec::new()));
     let header = "text_config:\n  model_name: m\n  temperature: 0.5\n  top_p: 1\n  tools:\n    gone: { description: d }\n";
     let sink = Arc::clone(&heard);
@@ -94,21 +94,21 @@ fn what_has_no_effect_is_warned_about_once_by_name() {
     assert_eq!(
         *heard.lock().unwrap(),
         [
-            "the Claude Agent SDK has no use for these options of `text_config` in `p`: `temperature`, `top_p`",
-            "tools of `p` that nobody registered are not offered: `gone`",
+            "options of `text_config` in `p` are not supported by the Claude Agent SDK and ignored: `temperature`, `top_p`",
+            "tools of `p` are not registered and ignored: `gone`",
         ]
     );
 }
 
 #[test]
-fn registered_tools_are_served_and_hooks_are_added_up() {
+fn registered_tools_are_served_and_hooks_are_combined() {
     let header = "object_config:\n  model_name: m\n  schema: { type: object }\n  schema_name: thing\n  tools:\n    add: { description: Adds, parameters: { type: object } }\n";
     let hook = || Hooks::new().on("Bash", |_: PreToolUse, _cx| async { PreToolUseOutput::new() });
     let tools = ToolRegistry::new().register("add", |_: Value| async { Ok::<_, String>(1) });
     let client = create_client(config(&file(header, "<User>x</User>")).with_tools(tools).with_hooks(hook()));
     let prompt = client.load_prompt("p.prompt.mdx").unwrap();
     let options = yb_prompt::AdaptOptions::default().with_hooks(hook());
-    let Formatted::Object(params) = client.format(&prompt, &json!({}), &options).unwrap() else { panic!() };
+    let QueryParams::Object(params) = client.format(&prompt, &json!({}), &options).unwrap() else { panic!() };
     assert_eq!(
         params.options.to_json(),
         json!({
@@ -123,7 +123,7 @@ fn registered_tools_are_served_and_hooks_are_added_up() {
 }
 
 #[test]
-fn images_and_speech_are_unsupported_and_say_what_to_do_instead() {
+fn images_and_speech_are_unsupported_with_an_alternative() {
     for (header, body, what) in [
         ("image_config:\n  model_name: m\n  size: 1x1\n", "<ImagePrompt>A cat</ImagePrompt>", "images"),
         ("speech_config:\n  model_name: m\n", "<SpeechPrompt>Hi</SpeechPrompt>", "speech"),
@@ -131,7 +131,7 @@ fn images_and_speech_are_unsupported_and_say_what_to_do_instead() {
         let client = create_client(config(&file(header, body)));
         let error = query(&client, &json!({})).unwrap_err();
         assert!(matches!(error, PromptError::Unsupported { .. }));
-        assert_eq!(error.to_string(), format!("the Claude Agent SDK can't make {what}: `p`"));
+        assert_eq!(error.to_string(), format!("the Claude Agent SDK can't generate {what}: `p`"));
         assert!(error.hints()[0].contains("text_config"), "{:?}", error.hints());
         let error = client.load_text_prompt("p.prompt.mdx").unwrap_err();
         assert!(matches!(error, PromptError::WrongKind { expected: "text_config", .. }), "{error}");

@@ -1,4 +1,4 @@
-//! Headers: what they may say, props and datasets.
+//! Headers, props and datasets.
 
 use serde_json::json;
 use yb_prompt::{ClientConfig, FileLoader, MemoryLoader, Prompt, PromptError, create_client};
@@ -7,14 +7,14 @@ fn load(text: &str) -> Result<Prompt, PromptError> {
     Prompt::load("p.prompt.mdx", &MemoryLoader::new().with("p.prompt.mdx", text))
 }
 
-fn told(header: &str) -> String {
+fn load_error(header: &str) -> String {
     let error = load(&format!("---\n{header}---\n<User>x</User>\n")).unwrap_err();
     let hints: String = error.hints().iter().map(|hint| format!(" ({hint})")).collect();
     format!("{error}{hints}")
 }
 
 #[test]
-fn mistakes_in_headers_have_their_place() {
+fn header_errors_have_a_location() {
     for (header, expected) in [
         (
             "",
@@ -31,7 +31,7 @@ fn mistakes_in_headers_have_their_place() {
         ("text_config: 3\n", "p.prompt.mdx:2:14: `text_config`: expected a mapping with `model_name`"),
         (
             "object_config: { model_name: m }\n",
-            "p.prompt.mdx:2:16: `schema` is missing: the JSON Schema of the object",
+            "p.prompt.mdx:2:16: missing `schema`: the JSON Schema of the object",
         ),
         (
             "text_config: { model_name: m, tools: 1 }\n",
@@ -50,33 +50,33 @@ fn mistakes_in_headers_have_their_place() {
             "p.prompt.mdx:3:25: `evals`: expected a list of names",
         ),
     ] {
-        assert_eq!(told(header), expected, "{header}");
+        assert_eq!(load_error(header), expected, "{header}");
     }
-    assert!(told("a: [\n").starts_with("p.prompt.mdx:2:"), "{}", told("a: [\n"));
-    assert!(told("a: 1\na: 2\n").contains("not valid YAML"));
+    assert!(load_error("a: [\n").starts_with("p.prompt.mdx:2:"), "{}", load_error("a: [\n"));
+    assert!(load_error("a: 1\na: 2\n").contains("not valid YAML"));
     let none = load("<User>x</User>").unwrap_err().to_string();
     assert_eq!(none, "p.prompt.mdx:1:1: expected a header");
 }
 
 #[test]
-fn props_are_held_against_the_input_schema() {
+fn props_are_validated_against_the_input_schema() {
     let header = "text_config: { model_name: m }\ninput_schema:\n  type: object\n  properties: { n: { type: integer } }\n  required: [n]\n";
     let prompt = load(&format!("---\n{header}---\n<User>{{props.n}}</User>\n")).unwrap();
-    assert!(prompt.fill(&json!({"n": 1})).is_ok());
+    assert!(prompt.render(&json!({"n": 1})).is_ok());
     for (props, expected) in [
         (
             json!({"n": "x"}),
-            "the props do not satisfy `input_schema` of `p`: `/n`: \"x\" is not of type \"integer\"",
+            "props do not match `input_schema` of `p`: `/n`: \"x\" is not of type \"integer\"",
         ),
-        (json!({}), "the props do not satisfy `input_schema` of `p`: \"n\" is a required property"),
-        (json!([1]), "the props do not satisfy `input_schema` of `p`: expected an object"),
+        (json!({}), "props do not match `input_schema` of `p`: \"n\" is a required property"),
+        (json!([1]), "props do not match `input_schema` of `p`: expected an object"),
     ] {
-        assert_eq!(prompt.fill(&props).unwrap_err().to_string(), expected);
+        assert_eq!(prompt.render(&props).unwrap_err().to_string(), expected);
     }
 }
 
 #[test]
-fn schemas_may_stand_in_files_of_their_own() {
+fn schema_references_to_files_are_inlined() {
     let header = "object_config: { model_name: m, schema: { $ref: '../schemas/all.json' } }\n";
     let file = format!("---\n{header}---\n<User>x</User>\n");
     let with = |all: &str| {
@@ -96,20 +96,20 @@ fn schemas_may_stand_in_files_of_their_own() {
     for (all, expected) in [
         (
             r#"{"$ref": "circle.json"}"#,
-            "p/a.prompt.mdx:2:41: `schema`: references in a circle: `schemas/all.json#` → `schemas/circle.json#` → `schemas/circle.json#`",
+            "p/a.prompt.mdx:2:41: `schema`: circular reference: `schemas/all.json#` → `schemas/circle.json#` → `schemas/circle.json#`",
         ),
         (
             r#"{"$ref": "gone.json"}"#,
-            "p/a.prompt.mdx:2:41: `schema`: can't read `schemas/gone.json`: there is no such file",
+            "p/a.prompt.mdx:2:41: `schema`: failed to read `schemas/gone.json`: no such file",
         ),
         (r#"{"$ref": "town.json#/no"}"#, "p/a.prompt.mdx:2:41: `schema`: `schemas/town.json` has no `/no`"),
         (
             r#"{"$ref": "/etc/passwd"}"#,
-            "p/a.prompt.mdx:2:41: `schema`: the path is not relative, with `/` between its parts",
+            "p/a.prompt.mdx:2:41: `schema`: expected a relative path with `/` separators",
         ),
         (
             "nope",
-            "p/a.prompt.mdx:2:41: `schema`: `schemas/all.json` is not JSON: expected ident at line 1 column 2",
+            "p/a.prompt.mdx:2:41: `schema`: invalid JSON in `schemas/all.json`: expected ident at line 1 column 2",
         ),
     ] {
         assert_eq!(with(all), Err(expected.to_owned()));
@@ -117,7 +117,7 @@ fn schemas_may_stand_in_files_of_their_own() {
 }
 
 #[test]
-fn a_dataset_is_a_row_in_each_line() {
+fn dataset_has_one_row_per_line() {
     let folder = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
     std::fs::create_dir(folder.path().join("data")).unwrap();
@@ -138,7 +138,7 @@ fn a_dataset_is_a_row_in_each_line() {
         rows.into_iter().map(|(row, params)| (row.line, row.expected_output, params.prompt)).collect();
     assert_eq!(rows, [(1, Some(json!({"x": 1})), "1".to_owned()), (3, None, "2".to_owned())]);
     for (line, expected) in [
-        ("nope", "data/rows.jsonl:1:2: not JSON: expected ident at line 1 column 2"),
+        ("nope", "data/rows.jsonl:1:2: invalid JSON: expected ident at line 1 column 2"),
         ("[]", "data/rows.jsonl:1:1: expected an object"),
         ("{\"input\": 1}", "data/rows.jsonl:1:1: expected an object: `input`"),
     ] {

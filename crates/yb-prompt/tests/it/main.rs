@@ -1,4 +1,4 @@
-//! What a prompt file means, and what becomes of it.
+//! Integration tests of prompt files and queries.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,

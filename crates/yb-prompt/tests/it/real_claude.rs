@@ -1,4 +1,4 @@
-//! Prompts against the real CLI and a scripted model.
+//! Prompts with the real CLI and a scripted model.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -40,7 +40,7 @@ impl Trial {
         create_client(ClientConfig::new().with_loader(loader).with_tools(tools).with_options(options))
     }
 
-    /// The same on the pinned CLI, offline.
+    /// Uses the pinned CLI, offline.
     fn host(&self, host: Host) -> Host {
         let transport = Subprocess::new()
             .with_program(self.claude.program())
@@ -57,7 +57,7 @@ impl Trial {
 const TOOLS: &str = "  model_name: claude-opus-5-5\n  max_calls: 4\n  tools:\n    weather:\n      description: The weather in a town\n      parameters:\n        type: object\n        properties: { town: { type: string, minLength: 3 } }\n        required: [town]\n";
 
 #[tokio::test]
-async fn real_claude_answers_a_prompt_with_a_tool_of_this_program() {
+async fn real_claude_answers_a_prompt_with_a_registered_tool() {
     let trial = Trial::replies(
         "{ tools: [ { mcp__prompt-tools__weather: { town: Oslo } }, { mcp__prompt-tools__weather: { town: X } }, \
            { mcp__prompt-tools__weather: { town: Nowhere } } ] }, { say: Rain. }",
@@ -70,14 +70,14 @@ async fn real_claude_answers_a_prompt_with_a_tool_of_this_program() {
     let answer = params.query_on(trial.host(params.options.host())).text().await.unwrap();
     assert_eq!(answer, "Rain.");
     let asked = trial.asked();
-    for told in [
+    for text in [
         "Be brief about weather.",
         "How is it in Oslo?",
         "It rains in Oslo.",
         "invalid arguments: `/town`",
-        "the tool `weather` failed: there is no such town",
+        "tool `weather` failed: there is no such town",
     ] {
-        assert!(asked.contains(told), "{told}");
+        assert!(asked.contains(text), "{text}");
     }
 }
 
@@ -88,7 +88,7 @@ struct Verdict {
 }
 
 #[tokio::test]
-async fn real_claude_gives_an_object_that_satisfies_the_schema() {
+async fn real_claude_returns_an_object_that_matches_the_schema() {
     let trial = Trial::replies(
         "{ tools: [ { mcp__prompt-tools__weather: { town: Oslo } } ] }, \
          { tools: [ { StructuredOutput: { town: Oslo, rain: true } } ] }, { say: Done. }",
@@ -104,7 +104,7 @@ async fn real_claude_gives_an_object_that_satisfies_the_schema() {
 }
 
 #[tokio::test]
-async fn real_claude_without_an_object_is_an_error() {
+async fn real_claude_without_structured_output_is_an_error() {
     let trial = Trial::replies("{ say: No. }, { say: No. }, { say: No. }, { say: No. }");
     let file = "---\nobject_config:\n  model_name: claude-opus-5-5\n  schema: { type: object, required: [a] }\n---\n<User>Go.</User>\n";
     let prompt = trial.client(file).load_object_prompt("p.prompt.mdx").unwrap();

@@ -13,7 +13,7 @@ fn named(model: &'static str) -> impl Fn(&str) -> ModelConfig + Send + Sync + 's
 }
 
 #[test]
-fn exact_then_pattern_then_provider_then_default() {
+fn model_lookup_prefers_exact_then_pattern_then_provider_then_default() {
     let models = ModelRegistry::new()
         .register_models(regex("^claude"), named("first pattern"))
         .register_models(regex("opus"), named("second pattern"))
@@ -37,13 +37,13 @@ fn exact_then_pattern_then_provider_then_default() {
 }
 
 #[test]
-fn of_one_name_the_last_counts() {
+fn last_registration_of_a_model_wins() {
     let models = ModelRegistry::new().register_models("a", named("old")).register_models(["a"], named("new"));
     assert_eq!(models.get_model_config("a").unwrap().model, "new");
 }
 
 #[test]
-fn without_a_default_a_model_can_be_unknown() {
+fn model_is_unknown_without_a_default() {
     let models = ModelRegistry::new()
         .register_models("a", |name| ModelConfig::new(name).with_max_thinking_tokens(1000));
     assert!(models.has_model("a") && !models.has_model("b") && !models.has_model(""));

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, StopReason};
-use yb_otel::{AgentSpans, AgentSpansConfig, End};
+use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_supervise::CancellationToken;
 
 use crate::args::AskArgs;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
         let answer = {
             let mut observe = |message: &Message| {
                 live.show(message);
-                spans.iter().for_each(|spans| spans.frame(message, SystemTime::now()));
+                spans.iter().for_each(|spans| spans.observe(message, SystemTime::now()));
             };
             let answer = provider.complete_observed(&context, &mut observe);
             tokio::pin!(answer);
@@ -60,11 +60,11 @@ fn spans(args: &AskArgs, context: &Context, tracing: &Tracing) -> Option<AgentSp
     tracing.agent(config)
 }
 
-fn end(answer: &Result<OutgoingMessage, ProviderError>) -> End {
+fn end(answer: &Result<OutgoingMessage, ProviderError>) -> AgentOutcome {
     match answer {
-        Ok(_) => End::Ok,
-        Err(ProviderError::Cancelled) => End::Aborted,
-        Err(error) => End::error("agent_error", error.to_string()),
+        Ok(_) => AgentOutcome::Ok,
+        Err(ProviderError::Cancelled) => AgentOutcome::Aborted,
+        Err(error) => AgentOutcome::error("agent_error", error.to_string()),
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::Value;
 use yb_claude::sdk;
 use yb_prompt::{
-    AdaptOptions, AdapterOptions, ClientConfig, Formatted, Prompt, PromptClient, PromptError, create_client,
+    AdaptOptions, AdapterOptions, ClientConfig, Prompt, PromptClient, PromptError, QueryParams, create_client,
 };
 
 use crate::args::{FilledArgs, PromptCommand, QueryArgs};
@@ -58,7 +58,7 @@ impl Workshop {
         Ok(self.client.load_prompt(path)?)
     }
 
-    fn format(&self, prompt: &Prompt, props: &Value) -> Result<Formatted, CliError> {
+    fn format(&self, prompt: &Prompt, props: &Value) -> Result<QueryParams, CliError> {
         Ok(self.client.format(prompt, props, &AdaptOptions::default())?)
     }
 
@@ -70,7 +70,7 @@ impl Workshop {
     }
 
     /// A prompt, and the query for the props that were given.
-    fn filled(&self, args: &FilledArgs) -> Result<(Prompt, Formatted), CliError> {
+    fn filled(&self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
         let prompt = self.load(&args.file)?;
         let props = props(args)?.unwrap_or_else(|| prompt.test_props());
         let formatted = self.format(&prompt, &props)?;
@@ -116,7 +116,7 @@ impl From<PromptError> for CliError {
                 Some(failure) if failure.retryable => ErrorKind::Infrastructure,
                 _ => ErrorKind::Failed,
             },
-            PromptError::Answer { .. } => ErrorKind::Failed,
+            PromptError::Output { .. } => ErrorKind::Failed,
             _ => ErrorKind::Usage,
         };
         let hints = error.hints();

@@ -12,7 +12,7 @@ use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
 use yb_engine::run::{Over, Plan};
 use yb_engine::trace::{AgentBegins, Begin, End, Trace, TrialEnd};
-use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redact, evaluation_result};
+use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redactor, emit_evaluation};
 
 use super::{dressed, names};
 
@@ -104,7 +104,7 @@ impl Node {
         }
         let about = self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let about = about.unwrap_or_else(|| self.context.clone());
-        evaluation_result(&self.pipeline.logger(), &about, &told, self.pipeline.redact());
+        emit_evaluation(&self.pipeline.logger(), &about, &told, self.pipeline.redact());
         self.over(verdict.error.is_some());
     }
 }
@@ -224,7 +224,7 @@ impl Agent {
         config.prompt = begins.prompt.filter(|_| pipeline.content()).map(str::to_owned);
         let secrets = begins.secrets.iter();
         let secrets = secrets.map(|(name, value)| (name.clone(), String::from_utf8_lossy(value)));
-        let config = dressed(config, pipeline, Redact::values(secrets));
+        let config = dressed(config, pipeline, Redactor::from_values(secrets));
         let spans = AgentSpans::start(pipeline.tracers(), parent, config);
         Self { spans, spoke: AtomicBool::new(false) }
     }
@@ -256,7 +256,7 @@ impl Trace for Agent {
 
     fn message(&self, message: &Message) {
         self.spoke.store(true, Ordering::Relaxed);
-        self.spans.frame(message, SystemTime::now());
+        self.spans.observe(message, SystemTime::now());
     }
 
     fn end(&self, how: End<'_>) {
@@ -266,11 +266,11 @@ impl Trace for Agent {
         }
         let why = log.errors.first().map_or("", |error| error.message.as_str());
         self.spans.end(match (log.execution.status, outcome) {
-            (_, Some(Outcome::Cancelled)) => yb_otel::End::Aborted,
-            (ExecutionStatus::Success, _) => yb_otel::End::Ok,
-            (ExecutionStatus::Timeout, _) => yb_otel::End::error("timeout", first_line(why)),
+            (_, Some(Outcome::Cancelled)) => yb_otel::AgentOutcome::Aborted,
+            (ExecutionStatus::Success, _) => yb_otel::AgentOutcome::Ok,
+            (ExecutionStatus::Timeout, _) => yb_otel::AgentOutcome::error("timeout", first_line(why)),
             (_, outcome) => {
-                yb_otel::End::error(outcome.unwrap_or(Outcome::AgentError).as_str(), first_line(why))
+                yb_otel::AgentOutcome::error(outcome.unwrap_or(Outcome::AgentError).as_str(), first_line(why))
             }
         });
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use yb_engine::adapter::{Host, secrets_of};
 use yb_engine::config::Settings;
-use yb_otel::{PipelineConfig, Redact, Vocabulary};
+use yb_otel::{PipelineConfig, Redactor, SemanticConventions};
 
 use crate::args::OtelArgs;
 
@@ -22,7 +22,7 @@ const USUAL: &str = "http://127.0.0.1:4318";
 
 pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String, String>) -> PipelineConfig {
     let mut config = PipelineConfig::new(variables(args, settings, env))
-        .with_redact(secrets(env))
+        .with_redactor(secrets(env))
         .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
     if let Some(file) = args.otel_file.clone().or_else(|| settings.otel_file()) {
         config = config.with_file(file);
@@ -30,8 +30,8 @@ pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String
     if args.otel_content || settings.otel_content() {
         config = config.with_content(true);
     }
-    match settings.otel_vocabulary().and_then(Vocabulary::named) {
-        Some(vocabulary) => config.with_vocabulary(vocabulary),
+    match settings.otel_vocabulary().and_then(SemanticConventions::from_name) {
+        Some(vocabulary) => config.with_conventions(vocabulary),
         None => config,
     }
 }
@@ -63,9 +63,9 @@ fn variables<'a>(
 }
 
 /// What this process was given in confidence must not leave it, whoever says it.
-fn secrets(env: &BTreeMap<String, String>) -> Redact {
+fn secrets(env: &BTreeMap<String, String>) -> Redactor {
     let found = secrets_of(&Host::new(env)).into_iter().filter(|(_, value)| value.len() >= SHORTEST);
-    Redact::values(found.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned())))
+    Redactor::from_values(found.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned())))
 }
 
 #[cfg(test)]

@@ -88,7 +88,7 @@ fn a_prompt_is_shown_with_its_query() {
       "systemPrompt": "Be kind and brief."
     }
     ----- stderr -----
-    warning: the Claude Agent SDK has no use for these options of `text_config` in `greet`: `temperature`
+    warning: options of `text_config` in `greet` are not supported by the Claude Agent SDK and ignored: `temperature`
     "#);
     let outcome =
         context().run(YB, ["prompt", "render", "verdict.prompt.mdx", "--json", "--props", "{\"what\": 1}"]);
@@ -107,7 +107,7 @@ fn mistakes_are_shown_with_their_place_and_exit_with_2() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: the props do not satisfy `input_schema` of `greet`: "name" is a required property; `/towns`: 1 is not of type "array"
+    error: props do not match `input_schema` of `greet`: "name" is a required property; `/towns`: 1 is not of type "array"
     "#);
     context.write(
         "bad.prompt.mdx",
@@ -127,15 +127,15 @@ fn mistakes_are_shown_with_their_place_and_exit_with_2() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: the Claude Agent SDK can't make images: `image`
-    hint: call the API of an image model, or offer one to the agent as a tool and use `text_config`
+    error: the Claude Agent SDK can't generate images: `image`
+    hint: call the API of an image model, or register it as a tool and use `text_config`
     ");
     assert_snapshot!(context.run(YB, ["prompt", "test", "greet.prompt.mdx"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: greet.prompt.mdx: the prompt has no dataset
-    hint: name one: `test_settings: { dataset: ./rows.jsonl }`
+    hint: set `test_settings: { dataset: ./rows.jsonl }`
     ");
     assert_snapshot!(context.run(YB, ["prompt", "render", "greet.prompt.mdx", "--props", "{"]).snapshot(), @r#"
     exit code: 2
@@ -187,7 +187,7 @@ fn real_claude_writes_the_text_of_a_prompt() {
     ----- stdout -----
     Hello, Ann.
     ----- stderr -----
-    warning: the Claude Agent SDK has no use for these options of `text_config` in `greet`: `temperature`
+    warning: options of `text_config` in `greet` are not supported by the Claude Agent SDK and ignored: `temperature`
     claude-opus-5-5, [COST], [TIME], session [UUID]
     ");
     let asked = real.asked();

@@ -6,8 +6,8 @@ use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::sdk::{self, Subprocess};
 use yb_claude::{CliSearch, Options, RunSummary};
-use yb_otel::{AgentSpans, AgentSpansConfig, End};
-use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Formatted, Prompt, PromptError};
+use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
+use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Prompt, PromptError, QueryParams};
 
 use super::super::ask::Live;
 use super::Workshop;
@@ -39,10 +39,10 @@ pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCod
 }
 
 /// The trace of a prompt is the agent's span, which has the prompt's name, and what is below it.
-fn spans(prompt: &Prompt, formatted: &Formatted, tracing: &Tracing) -> Option<AgentSpans> {
+fn spans(prompt: &Prompt, formatted: &QueryParams, tracing: &Tracing) -> Option<AgentSpans> {
     let (text, options) = match formatted {
-        Formatted::Text(params) => (&params.prompt, &params.options),
-        Formatted::Object(params) => (&params.prompt, &params.options),
+        QueryParams::Text(params) => (&params.prompt, &params.options),
+        QueryParams::Object(params) => (&params.prompt, &params.options),
     };
     let name = KeyValue::new(yb_otel::agentmark_attributes::PROMPT_NAME, prompt.name().to_owned());
     let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(text).with_attribute(name);
@@ -50,17 +50,17 @@ fn spans(prompt: &Prompt, formatted: &Formatted, tracing: &Tracing) -> Option<Ag
     tracing.agent(config)
 }
 
-fn end(code: &Result<ExitCode, CliError>) -> End {
+fn end(code: &Result<ExitCode, CliError>) -> AgentOutcome {
     match code {
-        Ok(ExitCode::Interrupted) => End::Aborted,
-        Ok(_) => End::Ok,
-        Err(error) => End::error("agent_error", error.message()),
+        Ok(ExitCode::Interrupted) => AgentOutcome::Aborted,
+        Ok(_) => AgentOutcome::Ok,
+        Err(error) => AgentOutcome::error("agent_error", error.message()),
     }
 }
 
 async fn answer(
     args: &PromptRunArgs,
-    formatted: &Formatted,
+    formatted: &QueryParams,
     spans: Option<&AgentSpans>,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
@@ -73,7 +73,7 @@ async fn answer(
         query.host_with(more).with_transport(transport)
     };
     match formatted {
-        Formatted::Text(params) => {
+        QueryParams::Text(params) => {
             let mut live = Live::new(printer, args.json);
             let query = params.query_on(host(&params.options, !args.json));
             let summary = read(query, &mut live, spans).await;
@@ -86,7 +86,7 @@ async fn answer(
             }
             report(args, &json!(text), &summary, printer);
         }
-        Formatted::Object(params) => {
+        QueryParams::Object(params) => {
             let mut live = Live::new(printer, true);
             let query = params.query_on(host(&params.options, false));
             let summary = read(query, &mut live, spans).await.map_err(PromptError::from)?;
@@ -112,7 +112,7 @@ fn object(params: &ClaudeAgentObjectParams, summary: &RunSummary) -> Result<Valu
     let raw = result.and_then(|result| result.structured_output.as_ref());
     let value = match (raw, result) {
         (Some(raw), _) => {
-            raw.to_value().map_err(|error| PromptError::Answer { findings: vec![error.to_string()] })?
+            raw.to_value().map_err(|error| PromptError::Output { findings: vec![error.to_string()] })?
         }
         (None, Some(result)) => return Err(sdk::Error::NoStructuredOutput(Box::new(result.clone())).into()),
         (None, None) => return Err(sdk::Error::Closed.into()),
@@ -130,7 +130,7 @@ async fn read(
     let mut summary = RunSummary::new();
     while let Some(message) = query.next().await {
         let message = message?;
-        spans.into_iter().for_each(|spans| spans.frame(&message, SystemTime::now()));
+        spans.into_iter().for_each(|spans| spans.observe(&message, SystemTime::now()));
         summary.observe(&message);
         live.show(&message);
     }

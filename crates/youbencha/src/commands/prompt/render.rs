@@ -1,7 +1,7 @@
 //! `yb prompt render`: what a prompt says, and the query that it comes to.
 
 use serde_json::{Value, json};
-use yb_prompt::{Content, Formatted, Part, RichChatMessage};
+use yb_prompt::{MessageContent, MessagePart, QueryParams, RichChatMessage};
 
 use super::Workshop;
 use crate::args::PromptRenderArgs;
@@ -14,8 +14,8 @@ pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<Exit
     let (prompt, formatted) = workshop.filled(&args.filled)?;
     workshop.warn(printer);
     let (text, options, messages) = match &formatted {
-        Formatted::Text(params) => (&params.prompt, params.options.to_json(), &params.messages),
-        Formatted::Object(params) => (&params.prompt, params.options.to_json(), &params.messages),
+        QueryParams::Text(params) => (&params.prompt, params.options.to_json(), &params.messages),
+        QueryParams::Object(params) => (&params.prompt, params.options.to_json(), &params.messages),
     };
     if args.json {
         let messages: Value = messages.iter().map(RichChatMessage::to_json).collect();
@@ -26,8 +26,8 @@ pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<Exit
     for message in messages {
         printer.line(format_args!("[{}]", message.role.as_str()));
         match &message.content {
-            Content::Text(text) => printer.line(text),
-            Content::Parts(parts) => parts.iter().for_each(|part| show(part, printer)),
+            MessageContent::Text(text) => printer.line(text),
+            MessageContent::Parts(parts) => parts.iter().for_each(|part| show(part, printer)),
         }
         printer.line("");
     }
@@ -36,11 +36,11 @@ pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<Exit
     Ok(ExitCode::Passed)
 }
 
-fn show(part: &Part, printer: &mut Printer) {
+fn show(part: &MessagePart, printer: &mut Printer) {
     match part {
-        Part::Text(text) => printer.line(text),
-        Part::Image { image, .. } => printer.line(format_args!("(image: {})", short(image))),
-        Part::File { data, media_type } => {
+        MessagePart::Text(text) => printer.line(text),
+        MessagePart::Image { image, .. } => printer.line(format_args!("(image: {})", short(image))),
+        MessagePart::File { data, media_type } => {
             printer.line(format_args!("(file, {media_type}: {})", short(data)));
         }
         _ => {}

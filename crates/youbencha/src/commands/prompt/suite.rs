@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use yb_engine::safe_name;
-use yb_prompt::{ClaudeAgentQueryOptions, Formatted, Prompt, Row, SystemPromptConfig};
+use yb_prompt::{ClaudeAgentQueryOptions, DatasetRow, Prompt, QueryParams, SystemPromptConfig};
 
 use crate::error::{CliError, ErrorKind};
 
@@ -21,7 +21,7 @@ impl PromptSuite {
     /// The files of a suite with a case for each row.
     pub(super) fn new(
         prompt: &Prompt,
-        rows: &[(Row, Formatted)],
+        rows: &[(DatasetRow, QueryParams)],
         gates: Map<String, Value>,
     ) -> Result<Self, CliError> {
         let evals = evals(prompt)?;
@@ -30,8 +30,8 @@ impl PromptSuite {
         for (row, formatted) in rows {
             let name = format!("row-{:0width$}", row.line);
             let (text, query) = match formatted {
-                Formatted::Text(params) => (&params.prompt, &params.options),
-                Formatted::Object(params) => (&params.prompt, &params.options),
+                QueryParams::Text(params) => (&params.prompt, &params.options),
+                QueryParams::Object(params) => (&params.prompt, &params.options),
             };
             let case = case(prompt, &name, row, query)?;
             let expected = assertions(row, query, &evals)?;
@@ -109,7 +109,7 @@ pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
 }
 
 /// What the answer to one row must be.
-fn assertions(row: &Row, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
+fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
     let wrong = |eval: &str, expected: &str| {
         let message = format!("line {}: `{eval}` needs {expected} as `expected_output`", row.line);
         CliError::new(ErrorKind::Usage, message)
@@ -139,7 +139,12 @@ fn assertions(row: &Row, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Res
     Ok(Value::Object(found))
 }
 
-fn case(prompt: &Prompt, name: &str, row: &Row, query: &ClaudeAgentQueryOptions) -> Result<Value, CliError> {
+fn case(
+    prompt: &Prompt,
+    name: &str,
+    row: &DatasetRow,
+    query: &ClaudeAgentQueryOptions,
+) -> Result<Value, CliError> {
     let mut config = Map::new();
     let mut put = |key: &str, value: Value| {
         if !value.is_null() {

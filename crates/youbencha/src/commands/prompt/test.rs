@@ -2,7 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
-use yb_prompt::{Prompt, Row};
+use yb_prompt::{DatasetRow, Prompt};
 
 use super::Workshop;
 use super::suite::PromptSuite;
@@ -36,7 +36,7 @@ pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCo
 }
 
 /// The same error, which says whose it is.
-fn of_row(error: &CliError, row: &Row) -> CliError {
+fn of_row(error: &CliError, row: &DatasetRow) -> CliError {
     let message = format!("line {} of the dataset: {}", row.line, error.message());
     error.hints().iter().fold(CliError::new(error.kind(), message), |edge, hint| edge.hint(hint))
 }

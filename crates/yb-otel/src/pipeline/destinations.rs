@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::config::{ENDPOINT, PipelineError, Protocol, Settings, SignalSettings};
-use super::encode::Request;
+use super::config::{ENDPOINT, PipelineError, PipelineSettings, Protocol, SignalSettings};
+use super::encode::ExportRequest;
 use super::file::{JsonLines, to_json};
 use super::http::{ExportError, HttpExporter};
 
@@ -36,7 +36,7 @@ pub(super) struct Destinations {
 }
 
 impl Destinations {
-    pub(super) fn open(settings: &Settings) -> Result<Self, PipelineError> {
+    pub(super) fn open(settings: &PipelineSettings) -> Result<Self, PipelineError> {
         let open = |signal: &SignalSettings| {
             Ok(Destination { exporter: Exporter::new(signal)?, optional: signal.variable == ENDPOINT })
         };
@@ -50,12 +50,12 @@ impl Destinations {
     }
 
     /// Sends a request to all destinations. Returns the error of the file first, then that of the receiver.
-    pub(super) async fn send(&mut self, request: &Request) -> Result<(), String> {
+    pub(super) async fn send(&mut self, request: &ExportRequest) -> Result<(), String> {
         let written = self.file.as_mut().map_or(Ok(()), |file| file.write(request));
         let destination = match request {
-            Request::Traces(_) => &mut self.traces,
-            Request::Metrics(_) => &mut self.metrics,
-            Request::Logs(_) => &mut self.logs,
+            ExportRequest::Traces(_) => &mut self.traces,
+            ExportRequest::Metrics(_) => &mut self.metrics,
+            ExportRequest::Logs(_) => &mut self.logs,
         };
         let Some(Destination { exporter, optional }) = destination else { return written };
         let sent = match exporter.send(request).await {
@@ -89,7 +89,7 @@ impl Exporter {
     }
 
     /// Sends a request, with retries after transient failures.
-    async fn send(&mut self, request: &Request) -> Result<(), ExportError> {
+    async fn send(&mut self, request: &ExportRequest) -> Result<(), ExportError> {
         let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let sent = match self {
@@ -113,10 +113,10 @@ impl Exporter {
     }
 }
 
-fn to_protobuf(request: &Request) -> Vec<u8> {
+fn to_protobuf(request: &ExportRequest) -> Vec<u8> {
     match request {
-        Request::Traces(request) => request.encode_to_vec(),
-        Request::Logs(request) => request.encode_to_vec(),
-        Request::Metrics(request) => request.encode_to_vec(),
+        ExportRequest::Traces(request) => request.encode_to_vec(),
+        ExportRequest::Logs(request) => request.encode_to_vec(),
+        ExportRequest::Metrics(request) => request.encode_to_vec(),
     }
 }

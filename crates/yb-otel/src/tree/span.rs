@@ -1,4 +1,4 @@
-//! A span that is open, a call of a model that is not over, and what a failure is.
+//! OpenSpan spans, model calls in progress, and failures.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
@@ -8,19 +8,19 @@ use opentelemetry::{Context, KeyValue};
 use serde_json::Value;
 use yb_claude::Tokens;
 
-/// How much of a failure's words becomes a status.
+/// The maximum length of a status message.
 const MESSAGE: usize = 1024;
 
-/// How something failed.
+/// The failure of a span.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
-    /// One of few words, for counting.
+pub(crate) struct SpanFailure {
+    /// The `error.type`, of low cardinality.
     pub(crate) kind: Cow<'static, str>,
-    /// In words.
+    /// The status message.
     pub(crate) message: String,
 }
 
-impl Failure {
+impl SpanFailure {
     pub(crate) fn new(kind: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let mut message = message.into();
         if message.len() > MESSAGE {
@@ -33,69 +33,69 @@ impl Failure {
 
 /// A span that has not ended.
 #[derive(Debug, Clone)]
-pub(crate) struct Open {
+pub(crate) struct OpenSpan {
     pub(crate) context: Context,
     pub(crate) started: SystemTime,
-    /// What it is about.
+    /// The subject, such as the tool's name.
     pub(crate) label: String,
-    /// What was told of it since it began. Written at its end, because a span keeps both values of a key.
-    pub(crate) later: Vec<KeyValue>,
+    /// Attributes set after the start. They are written at the end, because the SDK keeps both values of a repeated key.
+    pub(crate) late_attributes: Vec<KeyValue>,
 }
 
-impl Open {
-    /// The last value of a key counts.
+impl OpenSpan {
+    /// Sets an attribute, replacing an earlier value.
     pub(crate) fn set(&mut self, attribute: KeyValue) {
-        self.later.retain(|other| other.key != attribute.key);
-        self.later.push(attribute);
+        self.late_attributes.retain(|other| other.key != attribute.key);
+        self.late_attributes.push(attribute);
     }
 
     pub(crate) fn has(&self, key: &str) -> bool {
-        self.later.iter().any(|attribute| attribute.key.as_str() == key)
+        self.late_attributes.iter().any(|attribute| attribute.key.as_str() == key)
     }
 
-    /// Ends it. The words of a failure may be what a tool printed: they are written only when content is wanted.
-    pub(crate) fn end(&self, failure: Option<&Failure>, in_words: bool, at: SystemTime) {
+    /// Ends the span. A failure's message may contain tool output, so it is written only if `with_message` is set.
+    pub(crate) fn end(&self, failure: Option<&SpanFailure>, with_message: bool, at: SystemTime) {
         let span = self.context.span();
-        span.set_attributes(self.later.iter().cloned());
+        span.set_attributes(self.late_attributes.iter().cloned());
         if let Some(failure) = failure {
             span.set_attribute(super::error_type(failure));
         }
-        span.set_status(super::status(failure, in_words));
-        // Clocks may go back; a span that ends before it began is refused by receivers.
+        span.set_status(super::status(failure, with_message));
+        // The clock may go backwards, and receivers reject a span that ends before it starts.
         span.end_with_timestamp(at.max(self.started));
     }
 
-    pub(crate) fn took(&self, at: SystemTime) -> Duration {
+    pub(crate) fn duration(&self, at: SystemTime) -> Duration {
         at.duration_since(self.started).unwrap_or_default()
     }
 }
 
-/// A call of a model.
+/// A model call in progress.
 #[derive(Debug)]
-pub(crate) struct Chat {
+pub(crate) struct ModelCall {
     pub(crate) id: String,
     pub(crate) model: Option<String>,
     pub(crate) stop_reason: Option<String>,
-    /// As of the beginning of the answer.
+    /// As reported at the start of the response.
     pub(crate) input: Option<Tokens>,
-    /// Only what the API counted at the end of the answer.
+    /// As reported at the end of the response.
     pub(crate) output: Option<u64>,
-    pub(crate) told: Vec<Value>,
+    pub(crate) input_messages: Vec<Value>,
     pub(crate) parts: Vec<Value>,
-    pub(crate) failure: Option<Failure>,
+    pub(crate) failure: Option<SpanFailure>,
     pub(crate) started: SystemTime,
     pub(crate) last: SystemTime,
 }
 
-impl Chat {
-    pub(crate) fn new(id: &str, told: Vec<Value>, started: SystemTime, at: SystemTime) -> Self {
+impl ModelCall {
+    pub(crate) fn new(id: &str, input_messages: Vec<Value>, started: SystemTime, at: SystemTime) -> Self {
         Self {
             id: id.to_owned(),
             model: None,
             stop_reason: None,
             input: None,
             output: None,
-            told,
+            input_messages,
             parts: Vec::new(),
             failure: None,
             started,

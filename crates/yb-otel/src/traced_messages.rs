@@ -1,4 +1,4 @@
-//! Messages on their way to whoever reads them, told to the spans as they pass.
+//! A message stream that records its messages as spans.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,54 +8,54 @@ use futures_core::Stream;
 use yb_claude::sdk::Error;
 use yb_claude::{Message, ResultMessage};
 
-use crate::agent_spans::{AgentSpans, End};
+use crate::agent_spans::{AgentOutcome, AgentSpans};
 
-/// A query or a turn whose messages are told to its spans.
+/// The messages of a query or a turn, recorded as spans while they are read.
 #[derive(Debug)]
-#[must_use = "nothing happens until it is read"]
-pub struct Watched<S> {
+#[must_use = "streams do nothing unless polled"]
+pub struct TracedMessages<S> {
     messages: S,
     spans: AgentSpans,
     since: SystemTime,
-    /// How many sessions had begun before.
-    begun: u64,
+    /// The number of agent spans started before.
+    roots_started: u64,
     ended: bool,
 }
 
-impl<S> Watched<S> {
+impl<S> TracedMessages<S> {
     pub(crate) fn new(messages: S, spans: AgentSpans) -> Self {
-        let begun = spans.state().tree.begun();
-        Self { messages, spans, since: SystemTime::now(), begun, ended: false }
+        let roots_started = spans.state().tree.roots_started();
+        Self { messages, spans, since: SystemTime::now(), roots_started, ended: false }
     }
 
-    /// A session that failed before its prompt was heard has a span as well.
+    /// Ends the session with an error. Starts its span first if it failed before its prompt was reported.
     fn failed(&mut self, error: &Error) {
         {
             let tree = &mut self.spans.state().tree;
-            if tree.begun() == self.begun {
-                tree.begin(None, self.since);
+            if tree.roots_started() == self.roots_started {
+                tree.start_root(None, self.since);
             }
         }
-        self.end(End::error(kind(error), error.to_string()));
+        self.end(AgentOutcome::error(kind(error), error.to_string()));
     }
 
-    fn end(&mut self, end: End) {
+    fn end(&mut self, end: AgentOutcome) {
         if !std::mem::replace(&mut self.ended, true) {
             self.spans.end(end);
         }
     }
 }
 
-impl<S: Stream<Item = Result<Message, Error>> + Unpin> Watched<S> {
-    /// The next message; `None` at the end. Cancel-safe if the messages are.
+impl<S: Stream<Item = Result<Message, Error>> + Unpin> TracedMessages<S> {
+    /// Returns the next message, or `None` at the end. Cancel-safe if the inner stream is.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
         std::future::poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// Reads to the end: the last result.
+    /// Reads all messages and returns the last result.
     ///
     /// # Errors
-    /// [`Error::Result`] when that is an error, and whatever kept the CLI from having one.
+    /// Fails with [`Error::Result`] if the result is an error, and with the stream's error if there is no result.
     pub async fn result(mut self) -> Result<ResultMessage, Error> {
         let mut last = None;
         while let Some(message) = self.next().await {
@@ -72,7 +72,7 @@ impl<S: Stream<Item = Result<Message, Error>> + Unpin> Watched<S> {
         }
     }
 
-    /// Reads to the end: the answer's text.
+    /// Reads all messages and returns the text of the result.
     ///
     /// # Errors
     /// As [`result`](Self::result).
@@ -81,30 +81,30 @@ impl<S: Stream<Item = Result<Message, Error>> + Unpin> Watched<S> {
     }
 }
 
-impl<S: Stream<Item = Result<Message, Error>> + Unpin> Stream for Watched<S> {
+impl<S: Stream<Item = Result<Message, Error>> + Unpin> Stream for TracedMessages<S> {
     type Item = Result<Message, Error>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let next = Pin::new(&mut self.messages).poll_next(cx);
         match &next {
-            Poll::Ready(Some(Ok(message))) => self.spans.frame(message, SystemTime::now()),
+            Poll::Ready(Some(Ok(message))) => self.spans.observe(message, SystemTime::now()),
             Poll::Ready(Some(Err(error))) => {
                 self.failed(error);
             }
-            Poll::Ready(None) => self.end(End::Ok),
+            Poll::Ready(None) => self.end(AgentOutcome::Ok),
             Poll::Pending => {}
         }
         next
     }
 }
 
-impl<S> Drop for Watched<S> {
+impl<S> Drop for TracedMessages<S> {
     fn drop(&mut self) {
-        self.end(End::Aborted);
+        self.end(AgentOutcome::Aborted);
     }
 }
 
-/// A failure in one word.
+/// Returns the `error.type` of an error.
 fn kind(error: &Error) -> &'static str {
     match error {
         Error::Exited(_) => "crashed",

@@ -1,0 +1,128 @@
+//! Spans of model calls.
+
+use std::time::SystemTime;
+
+use opentelemetry::KeyValue;
+use opentelemetry::trace::SpanKind;
+use serde_json::Value;
+use yb_claude::Tokens;
+
+use super::{MAIN, ModelCall, PROVIDER, SpanFailure, SpanTree, finish, sorted, specific};
+use crate::content::{message, output_message};
+use crate::metrics::Operation;
+
+impl SpanTree {
+    /// Records input to the model.
+    pub(crate) fn record_input(&mut self, conversation: &str, parts: Vec<Value>, role: &str, at: SystemTime) {
+        let wanted = self.settings.content.enabled;
+        let Some(conversation) = self.conversations.get_mut(conversation) else { return };
+        conversation.last_input_at = at;
+        if wanted && !parts.is_empty() {
+            let parts: Vec<Value> = parts.into_iter().map(|part| self.settings.content.value(part)).collect();
+            conversation.input_messages.push(message(role, &parts));
+        }
+    }
+
+    /// Returns the model call with this response id. Starts a new one if the id differs from the open call's.
+    pub(crate) fn chat(&mut self, conversation: &str, id: &str, at: SystemTime) -> Option<&mut ModelCall> {
+        if self.disabled || self.names.chat_span.is_none() || self.root.is_none() {
+            return None;
+        }
+        let other = self.conversations.get(conversation)?.chat.as_ref().is_some_and(|chat| chat.id != id);
+        if other {
+            self.close_chat(conversation, None);
+        }
+        let conversation = self.conversations.get_mut(conversation)?;
+        if conversation.chat.is_none() {
+            let (input_messages, started) =
+                (std::mem::take(&mut conversation.input_messages), conversation.last_input_at);
+            conversation.chat = Some(ModelCall::new(id, input_messages, started, at));
+        }
+        conversation.chat.as_mut().inspect(|_| conversation.last_input_at = at)
+    }
+
+    /// Returns the open model call of a conversation.
+    pub(crate) fn open_chat(&mut self, conversation: &str) -> Option<&mut ModelCall> {
+        self.conversations.get_mut(conversation)?.chat.as_mut()
+    }
+
+    /// Ends a model call and creates its span, since only now all attributes are known.
+    pub(crate) fn close_chat(&mut self, key: &str, failure: Option<&SpanFailure>) {
+        let Some(conversation) = self.conversations.get_mut(key) else { return };
+        let (Some(chat), agent) = (conversation.chat.take(), conversation.agent.clone()) else { return };
+        let Some(kind) = self.names.chat_span else { return };
+        let names = self.names;
+        let failure = failure.or(chat.failure.as_ref());
+        // The requested model is that of the agent. Its subagents may request others.
+        let (requested, reported) = (self.settings.model.clone(), chat.model.clone());
+        let model = if key == MAIN { requested.or(reported) } else { reported.or(requested) };
+        let mut attributes = self.common();
+        if let Some(operation) = names.operation {
+            attributes.push(KeyValue::new(operation, kind));
+        }
+        if !names.provider_everywhere {
+            attributes.push(KeyValue::new(names.provider, PROVIDER));
+        }
+        attributes.retain(|attribute| attribute.key.as_str() != names.request_model);
+        attributes.extend(model.clone().map(|model| KeyValue::new(names.request_model, model)));
+        attributes.extend(chat.model.clone().map(|model| KeyValue::new(names.response_model, model)));
+        if !chat.id.is_empty() {
+            attributes.push(KeyValue::new(names.response_id, chat.id.clone()));
+        }
+        attributes.extend(chat.stop_reason.clone().map(|reason| finish(names, reason)));
+        attributes.extend(self.usage(chat.input.as_ref(), chat.output, true));
+        if self.settings.content.enabled {
+            if !chat.input_messages.is_empty() {
+                attributes
+                    .push(KeyValue::new(names.input, Value::Array(chat.input_messages.clone()).to_string()));
+            }
+            let parts: Vec<Value> =
+                chat.parts.iter().cloned().map(|part| self.settings.content.value(part)).collect();
+            attributes.push(KeyValue::new(
+                names.output,
+                Value::Array(vec![output_message(&parts, chat.stop_reason.as_deref())]).to_string(),
+            ));
+        }
+        let name = specific(names, kind, model.as_deref().unwrap_or_default());
+        let span = self.start_span(name, SpanKind::Client, attributes, &agent, chat.started);
+        span.end(failure, self.settings.content.enabled, chat.last);
+        if let Some(metrics) = &self.settings.metrics {
+            let operation = Operation {
+                name: kind,
+                provider: PROVIDER,
+                model: model.as_deref(),
+                error_type: failure.map(|failure| failure.kind.as_ref()),
+            };
+            metrics.operation(operation, span.duration(chat.last));
+        }
+    }
+
+    pub(super) fn close_chats(&mut self, failure: Option<&SpanFailure>) {
+        for conversation in sorted(self.conversations.keys()) {
+            self.close_chat(&conversation, failure);
+        }
+    }
+
+    /// Returns the usage attributes.
+    pub(super) fn usage(
+        &self,
+        input: Option<&Tokens>,
+        output: Option<u64>,
+        with_cache: bool,
+    ) -> Vec<KeyValue> {
+        let names = self.names;
+        let number = |key, count: u64| KeyValue::new(key, i64::try_from(count).unwrap_or(i64::MAX));
+        let mut attributes = Vec::new();
+        if let Some(input) = input {
+            let cached = input.cache_read.saturating_add(input.cache_creation);
+            let read = if names.input_with_cache { input.input.saturating_add(cached) } else { input.input };
+            attributes.push(number(names.usage_input, read));
+            if with_cache {
+                attributes.extend(names.cache_read.map(|key| number(key, input.cache_read)));
+                attributes.extend(names.cache_write.map(|key| number(key, input.cache_creation)));
+            }
+        }
+        attributes.extend(output.map(|output| number(names.usage_output, output)));
+        attributes
+    }
+}
