@@ -16,7 +16,7 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 use super::{AdapterError, Observer};
 use crate::tools::Tools;
 use crate::trace::Trace;
-use yb_case::{Limits, Network};
+use yb_case::{Network, TrialLimits};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -95,7 +95,7 @@ pub struct ExecutionContext {
     /// What it can connect to. Anything but an open network needs an isolation that can hold it.
     pub network: Network,
     /// How much it may use.
-    pub limits: Limits,
+    pub limits: TrialLimits,
     /// The bytes that the workspace holds on disk before the agent, where that is known: they are not the agent's.
     pub disk_before: Option<u64>,
     /// Ends the agent when cancelled.
@@ -129,7 +129,7 @@ impl ExecutionContext {
             isolation: Isolation::default(),
             hidden: Vec::new(),
             network: Network::default(),
-            limits: Limits::default(),
+            limits: TrialLimits::default(),
             disk_before: None,
             cancellation: CancellationToken::new(),
             pause: PauseSwitch::new(),

@@ -7,7 +7,7 @@ use std::time::Duration;
 use yb_supervise::{Command, EgressRules, HostRule, Network as Connects, ResourceLimits, Sandbox};
 
 use super::{AdapterError, Host};
-use yb_case::{Limits, Network, NetworkMode};
+use yb_case::{Network, NetworkMode, TrialLimits};
 
 const MB: u64 = 1_000_000;
 
@@ -71,7 +71,12 @@ pub fn connect(view: Sandbox, network: &Network, exits: Option<EgressRules>) -> 
 }
 
 /// The command with the limits; what it may write counts in these directories, which may be known to hold so much before.
-pub fn limit(command: Command, limits: &Limits, directories: [&Path; 2], before: Option<u64>) -> Command {
+pub fn limit(
+    command: Command,
+    limits: &TrialLimits,
+    directories: [&Path; 2],
+    before: Option<u64>,
+) -> Command {
     let mut all = ResourceLimits::new();
     if let Some(mb) = limits.memory_mb {
         all = all.memory(mb * MB);

@@ -1,4 +1,4 @@
-//! From a tree of values to a case: every section is checked and read, and all that is wrong is found.
+//! Builds a case from a tree: validates and reads every section, and reports all errors.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,37 +9,38 @@ use super::prompt::Dirs;
 use super::types::{Case, EnvVar, Isolation, Timeouts};
 use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, tape, time};
 use yb_yaml::Node;
-use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
 
-/// A case to be.
-pub struct Draft<'a> {
-    /// The file that it comes from.
+/// The context for building a case.
+pub struct CaseInput<'a> {
+    /// The file of the case.
     pub(crate) path: &'a Path,
     pub(crate) mode: Mode,
-    /// From where the paths start that are laid over it.
+    /// The base directory of paths from the overlay.
     pub(crate) over: &'a Path,
-    /// Variables that are laid over its own.
+    /// Variables that override those of the case.
     pub(crate) env: &'a [EnvVar],
 }
 
-impl<'a> Draft<'a> {
-    /// One with nothing laid over it.
+impl<'a> CaseInput<'a> {
+    /// Creates a context without an overlay.
     pub(crate) fn new(path: &'a Path, mode: Mode) -> Self {
         Self { path, mode, over: dir_of(path), env: &[] }
     }
 }
 
-/// The directory of a file.
+/// Returns the directory of a file; `.` for a plain file name.
+#[must_use]
 pub fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Checks and reads a tree that was prepared.
+/// Validates and reads a prepared tree. Diagnostics of referenced files go to `elsewhere`.
 pub fn build(
-    draft: &Draft<'_>,
+    draft: &CaseInput<'_>,
     root: &Node,
     options: &LoadOptions,
-    found: &mut Findings<'_>,
+    found: &mut Diagnostics<'_>,
     elsewhere: &mut Vec<Diagnostic>,
 ) -> Option<Case> {
     let mut checker = Checker { mode: draft.mode, found };
@@ -88,7 +89,7 @@ pub fn build(
         capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
         isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
         network: root.get("network").and_then(guard::Network::from_node),
-        limits: guard::Limits::from_node(root.get("limits")),
+        limits: guard::TrialLimits::from_node(root.get("limits")),
         tape,
     })
 }
@@ -98,14 +99,17 @@ fn check_expected(root: &Node, checker: &mut Checker<'_, '_>) {
         checker
             .found
             .error(source.key.span, "expected", "missing key: `expected`")
-            .expected("the branch with the expected result, because there is `expected_source`");
+            .expected("the branch with the expected result, since `expected_source` is set");
     }
     for key in ["branch", "commit"] {
         if let Some(node) = root.get(key)
             && node.text().is_some_and(|text| text.starts_with('-') || text.contains(char::is_whitespace))
         {
-            let message = format!("not a name that git knows: {}", quoted(node.text().unwrap_or_default()));
-            checker.found.error(node.span, key, message).expected("no spaces, and no dash in front");
+            let message = format!("invalid git revision: {}", quoted(node.text().unwrap_or_default()));
+            checker
+                .found
+                .error(node.span, key, message)
+                .expected("a name without spaces that does not start with `-`");
         }
     }
 }
@@ -121,7 +125,8 @@ fn timeouts(root: &Node) -> Timeouts {
     }
 }
 
-/// The variables of `env`: a list of names, or names with values.
+/// Reads `env`: a list of names, or names with values.
+#[must_use]
 pub fn environment(node: Option<&Node>) -> Vec<EnvVar> {
     let passed = hook::texts(node).into_iter().map(|name| EnvVar { name, value: None });
     let set = node

@@ -1,15 +1,15 @@
-//! Checks a tree against the description of its fields, and finds everything that is wrong with it.
+//! Validates a tree against the field descriptions and reports all errors.
 
 use super::shape::{Field, Kind, Need, Object, list_of};
-use yb_yaml::diagnostic::{Diagnostic, Findings, Severity, quoted};
-use yb_yaml::{Entry, Layer, Node, Span, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics, Severity, quoted};
+use yb_yaml::{Entry, Node, SourceLayer, Span, Value};
 
-/// How severe a file is about what it does not know.
+/// How unknown and missing keys are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// An unknown key is an error.
     Strict,
-    /// An unknown key is a warning: the files of the original.
+    /// An unknown key is a warning, for compatibility with files of the original youBencha.
     Lenient,
 }
 
@@ -22,20 +22,20 @@ impl Mode {
     }
 }
 
-/// The path of a key below another.
+/// Returns the path of a key below another one.
 pub(crate) fn join(path: &str, step: &str) -> String {
     let dot = if path.is_empty() || step.starts_with('[') { "" } else { "." };
     format!("{path}{dot}{step}")
 }
 
-/// Checks one file.
+/// Validates one file.
 pub(crate) struct Checker<'f, 's> {
     pub(crate) mode: Mode,
-    pub(crate) found: &'f mut Findings<'s>,
+    pub(crate) found: &'f mut Diagnostics<'s>,
 }
 
 impl Checker<'_, '_> {
-    /// Looks at a value and all below it.
+    /// Validates a value and everything below it.
     pub(crate) fn check(&mut self, node: &Node, kind: &Kind, path: &str) {
         match (*kind, &node.value) {
             (Kind::Any, _) | (Kind::Bool, Value::Bool(_)) | (Kind::Part(_), Value::Map(_)) => {}
@@ -58,7 +58,7 @@ impl Checker<'_, '_> {
             },
             (Kind::List { of, min }, Value::List(items)) => {
                 if items.len() < min {
-                    self.found.error(node.span, path, "the list is empty").expected(kind.expected());
+                    self.found.error(node.span, path, "empty list").expected(kind.expected());
                 }
                 for (at, item) in items.iter().enumerate() {
                     self.check(item, of, &join(path, &format!("[{at}]")));
@@ -67,7 +67,7 @@ impl Checker<'_, '_> {
             (Kind::Map { names, of }, Value::Map(entries)) => {
                 for Entry { key, node } in entries {
                     if !names.accepts(&key.name) {
-                        let message = format!("bad name: {}", quoted(&key.name));
+                        let message = format!("invalid name: {}", quoted(&key.name));
                         self.found.error(key.span, path, message).expected(names.expected());
                     }
                     self.check(node, of, &join(path, &key.name));
@@ -89,7 +89,7 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// Looks at a mapping with known keys.
+    /// Validates a mapping with known keys.
     pub(crate) fn object(&mut self, node: &Node, object: &Object, path: &str) {
         for Entry { key, node } in node.entries() {
             match object.field(&key.name) {
@@ -105,9 +105,9 @@ impl Checker<'_, '_> {
         }
     }
 
-    /// How severe something unknown is at a place: what is laid over a file comes from a strict one.
+    /// Returns the severity of an unknown key. An overlay comes from a suite, which is always strict.
     pub(crate) fn severity(&self, at: Span) -> Severity {
-        if at.layer == Layer::Over { Severity::Error } else { self.mode.severity() }
+        if at.layer == SourceLayer::Overlay { Severity::Error } else { self.mode.severity() }
     }
 
     pub(crate) fn unknown(&mut self, at: Span, name: &str, object: &Object, path: &str) {
@@ -126,7 +126,7 @@ impl Checker<'_, '_> {
             self.found
                 .warning(at, join(path, field.name), message)
                 .expected(field.kind.expected())
-                .hint("it counts as not given; remove the line");
+                .hint("the key is ignored; remove the line");
         }
     }
 
@@ -136,7 +136,7 @@ impl Checker<'_, '_> {
         self.found.add(severity, at, join(path, field.name), message).expected(field.kind.expected());
     }
 
-    /// The value is not what belongs here.
+    /// Reports a value of the wrong type.
     pub(crate) fn wrong(&mut self, node: &Node, kind: &Kind, path: &str) -> &mut Diagnostic {
         let message = format!("wrong value: {}", node.describe());
         self.found.error(node.span, path, message).expected(kind.expected())
@@ -146,11 +146,11 @@ impl Checker<'_, '_> {
         let Kind::Text { min, max, format } = *kind else { return };
         let length = text.chars().count();
         if text.contains('\0') {
-            self.found.error(node.span, path, "a NUL character in the text").hint("remove it");
+            self.found.error(node.span, path, "NUL character in the string").hint("remove it");
         } else if length < min {
-            self.found.error(node.span, path, "the text is empty").expected(kind.expected());
+            self.found.error(node.span, path, "empty string").expected(kind.expected());
         } else if length > max {
-            let message = format!("the text is too long: {length} characters");
+            let message = format!("string too long: {length} characters");
             self.found.error(node.span, path, message).expected(format!("at most {max}"));
         } else if !format.accepts(text) {
             self.wrong(node, kind, path);
@@ -166,12 +166,12 @@ impl Checker<'_, '_> {
     }
 }
 
-/// Where a missing key would be: a mapping in block style begins with its first key.
+/// Returns the position for a missing key: the first key of the mapping.
 fn first_place(node: &Node) -> Span {
     node.entries().iter().map(|entry| entry.key.span).min().unwrap_or(node.span)
 }
 
-/// Whether a value is of the kind at all, so that the more precise error is worth giving.
+/// Returns whether a value has this type, apart from its limits. Then the error for this type is the most precise one.
 fn fits(kind: &Kind, value: &Value) -> bool {
     match kind {
         Kind::Text { .. } | Kind::Word(_) => matches!(value, Value::Text(_)),

@@ -1,4 +1,4 @@
-//! The tool's own configuration, in layers that know where each value came from.
+//! The configuration of `yb`, in layers. Each value has its source.
 //!
 //! default < user (`.youbencharc` at home) < project (`.youbencharc` in the working directory) < case < environment <
 //! command line.
@@ -15,27 +15,27 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::{Case, Isolation, Limits, NetworkMode};
+use crate::{Case, Isolation, NetworkMode, TrialLimits};
 use yb_yaml::diagnostic::Diagnostic;
 
 pub use fields::environment_name;
 pub use keys::{KeyError, KnownKey, ValueError, check_key, known_keys, value_from_text};
 pub use layer::FILE_NAMES;
 
-/// Where a value came from; a later one wins.
+/// The source of a value, in order of precedence; later ones win.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ConfigSource {
-    /// Nobody said anything.
+    /// The default value.
     Default,
-    /// The file in the user's home.
+    /// The file in the home directory.
     User(PathBuf),
     /// The file in the working directory.
     Project(PathBuf),
     /// The case.
     Case(PathBuf),
-    /// A variable of the environment.
+    /// An environment variable.
     Environment(String),
-    /// An argument.
+    /// A command line argument.
     CommandLine,
 }
 
@@ -65,35 +65,35 @@ impl fmt::Display for ConfigSource {
     }
 }
 
-/// The configuration of a directory, if it has one.
+/// Returns the configuration file of a directory, if there is one.
 #[must_use]
 pub fn file_in(directory: &Path) -> Option<PathBuf> {
     layer::find(directory)
 }
 
-/// What one file says, by dotted keys, and everything that is wrong in it.
+/// Reads the values of a file by dotted key, with all errors and warnings.
 #[must_use]
 pub fn read_file(file: &Path) -> (BTreeMap<String, Value>, Vec<Diagnostic>) {
     let (values, found) = layer::read(file);
     (values.into_iter().collect(), found)
 }
 
-/// One value and where it came from.
+/// A value with its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setting {
     /// The value.
     pub value: Value,
-    /// Where it came from.
+    /// The source.
     pub source: ConfigSource,
 }
 
-/// All settings that hold, by their dotted keys, such as `agent.timeout_ms` or `variables.NAME`.
+/// The effective settings by dotted key, such as `agent.timeout_ms` or `variables.NAME`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
     values: BTreeMap<String, Setting>,
 }
 
-/// Times that hold for a case; zero is for ever.
+/// The effective timeouts of a case; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResolvedTimeouts {
     /// For fetching the repository.
@@ -115,8 +115,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The defaults, what the user's file says, what the project's file says, and what the variables of this process
-    /// say; with everything that is wrong in those.
+    /// Loads the defaults, the user file, the project file and the environment variables of this process, with all errors and
+    /// warnings.
     #[must_use]
     pub fn load(home: Option<&Path>, project: &Path) -> (Self, Vec<Diagnostic>) {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
@@ -128,7 +128,7 @@ impl Settings {
         (settings, diagnostics)
     }
 
-    /// The same without the variables of this process.
+    /// Loads the defaults, the user file and the project file.
     #[must_use]
     pub fn from_files(home: Option<&Path>, project: &Path) -> (Self, Vec<Diagnostic>) {
         let mut settings = Self::default();
@@ -151,7 +151,7 @@ impl Settings {
         (settings, diagnostics)
     }
 
-    /// The same with what a case says.
+    /// Applies the settings of a case.
     #[must_use]
     pub fn with_case(mut self, case: &Case) -> Self {
         let source = ConfigSource::Case(case.file.clone());
@@ -172,7 +172,7 @@ impl Settings {
         if let Some(model) = &case.agent.model {
             self.put("agent.model", model.as_str().into(), source.clone());
         }
-        // What a case leaves open is no word of its own.
+        // `auto` is the default and does not override other layers.
         if case.isolation != Isolation::Auto {
             self.put("isolation", case.isolation.as_str().into(), source.clone());
         }
@@ -187,7 +187,7 @@ impl Settings {
         self
     }
 
-    /// The same with what the environment says; [`environment_name`] tells under which names.
+    /// Applies environment variables, named by [`environment_name`].
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -204,7 +204,7 @@ impl Settings {
         (self, diagnostics)
     }
 
-    /// The same with a value from the command line.
+    /// Applies a value from the command line.
     #[must_use]
     pub fn with_argument(mut self, key: &str, value: impl Into<Value>) -> Self {
         self.put(key, value.into(), ConfigSource::CommandLine);
@@ -219,19 +219,19 @@ impl Settings {
         }
     }
 
-    /// A setting by its dotted key.
+    /// Returns the setting of a dotted key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&Setting> {
         self.values.get(key)
     }
 
-    /// Where the value of a key came from.
+    /// Returns the source of the value of a key.
     #[must_use]
     pub fn source_of(&self, key: &str) -> Option<&ConfigSource> {
         self.get(key).map(|setting| &setting.source)
     }
 
-    /// All of them, by key.
+    /// Returns all settings, sorted by key.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Setting)> {
         self.values.iter().map(|(key, setting)| (key.as_str(), setting))
     }
@@ -240,54 +240,54 @@ impl Settings {
         self.get(key).and_then(|setting| setting.value.as_str())
     }
 
-    /// Where runs are kept.
+    /// Returns the directory for runs.
     #[must_use]
     pub fn workspace_dir(&self) -> PathBuf {
         self.text("workspace_dir").unwrap_or(fields::WORKSPACE_DIR).into()
     }
 
-    /// Where the results of evaluating a directory are kept.
+    /// Returns the directory for the results of `yb eval`.
     #[must_use]
     pub fn output_dir(&self) -> PathBuf {
         self.text("output_dir").unwrap_or(fields::OUTPUT_DIR).into()
     }
 
-    /// Whether workspaces are kept.
+    /// Returns whether workspaces are kept after a run.
     #[must_use]
     pub fn keep_workspace(&self) -> bool {
         self.get("keep_workspace").and_then(|setting| setting.value.as_bool()).unwrap_or(true)
     }
 
-    /// How many evaluators run at the same time.
+    /// Returns the maximum number of concurrent evaluators.
     #[must_use]
     pub fn max_concurrent_evaluators(&self) -> usize {
         let given = self.get("evaluators.max_concurrent").and_then(|setting| setting.value.as_u64());
         given.and_then(|number| usize::try_from(number).ok()).unwrap_or(4)
     }
 
-    /// The model, where one is set.
+    /// Returns the model, if set.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.text("agent.model")
     }
 
-    /// What is to stand between agents and the machine.
+    /// Returns the sandbox for agents.
     #[must_use]
     pub fn isolation(&self) -> Isolation {
         self.text("isolation").map(Isolation::read).unwrap_or_default()
     }
 
-    /// What agents can connect to.
+    /// Returns the network access of agents.
     #[must_use]
     pub fn network(&self) -> NetworkMode {
         self.text("network").and_then(NetworkMode::read).unwrap_or_default()
     }
 
-    /// How much a trial may use; what has no limit is not there.
+    /// Returns the resource limits of a trial, without those set to 0 (no limit).
     #[must_use]
-    pub fn limits(&self) -> Limits {
-        let mut limits = Limits::default();
-        for name in Limits::names() {
+    pub fn limits(&self) -> TrialLimits {
+        let mut limits = TrialLimits::default();
+        for name in TrialLimits::names() {
             let value = self.get(&format!("limits.{name}")).and_then(|setting| setting.value.as_u64());
             if let Some(value) = value.filter(|value| *value > 0) {
                 limits.set(name, value);
@@ -296,37 +296,37 @@ impl Settings {
         limits
     }
 
-    /// Where traces go, over OTLP.
+    /// Returns the OTLP endpoint for traces, if set.
     #[must_use]
     pub fn otel_endpoint(&self) -> Option<&str> {
         self.text("otel.endpoint")
     }
 
-    /// The file that traces are added to.
+    /// Returns the file for traces, if set.
     #[must_use]
     pub fn otel_file(&self) -> Option<PathBuf> {
         self.text("otel.file").map(PathBuf::from)
     }
 
-    /// In which words traces are written.
+    /// Returns the vocabulary of traces, if set.
     #[must_use]
     pub fn otel_vocabulary(&self) -> Option<&str> {
         self.text("otel.vocabulary")
     }
 
-    /// Whether what was said is in traces.
+    /// Returns whether traces include prompts and responses.
     #[must_use]
     pub fn otel_content(&self) -> bool {
         self.get("otel.content").and_then(|setting| setting.value.as_bool()).unwrap_or(false)
     }
 
-    /// How much is logged: `debug`, `info`, `warn` or `error`.
+    /// Returns the log level: `debug`, `info`, `warn` or `error`.
     #[must_use]
     pub fn log_level(&self) -> &str {
         self.text("log_level").unwrap_or("info")
     }
 
-    /// What `${NAME}` in a case is replaced by.
+    /// Returns the values for `${NAME}` in cases.
     #[must_use]
     pub fn variables(&self) -> BTreeMap<String, String> {
         let named = self.iter().filter_map(|(key, setting)| Some((key.strip_prefix("variables.")?, setting)));
@@ -335,7 +335,7 @@ impl Settings {
             .collect()
     }
 
-    /// The times that hold: of the keys that could say one, the one from the strongest layer, and then the most precise.
+    /// Returns the effective timeouts. Of several keys, the layer with the highest precedence wins, then the most specific key.
     #[must_use]
     pub fn timeouts(&self) -> ResolvedTimeouts {
         let time = |keys: &[&str]| {

@@ -1,78 +1,78 @@
-//! Eval files: how a directory that is there already is graded, or a run that was recorded; the original's, and ours.
+//! Eval files: evaluators for an existing directory or a recorded run.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::check::Checker;
 use super::fields::{EVAL, ISOLATION_DEFAULT};
-use super::guard::Limits;
+use super::guard::TrialLimits;
 use super::types::{Agent, AgentConfig, Case, Isolation, Prompt, Start, Timeouts};
 use super::{
     Evaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem, time,
 };
 use crate::suite::SourceFile;
-use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
-use yb_yaml::{Format, Node, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
+use yb_yaml::{Node, Value};
 
-/// The agent that an eval file is said to have: somebody did it by hand.
+/// The agent name of eval files: the changes were made by hand.
 pub const MANUAL: &str = "manual";
 
-/// How something that is there is graded.
+/// An eval file: evaluators for an existing tree.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EvalFile {
-    /// The file that it was read from.
+    /// The eval file.
     pub file: PathBuf,
-    /// The files that it was made of.
+    /// All files that were read.
     pub files: Vec<SourceFile>,
-    /// Whether the file says `youbencha: 1`.
+    /// Whether the file has `youbencha: 1`.
     pub strict: bool,
-    /// Its name; the file's, where it has none of its own.
+    /// The name; by default the file name without extension.
     pub name: String,
-    /// What it is about; may be empty.
+    /// The description; may be empty.
     pub description: String,
-    /// What is graded; absent in a file that only grades runs again.
+    /// The directory to grade; absent in a file for recorded runs.
     pub directory: Option<PathBuf>,
-    /// What the directory is compared with: a branch or commit of its repository.
+    /// The branch or commit to compare with.
     pub base: Option<String>,
     /// The expected result.
     pub expected: Option<Expected>,
-    /// What grades it, in order.
+    /// The evaluators, in order.
     pub evaluators: Vec<Evaluator>,
-    /// What readies a tree before it is graded.
+    /// Commands that prepare a tree for grading.
     pub prepare: Vec<Script>,
-    /// What runs after grading.
+    /// Hooks to run after grading.
     pub post_evaluation: Vec<PostHook>,
-    /// Where results are kept, where the file says so.
+    /// The directory for results, if set.
     pub output_dir: Option<PathBuf>,
-    /// What is to stand between what is run for grading and the machine.
+    /// The sandbox for commands that run for grading.
     pub isolation: Isolation,
-    /// For each evaluator.
+    /// The timeout of each evaluator.
     pub timeout: Option<Duration>,
 }
 
-/// What came of a file.
+/// The result of loading an eval file.
 #[derive(Debug, Clone)]
 pub struct LoadedEval {
-    /// What it says, unless something is wrong with it.
+    /// The eval file, unless it has errors.
     pub eval: Option<EvalFile>,
-    /// All that is wrong or doubtful.
+    /// All errors and warnings.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Whether a file is for `yb eval` alone: it has evaluators, and neither an agent nor cases.
+/// Returns whether a file is an eval file: it has neither an agent nor cases nor variants.
 #[must_use]
 pub fn is_eval_file(path: &Path) -> bool {
     let Ok(bytes) = super::read(path) else { return false };
     let Ok(text) = yb_yaml::decode(&bytes) else { return false };
-    let mut found = Findings::new(path, text);
-    let root = yb_yaml::parse(text, Format::of(path), &mut found);
+    let mut found = Diagnostics::new(path, text);
+    let root = super::parse_tree(text, path, &mut found);
     root.is_some_and(|root| {
         let has = |key: &str| root.entry(key).is_some();
         !["agent", "cases", "variants"].into_iter().any(has)
     })
 }
 
-/// Reads an eval file. Nothing is started, and nothing but files is looked at.
+/// Loads an eval file. Only files are read; no process is started.
 #[must_use]
 pub fn load_eval(path: &Path, options: &LoadOptions) -> LoadedEval {
     let bytes = match super::read(path) {
@@ -80,14 +80,14 @@ pub fn load_eval(path: &Path, options: &LoadOptions) -> LoadedEval {
         Err(diagnostics) => return LoadedEval { eval: None, diagnostics },
     };
     let decoded = yb_yaml::decode(&bytes);
-    let mut found = Findings::new(path, decoded.unwrap_or_default());
+    let mut found = Diagnostics::new(path, decoded.unwrap_or_default());
     let mut elsewhere = Vec::new();
     let (eval, recording) = super::files::recorded(|| match decoded {
         Err(bad) => {
-            bad.report(&mut found);
+            super::report_decode_error(bad, &mut found);
             None
         }
-        Ok(text) => yb_yaml::parse(text, Format::of(path), &mut found).and_then(|mut root| {
+        Ok(text) => super::parse_tree(text, path, &mut found).and_then(|mut root| {
             if !matches!(root.value, Value::Map(_)) {
                 let message = format!("wrong value: {}", root.describe());
                 found
@@ -149,13 +149,13 @@ fn build(
     }
 }
 
-/// The commit that the original's `git-diff` compares with.
+/// Returns the `base_commit` of a `git-diff` evaluator, for compatibility with the original youBencha.
 fn base_of(evaluators: &[Evaluator]) -> Option<String> {
     let base = evaluators.iter().find_map(|one| one.config.get("base_commit")?.as_str());
     base.filter(|base| *base != "HEAD").map(str::to_owned)
 }
 
-/// A directory: beside the file or, as the original has it, below the working directory.
+/// Finds a directory relative to the file or, for compatibility, to the working directory.
 fn directory(root: &Node, key: &str, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<PathBuf> {
     let node = root.get(key)?;
     let text = node.text()?;
@@ -166,7 +166,7 @@ fn directory(root: &Node, key: &str, dir: &Path, checker: &mut Checker<'_, '_>) 
         checker
             .found
             .error(node.span, key, format!("no such directory: {}", quoted(text)))
-            .hint("a relative path starts at the directory of this file, or at the working directory");
+            .hint("relative paths start at the directory of this file or at the working directory");
     }
     found
 }
@@ -177,7 +177,7 @@ fn directory_of_files(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) ->
         Ok(files) => Some(Expected::Directory(files)),
         Err(error) => {
             let at = root.get("expected_directory").map_or(root.span, |node| node.span);
-            let message = format!("failed to read what is expected: {error}");
+            let message = format!("failed to read the expected result: {error}");
             checker.found.error(at, "expected_directory", message);
             None
         }
@@ -185,7 +185,7 @@ fn directory_of_files(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) ->
 }
 
 impl EvalFile {
-    /// The same as a case that nobody runs.
+    /// Returns a case with these evaluators, which is not meant to be run.
     #[must_use]
     pub fn case(&self) -> Case {
         Case {
@@ -217,7 +217,7 @@ impl EvalFile {
             capture_include: Vec::new(),
             isolation: self.isolation,
             network: None,
-            limits: Limits::default(),
+            limits: TrialLimits::default(),
             tape: None,
         }
     }

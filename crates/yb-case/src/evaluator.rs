@@ -22,8 +22,8 @@ use super::hook::texts;
 use super::shape::Kind;
 use super::types::EnvVar;
 use super::variables;
-use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
-use yb_yaml::{Format, Node, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
+use yb_yaml::{Node, Syntax, Value};
 
 pub use answer::Answer;
 pub use budget::Budget;
@@ -197,13 +197,13 @@ fn from_file(
     };
     let shown = context.dir.join(case_files::relative(text).ok()?);
     let decoded = yb_yaml::decode(&bytes);
-    let mut found = Findings::new(&shown, decoded.unwrap_or_default());
+    let mut found = Diagnostics::new(&shown, decoded.unwrap_or_default());
     let evaluator = match decoded {
         Err(bad) => {
             bad.report(&mut found);
             None
         }
-        Ok(content) => yb_yaml::parse(content, Format::of(&shown), &mut found).and_then(|mut tree| {
+        Ok(content) => yb_yaml::parse(content, Syntax::from_path(&shown), &mut found).and_then(|mut tree| {
             variables::substitute(&mut tree, context.variables, &mut found);
             let mut inner = Checker { mode: checker.mode, found: &mut found };
             inner.check(&tree, &Kind::Object(&EVALUATOR_FILE), "");

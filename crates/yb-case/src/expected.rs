@@ -1,4 +1,4 @@
-//! What a case expects as its result: a branch, a commit, a directory or a patch.
+//! The expected result of a case: a branch, a commit, a directory or a patch.
 
 use std::path::{Path, PathBuf};
 
@@ -7,8 +7,8 @@ use super::files::{self, FileError};
 use yb_yaml::Node;
 use yb_yaml::diagnostic::quoted;
 
-/// The most that an expected directory or patch may hold.
-const LARGEST: usize = 512 << 20;
+/// The maximum size of an expected directory or patch.
+const MAX_EXPECTED_BYTES: usize = 512 << 20;
 
 pub(crate) const BRANCH: &str = "branch";
 pub(crate) const COMMIT: &str = "commit";
@@ -16,30 +16,31 @@ pub(crate) const DIRECTORY: &str = "directory";
 pub(crate) const PATCH: &str = "patch";
 pub(crate) const SOURCES: &[&str] = &[BRANCH, COMMIT, DIRECTORY, PATCH];
 
-/// What is expected of an agent.
+/// The expected result of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Expected {
-    /// The head of a branch of the case's repository.
+    /// The head of a branch of the repository.
     Branch(String),
-    /// A commit of the case's repository.
+    /// A commit of the repository.
     Commit(String),
-    /// The files of a directory beside the case.
+    /// The files of a directory.
     Directory(ExpectedFiles),
-    /// The start tree with this patch, which is beside the case.
+    /// The start tree with this patch applied.
     Patch(ExpectedFiles),
 }
 
-/// A file or directory beside the case.
+/// A file or directory with an expected result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpectedFiles {
-    /// Where, with all links followed.
+    /// The path, with symbolic links resolved.
     pub path: PathBuf,
-    /// Of everything in it.
+    /// The digest of the content.
     pub digest: String,
 }
 
 impl Expected {
-    /// What tells one from another, wherever the files are.
+    /// Returns an identifier that does not depend on the location of the files.
+    #[must_use]
     pub fn key(&self) -> String {
         match self {
             Self::Branch(name) => format!("branch {name}"),
@@ -50,21 +51,24 @@ impl Expected {
     }
 }
 
-/// Reads what is expected; of a case whose start has no commits only files can be.
+/// Reads the expected result. A case without a repository can only use files.
 pub(crate) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<Expected> {
     let source = root.get("expected_source").and_then(Node::text).unwrap_or(BRANCH);
     let node = root.get("expected")?;
     let text = node.text().filter(|text| !text.is_empty())?;
     if [BRANCH, COMMIT].contains(&source) {
         if text.starts_with('-') || text.contains(char::is_whitespace) {
-            let message = format!("not a name that git knows: {}", quoted(text));
-            checker.found.error(node.span, "expected", message).expected("no spaces, and no dash in front");
-        } else if root.get("directory").is_some() {
-            let message = "a directory has no branches and commits: `expected`";
+            let message = format!("invalid git revision: {}", quoted(text));
             checker
                 .found
                 .error(node.span, "expected", message)
-                .hint("say `expected_source: directory` or `expected_source: patch`, or use `repo`");
+                .expected("a name without spaces that does not start with `-`");
+        } else if root.get("directory").is_some() {
+            let message = "`expected` requires `repo`";
+            checker
+                .found
+                .error(node.span, "expected", message)
+                .hint("set `expected_source` to `directory` or `patch`, or use `repo`");
         }
         let name = text.to_owned();
         return Some(if source == COMMIT { Expected::Commit(name) } else { Expected::Branch(name) });
@@ -73,11 +77,11 @@ pub(crate) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Op
         Ok(files) if source == DIRECTORY => Some(Expected::Directory(files)),
         Ok(files) => Some(Expected::Patch(files)),
         Err(error) => {
-            let message = format!("failed to read what is expected ({error}): {}", quoted(text));
+            let message = format!("failed to read the expected result ({error}): {}", quoted(text));
             checker
                 .found
                 .error(node.span, "expected", message)
-                .hint("the path starts at the directory of the case file, and stays below it");
+                .hint("the path is relative to the directory of the case file and must stay below it");
             None
         }
     }
@@ -91,9 +95,9 @@ fn beside(dir: &Path, text: &str, source: &str) -> Result<ExpectedFiles, FileErr
     of_files(path)
 }
 
-/// A file or directory with all that is in it.
+/// Reads a file or directory and computes its digest.
 pub(super) fn of_files(path: PathBuf) -> Result<ExpectedFiles, FileError> {
-    let (read, recording) = files::recorded(|| files::read_all(&path, LARGEST));
+    let (read, recording) = files::recorded(|| files::read_all(&path, MAX_EXPECTED_BYTES));
     read?;
     let mut hasher = blake3::Hasher::new();
     for (file, digest) in recording {

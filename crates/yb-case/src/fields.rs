@@ -1,4 +1,4 @@
-//! The fields of a case file, described once: what the decoder checks and what `yb schema` prints.
+//! The fields of case and eval files: the one description used by validation and `yb schema`.
 
 use super::expected::SOURCES;
 use super::fields_agent::AGENT;
@@ -7,14 +7,14 @@ use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION, PREPARE};
 use super::format::Format;
 use super::shape::{Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
 
-/// The version of the format that strict files name.
+/// The format version of strict files.
 pub(crate) const VERSION: i64 = 1;
 
 pub(crate) const ISOLATION: &[&str] = &["auto", "bubblewrap", "landlock", "none", "external"];
 
 pub(crate) const NETWORK_MODES: &[&str] = &["open", "model-only", "none"];
 
-/// One of the modes, or a mode with hosts.
+/// A network mode, or a mode with allowed hosts.
 pub(crate) const NETWORK: Kind = Kind::Either(&[Kind::Word(NETWORK_MODES), Kind::Object(&NETWORK_OBJECT)]);
 
 const AMOUNT: Kind = Kind::Whole { min: 0, max: 1_000_000_000 };
@@ -29,73 +29,73 @@ pub(crate) static CASE: Object = Object {
         Field::new(
             "youbencha",
             Kind::Whole { min: VERSION, max: VERSION },
-            "The version of the format. A file that says it is strict: an unknown key is an error.",
+            "Format version. With it, the file is strict: unknown keys are errors.",
         ),
-        Field::new("name", text(1, 200), "What the case is called in reports.").wanted(),
-        Field::new("description", text(1, 1000), "What the case is about.").wanted(),
+        Field::new("name", text(1, 200), "Name of the case in reports.").wanted(),
+        Field::new("description", text(1, 1000), "Description of the case.").wanted(),
         Field::new(
             "repo",
             TEXT,
-            "Where the starting tree comes from: a URL, or the path of a repository on this machine, relative to this file.",
+            "Repository of the start tree: a URL, or a local path relative to this file.",
         ),
         Field::new(
             "directory",
             TEXT,
-            "A directory as the starting tree, relative to this file, instead of `repo`.",
+            "Directory to use as the start tree instead of `repo`, relative to this file.",
         ),
-        Field::new("branch", TEXT, "The branch to start from; by default the remote's own."),
-        Field::new("commit", TEXT, "The commit to start from; by default the branch's head."),
-        Field::new("agent", Kind::Object(&AGENT), "The agent and what it is told.").required(),
+        Field::new("branch", TEXT, "Branch to start from; by default the default branch of the remote."),
+        Field::new("commit", TEXT, "Commit to start from; by default the head of the branch."),
+        Field::new("agent", Kind::Object(&AGENT), "The agent and its prompt.").required(),
         Field::new(
             "expected_source",
             Kind::Word(SOURCES),
-            "What `expected` is: a branch or a commit of the repository, or a directory or a patch beside this file.",
+            "Type of `expected`: a branch or a commit of the repository, or a directory or a patch relative to this file.",
         )
         .default("\"branch\""),
-        Field::new("expected", TEXT, "The expected result: the branch, the commit, or the path."),
+        Field::new("expected", TEXT, "Expected result: a branch, a commit, or a path."),
         Field::new(
             "evaluators",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
-            "What grades the result: names, `{name, config}`, or `{file}`.",
+            "Evaluators that grade the result: names, `{name, config}`, or `{file}`.",
         )
         .required(),
         Field::new(
             "prepare",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
-            "What readies a tree before a command grades it, such as `npm ci`: done once, kept and copied.",
+            "Commands that prepare a tree for grading, such as `npm ci`. They run once; the result is cached and copied.",
         ),
         Field::new(
             "pre_execution",
             Kind::List { of: &Kind::Object(&PRE_EXECUTION), min: 0 },
-            "What runs in the workspace before the agent.",
+            "Hooks to run in the workspace before the agent.",
         ),
         Field::new(
             "post_evaluation",
             Kind::List { of: &Kind::Object(&POST_EVALUATION), min: 0 },
-            "What runs with the results after grading.",
+            "Hooks to run with the results after grading.",
         ),
-        Field::new("workspace_dir", TEXT, "Where runs are kept.").default("\".youbencha-workspace\""),
+        Field::new("workspace_dir", TEXT, "Directory for runs.").default("\".youbencha-workspace\""),
         Field::new(
             "workspace_name",
             formatted(100, Format::WorkspaceName),
-            "The first part of the run's name, instead of `run`.",
+            "Prefix of the run name, instead of `run`.",
         ),
         Field::new(
             "timeout",
             MILLISECONDS,
-            "The time for the agent and for cloning, in milliseconds; `timeouts` says them apart.",
+            "Timeout for the agent and for cloning, in milliseconds; `timeouts` sets them separately.",
         )
         .default("300000"),
-        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Times, each for its own step."),
+        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Timeouts of the individual steps."),
         Field::new(
             "max_budget_usd",
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
-            "The agent is stopped when it has cost this much.",
+            "Budget of the agent in USD; the agent is stopped when it is exceeded.",
         ),
         Field::new(
             "tags",
             Kind::List { of: &formatted(50, Format::Tag), min: 0 },
-            "Labels by which cases are chosen.",
+            "Tags for selecting cases.",
         ),
         Field::new(
             "env",
@@ -103,17 +103,17 @@ pub(crate) static CASE: Object = Object {
                 Kind::Map { names: Format::EnvName, of: &ANY_TEXT },
                 Kind::List { of: &formatted(200, Format::EnvName), min: 0 },
             ]),
-            "Variables for the agent: names to pass on from the environment, or names with values, in which `${ENV:NAME}` is replaced.",
+            "Environment variables for the agent: names to pass through, or names with values, in which `${ENV:NAME}` is replaced.",
         ),
-        Field::new("capture", Kind::Object(&CAPTURE), "What is kept of the agent's work."),
-        Field::new("isolation", Kind::Word(ISOLATION), "What stands between the agent and the machine.")
+        Field::new("capture", Kind::Object(&CAPTURE), "Files to capture after the agent has run."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Sandbox for the agent.")
             .default("\"auto\""),
-        Field::new("network", NETWORK, "What the agent can connect to.").default("\"open\""),
-        Field::new("limits", Kind::Object(&LIMITS), "How much the agent may use; 0 is no limit."),
+        Field::new("network", NETWORK, "Network access of the agent.").default("\"open\""),
+        Field::new("limits", Kind::Object(&LIMITS), "Resource limits of the agent; 0 means no limit."),
         Field::new(
             "tape",
             Kind::Either(&[formatted(500, Format::RelativePath), Kind::Object(&TAPE)]),
-            "Who plays the model: a recorded tape, a directory with one for each trial, or a script.",
+            "Replacement for the model: a recorded tape, a directory with one tape per trial, or a script.",
         ),
     ],
 };
@@ -124,23 +124,23 @@ static TAPE: Object = Object {
         Field::new(
             "script",
             formatted(500, Format::RelativePath),
-            "A script of the model's answers, relative to this file; `{{workspace}}` in it is the agent's workspace.",
+            "Script with the replies of the model, relative to this file; `{{workspace}}` is replaced by the path of the workspace.",
         ),
         Field::new(
             "replay",
             formatted(500, Format::RelativePath),
-            "A tape, or a directory with one for each trial, relative to this file.",
+            "Tape, or directory with one tape per trial, relative to this file.",
         ),
         Field::new(
             "mode",
             Kind::Word(&["strict", "lenient"]),
-            "Whether what tools say has to be as it was recorded.",
+            "Whether tool results must match the recording; `lenient` tolerates and counts differences.",
         )
         .default("\"strict\""),
         Field::new(
             "speed",
             Kind::Word(&["fast", "real"]),
-            "Whether answers come at once or as they were recorded.",
+            "Replay without delays, or with the recorded timing.",
         )
         .default("\"fast\""),
     ],
@@ -149,28 +149,28 @@ static TAPE: Object = Object {
 static NETWORK_OBJECT: Object = Object {
     name: "network",
     fields: &[
-        Field::new("mode", Kind::Word(NETWORK_MODES), "What the agent can connect to.").required(),
+        Field::new("mode", Kind::Word(NETWORK_MODES), "Network access of the agent.").required(),
         Field::new(
             "allow",
             Kind::List { of: &formatted(300, Format::Host), min: 0 },
-            "Hosts that can be reached beside the model's, with `model-only`.",
+            "Additional hosts to allow with `model-only`.",
         ),
     ],
 };
 
-/// What a trial may use.
+/// Resource limits of a trial.
 pub(crate) static LIMITS: Object = Object {
     name: "limits",
     fields: &[
-        Field::new("memory_mb", AMOUNT, "Memory of all its processes together, in MB.").default("8192"),
-        Field::new("processes", AMOUNT, "Processes at the same time.").default("1024"),
-        Field::new("cpu_seconds", AMOUNT, "CPU time of all its processes together, in seconds.").default("0"),
-        Field::new("disk_mb", AMOUNT, "What it writes into its workspace and private directory, in MB.")
+        Field::new("memory_mb", AMOUNT, "Memory of all processes together, in MB.").default("8192"),
+        Field::new("processes", AMOUNT, "Number of concurrent processes.").default("1024"),
+        Field::new("cpu_seconds", AMOUNT, "CPU time of all processes together, in seconds.").default("0"),
+        Field::new("disk_mb", AMOUNT, "Disk usage of the workspace and the private directory, in MB.")
             .default("10240"),
     ],
 };
 
-/// What holds where a file says nothing about isolation.
+/// The default isolation.
 pub(crate) const ISOLATION_DEFAULT: super::Isolation = super::Isolation::Auto;
 
 /// An eval file.
@@ -180,54 +180,50 @@ pub(crate) static EVAL: Object = Object {
         Field::new(
             "youbencha",
             Kind::Whole { min: VERSION, max: VERSION },
-            "The version of the format. A file that says it is strict: an unknown key is an error.",
+            "Format version. With it, the file is strict: unknown keys are errors.",
         ),
-        Field::new("name", text(1, 200), "What it is called in reports."),
-        Field::new("description", text(1, 1000), "What it is about."),
+        Field::new("name", text(1, 200), "Name in reports."),
+        Field::new("description", text(1, 1000), "Description of the evaluation."),
         Field::new(
             "directory",
             TEXT,
-            "The directory to grade, relative to this file or to the working directory.",
+            "Directory to grade, relative to this file or to the working directory.",
         ),
         Field::new(
             "base",
             TEXT,
-            "What it is compared with: a branch or commit of its own repository; by default its last commit.",
+            "Branch or commit of the repository to compare with; by default its last commit.",
         ),
-        Field::new("expected_directory", TEXT, "A directory with the expected result."),
+        Field::new("expected_directory", TEXT, "Directory with the expected result."),
         Field::new(
             "evaluators",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&EVALUATOR)]), min: 1 },
-            "What grades it: names, `{name, config}`, or `{file}`.",
+            "Evaluators: names, `{name, config}`, or `{file}`.",
         )
         .required(),
         Field::new(
             "prepare",
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
-            "What readies a tree before a command grades it, such as `npm ci`: done once, kept and copied.",
+            "Commands that prepare a tree for grading, such as `npm ci`. They run once; the result is cached and copied.",
         ),
         Field::new(
             "post_evaluation",
             Kind::List { of: &Kind::Object(&POST_EVALUATION), min: 0 },
-            "What runs with the results after grading.",
+            "Hooks to run with the results after grading.",
         ),
-        Field::new("output_dir", TEXT, "Where results are kept.").default("\".youbencha-eval\""),
-        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Times; only `evaluators` means something here."),
-        Field::new(
-            "isolation",
-            Kind::Word(ISOLATION),
-            "What stands between what is run for grading and the machine.",
-        )
-        .default("\"auto\""),
+        Field::new("output_dir", TEXT, "Directory for results.").default("\".youbencha-eval\""),
+        Field::new("timeouts", Kind::Object(&TIMEOUTS), "Timeouts; only `evaluators` applies here."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Sandbox for commands that run for grading.")
+            .default("\"auto\""),
     ],
 };
 
 static TIMEOUTS: Object = Object {
     name: "timeouts",
     fields: &[
-        Field::new("clone", TIME, "For fetching the repository; 0 is for ever.").default("300000"),
-        Field::new("agent", TIME, "For the agent; 0 is for ever.").default("300000"),
-        Field::new("evaluators", TIME, "For each evaluator; 0 is for ever.").default("300000"),
+        Field::new("clone", TIME, "Timeout for fetching the repository; 0 means no limit.").default("300000"),
+        Field::new("agent", TIME, "Timeout for the agent; 0 means no limit.").default("300000"),
+        Field::new("evaluators", TIME, "Timeout for each evaluator; 0 means no limit.").default("300000"),
     ],
 };
 
@@ -236,6 +232,6 @@ static CAPTURE: Object = Object {
     fields: &[Field::new(
         "include",
         Kind::List { of: &formatted(500, Format::RelativePath), min: 0 },
-        "Patterns of ignored files that count as part of the result.",
+        "Patterns of git-ignored files to include in the result.",
     )],
 };

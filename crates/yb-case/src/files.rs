@@ -1,13 +1,13 @@
-//! Files that a case names: relative, below the case's directory, and nowhere else, whatever links say.
+//! Files referenced by a case. They must be below the directory of the case, also after symbolic links are resolved.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Why a path is refused before anything is looked at.
+/// Why a path is rejected without accessing the file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum BadPath {
+pub(crate) enum PathError {
     #[error("the path is empty")]
     Empty,
     #[error("the path is absolute")]
@@ -18,34 +18,34 @@ pub(crate) enum BadPath {
     Control,
 }
 
-/// A path that can't lead out of the directory that it starts from, by its text alone.
-pub(crate) fn relative(text: &str) -> Result<PathBuf, BadPath> {
+/// Parses a path that lexically stays below its base directory.
+pub(crate) fn relative(text: &str) -> Result<PathBuf, PathError> {
     if text.trim().is_empty() {
-        return Err(BadPath::Empty);
+        return Err(PathError::Empty);
     }
     if text.chars().any(char::is_control) {
-        return Err(BadPath::Control);
+        return Err(PathError::Control);
     }
     let drive = text.as_bytes().get(1) == Some(&b':') && text.starts_with(|c: char| c.is_ascii_alphabetic());
     if drive || text.starts_with(['/', '\\', '~']) {
-        return Err(BadPath::Absolute);
+        return Err(PathError::Absolute);
     }
     if text.split(['/', '\\']).any(|part| part == "..") {
-        return Err(BadPath::Parent);
+        return Err(PathError::Parent);
     }
     let plain = Path::new(text).components().filter(|part| !matches!(part, Component::CurDir));
     let path: PathBuf = plain.collect();
-    if path.as_os_str().is_empty() { Err(BadPath::Empty) } else { Ok(path) }
+    if path.as_os_str().is_empty() { Err(PathError::Empty) } else { Ok(path) }
 }
 
-/// Why a file is not used.
+/// Why a file can't be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileError {
     #[error("{0}")]
-    Bad(#[from] BadPath),
+    Bad(#[from] PathError),
     #[error("no such file")]
     Missing,
-    #[error("a link leads out of the directory")]
+    #[error("a symbolic link leads out of the directory")]
     Outside,
     #[error("not a file")]
     NotAFile,
@@ -55,7 +55,7 @@ pub(crate) enum FileError {
     Io(io::Error),
 }
 
-/// Finds a file below a directory, with all links followed.
+/// Finds a file below a directory, and resolves symbolic links.
 pub(crate) fn find(root: &Path, text: &str) -> Result<PathBuf, FileError> {
     let path = relative(text)?;
     let root = root.canonicalize().map_err(FileError::Io)?;
@@ -66,7 +66,7 @@ pub(crate) fn find(root: &Path, text: &str) -> Result<PathBuf, FileError> {
     if path.starts_with(&root) { Ok(path) } else { Err(FileError::Outside) }
 }
 
-/// Reads a file up to a limit. A pipe or a device is not opened at all.
+/// Reads a regular file up to a limit. Pipes and devices are not opened.
 pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
     let missing = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => FileError::Missing,
@@ -89,8 +89,7 @@ pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<u8>, FileError> {
     Ok(bytes)
 }
 
-/// Reads a file, or every file of a directory, so that what is in them is known to the recording: their number of bytes. Links are
-/// not followed, and a directory that holds more than the limit is refused.
+/// Reads a file, or all files of a directory, for the recording, and returns the number of bytes. Symbolic links are skipped.
 pub(crate) fn read_all(path: &Path, limit: usize) -> Result<usize, FileError> {
     let kind = fs::symlink_metadata(path).map_err(FileError::Io)?;
     if !kind.is_dir() {
@@ -111,54 +110,54 @@ pub(crate) fn read_all(path: &Path, limit: usize) -> Result<usize, FileError> {
     Ok(total)
 }
 
-/// The files that were read, each with the digest of its bytes.
+/// Files that were read, each with its digest.
 pub(crate) type Recording = Vec<(PathBuf, String)>;
 
 thread_local! {
-    // Here rather than in every signature, so that no reader can forget to say what it read.
+    // A thread-local instead of a parameter, so that no reader can forget to record a file.
     static READ: RefCell<Vec<Recording>> = const { RefCell::new(Vec::new()) };
 }
 
-/// What a reader gives, and every file that it read.
+/// Runs a reader and returns its result with all files that it read.
 pub(crate) fn recorded<T>(reader: impl FnOnce() -> T) -> (T, Recording) {
-    /// Ends the recording also when the reader panics.
-    struct Open;
-    impl Drop for Open {
+    /// Ends the recording, also on panic.
+    struct RecordingGuard;
+    impl Drop for RecordingGuard {
         fn drop(&mut self) {
             READ.with_borrow_mut(Vec::pop);
         }
     }
     READ.with_borrow_mut(|recordings| recordings.push(Recording::new()));
-    let open = Open;
-    let given = reader();
+    let guard = RecordingGuard;
+    let result = reader();
     let recording = READ.with_borrow_mut(|recordings| recordings.last_mut().map(std::mem::take));
-    drop(open);
-    (given, recording.unwrap_or_default())
+    drop(guard);
+    (result, recording.unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
 
-    use super::{BadPath, FileError, find, read, relative};
+    use super::{FileError, PathError, find, read, relative};
 
     #[test]
-    fn c5_paths_stay_where_they_are() {
+    fn c5_relative_rejects_paths_out_of_the_directory() {
         assert_eq!(relative("./prompts/task.md"), Ok(PathBuf::from("prompts/task.md")));
         assert_eq!(relative("a/./b..c/.d"), Ok(PathBuf::from("a/b..c/.d")));
         for (text, bad) in [
-            ("", BadPath::Empty),
-            (".", BadPath::Empty),
-            ("/etc/passwd", BadPath::Absolute),
-            ("C:\\x", BadPath::Absolute),
-            ("c:x", BadPath::Absolute),
-            ("\\\\host\\share", BadPath::Absolute),
-            ("~/x", BadPath::Absolute),
-            ("../x", BadPath::Parent),
-            ("a/../../x", BadPath::Parent),
-            ("a\\..\\x", BadPath::Parent),
-            ("a\0b", BadPath::Control),
-            ("a\nb", BadPath::Control),
+            ("", PathError::Empty),
+            (".", PathError::Empty),
+            ("/etc/passwd", PathError::Absolute),
+            ("C:\\x", PathError::Absolute),
+            ("c:x", PathError::Absolute),
+            ("\\\\host\\share", PathError::Absolute),
+            ("~/x", PathError::Absolute),
+            ("../x", PathError::Parent),
+            ("a/../../x", PathError::Parent),
+            ("a\\..\\x", PathError::Parent),
+            ("a\0b", PathError::Control),
+            ("a\nb", PathError::Control),
         ] {
             assert_eq!(relative(text), Err(bad), "{text:?}");
         }
@@ -166,7 +165,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn c5_links_may_not_lead_out() {
+    fn c5_find_rejects_links_out_of_the_directory() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("case");
         std::fs::create_dir_all(root.join("sub")).unwrap();

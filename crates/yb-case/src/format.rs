@@ -1,51 +1,59 @@
-//! The forms that a text can be asked to have, each with its pattern for editors.
+//! Formats of strings, each with a pattern for the JSON Schema.
 
 use yb_claude::Options;
 
-/// What a text looks like.
+/// The format of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
+    /// Any string without NUL.
     Any,
     /// The name of an agent.
     Name,
+    /// The prefix of a run name.
     WorkspaceName,
+    /// The name of an environment variable.
     EnvName,
     /// A short label.
     Tag,
+    /// The name of a model.
     Model,
-    /// A version of a program, exactly.
+    /// An exact program version.
     Version,
-    /// A tool, or a rule for one.
+    /// A tool, or a permission rule for a tool.
     Tool,
-    /// A flag without its dashes.
+    /// A flag without dashes.
     Flag,
-    /// A relative path that stays where it is.
+    /// A relative path without `..`.
     RelativePath,
-    /// An address that a webhook is sent to.
+    /// An HTTP or HTTPS URL.
     HttpUrl,
-    /// A host that may be connected to.
+    /// A host rule for the network.
     Host,
 }
 
 impl Format {
+    /// Describes the expected string in a message.
+    #[must_use]
     pub fn expected(self) -> &'static str {
         match self {
-            Self::Any => "a text",
+            Self::Any => "a string",
             Self::Name => "1 to 100 letters, digits, `-` and `_`",
-            Self::WorkspaceName => "1 to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit",
-            Self::EnvName => "the name of a variable: letters, digits and `_`, the first no digit",
+            Self::WorkspaceName => {
+                "1 to 100 letters, digits, `.`, `_` and `-`, starting with a letter or digit"
+            }
+            Self::EnvName => "a variable name: letters, digits and `_`, not starting with a digit",
             Self::Tag => "1 to 50 letters, digits, `.`, `_`, `-`, `:` and `/`",
-            Self::Model => "a model's name without spaces, such as `claude-sonnet-4-5` or `sonnet`",
-            Self::Version => "a whole version, such as `2.1.325`",
+            Self::Model => "a model name without spaces, such as `claude-sonnet-4-5` or `sonnet`",
+            Self::Version => "an exact version, such as `2.1.325`",
             Self::Tool => "a tool such as `Read`, `Bash(git *)` or `mcp__server__*`",
-            Self::Flag => "a flag's name without its dashes",
+            Self::Flag => "a flag name without dashes",
             Self::RelativePath => "a relative path without `..`",
             Self::Host => "a host such as `registry.npmjs.org`, `example.org:8443` or `*.example.org`",
-            Self::HttpUrl => "an address that starts with `https://` or `http://`",
+            Self::HttpUrl => "a URL that starts with `https://` or `http://`",
         }
     }
 
-    /// The regular expression for editors, without anchors.
+    /// Returns the regular expression for the JSON Schema, without anchors.
     pub(crate) fn pattern(self) -> Option<&'static str> {
         Some(match self {
             Self::Any | Self::RelativePath => return None,
@@ -62,6 +70,8 @@ impl Format {
         })
     }
 
+    /// Returns whether a string has this format.
+    #[must_use]
     pub fn accepts(self, text: &str) -> bool {
         let all = |more: &str| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
@@ -73,7 +83,7 @@ impl Format {
             Self::EnvName => all("_") && !text.starts_with(|c: char| c.is_ascii_digit()),
             Self::Tag => all("._-:/"),
             Self::Version => crate::programs::is_exact(text),
-            // Two questions that the agent's own crate answers.
+            // The crate of the agent knows its rules.
             Self::Model => Options::default().with_model(text).validate().is_ok(),
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
             Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),

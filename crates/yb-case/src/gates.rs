@@ -8,72 +8,74 @@ use yb_stats::{Estimand, Question};
 use crate::Isolation;
 use crate::shape::list_of;
 
-/// What a gate may demand of the isolation, strongest first.
+/// The values of the gate `isolation`, strongest first.
 pub const LEVELS: &[&str] = &["bubblewrap", "landlock", "external"];
+/// The values of `no_regression.estimand`.
 pub const ESTIMANDS: &[&str] = &["suite", "new-cases"];
+/// The values of `no_regression.on_inconclusive`.
 pub const ON_INCONCLUSIVE: &[&str] = &["cannot_tell", "pass", "fail"];
 
-/// What the results have to hold.
+/// Conditions on the results of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Gates {
-    /// Of all trials.
+    /// Limits for all trials.
     #[serde(default)]
     pub limits: GateLimits,
-    /// Not lower than another run.
+    /// Comparison with another run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_regression: Option<NoRegression>,
-    /// Of the trials whose case has a tag.
+    /// Limits for the cases with a tag, by tag.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tags: BTreeMap<String, GateLimits>,
 }
 
-/// What some trials have to hold.
+/// Limits for a set of trials.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct GateLimits {
-    /// At least this share passes.
+    /// The minimum pass rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_pass_rate: Option<f64>,
-    /// All of them cost no more than this.
+    /// The maximum total cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// No more than this share is lost.
+    /// The maximum share of infrastructure failures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_lost: Option<f64>,
-    /// This, or something stronger, stood between every agent and the machine.
+    /// The minimum isolation of every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
 }
 
-/// Which run the results are compared with, and how.
+/// A comparison of the pass rate with another run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NoRegression {
     /// A baseline or a run.
     pub against: String,
-    /// A loss up to this is no regression.
+    /// The largest drop that is not a regression.
     pub tolerance: f64,
-    /// How often the answer may be wrong.
+    /// The significance level.
     pub alpha: f64,
-    /// What the answer is about.
+    /// The population of the conclusion.
     pub estimand: Estimand,
-    /// What it counts as when nobody can tell.
+    /// The outcome when the comparison is inconclusive.
     pub on_inconclusive: OnInconclusive,
 }
 
-/// What a comparison counts as when nobody can tell.
+/// The outcome of a gate when its comparison is inconclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OnInconclusive {
-    /// As that: exit code 5.
+    /// Inconclusive: exit code 5.
     #[default]
     CannotTell,
-    /// The gate holds.
+    /// The gate passes.
     Pass,
-    /// It does not.
+    /// The gate fails.
     Fail,
 }
 
 impl OnInconclusive {
-    /// As a suite writes it.
+    /// Parses the value in suite files.
     #[must_use]
     pub fn read(word: &str) -> Option<Self> {
         match word {
@@ -87,18 +89,18 @@ impl OnInconclusive {
 
 const KEYS: &[&str] = &["min_pass_rate", "max_cost_usd", "max_lost", "isolation"];
 
-/// One gate from the command line.
+/// A gate from the command line.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setting {
+pub struct GateOverride {
     key: String,
     value: String,
 }
 
-impl Setting {
-    /// Reads `KEY=VALUE`.
+impl GateOverride {
+    /// Parses `KEY=VALUE`.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// When the key or the value is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (key, value) = text.split_once('=').ok_or("expected `KEY=VALUE`, such as `min_pass_rate=0.9`")?;
         let setting = Self { key: key.to_owned(), value: value.to_owned() };
@@ -117,7 +119,7 @@ impl Setting {
         }
         match key {
             "no_regression" | "no_regression.against" => {
-                // What was said before of how to compare stays.
+                // The other keys of the comparison are kept.
                 gates.comparison().against = value.to_owned();
                 Ok(())
             }
@@ -178,13 +180,13 @@ fn limit(limits: &mut GateLimits, key: &str, value: &str) -> Result<(), String> 
 }
 
 impl Gates {
-    /// Whether no gate is set.
+    /// Returns whether no gate is set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The comparison, with what holds by default; against nothing yet if there was none.
+    /// Returns the comparison; a new one has the default values and an empty `against`.
     fn comparison(&mut self) -> &mut NoRegression {
         let Question { tolerance, alpha } = Question::default();
         self.no_regression.get_or_insert_with(|| NoRegression {
@@ -196,17 +198,17 @@ impl Gates {
         })
     }
 
-    /// These, with what the command line says laid over them.
+    /// Applies the gates of the command line.
     ///
     /// # Errors
-    /// When a comparison is described that has nothing to compare with.
-    pub fn with(mut self, settings: &[Setting]) -> Result<Self, String> {
+    /// When `no_regression` has no run to compare with.
+    pub fn with(mut self, settings: &[GateOverride]) -> Result<Self, String> {
         for setting in settings {
             setting.apply(&mut self)?;
         }
         match &self.no_regression {
             Some(gate) if gate.against.is_empty() => {
-                Err("nothing to compare with: add `--gate no_regression=BASELINE`".to_owned())
+                Err("no run to compare with: add `--gate no_regression=BASELINE`".to_owned())
             }
             _ => Ok(self),
         }
@@ -218,10 +220,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_are_read_or_say_what_is_wrong() {
+    fn gate_overrides_are_parsed_or_rejected_with_a_reason() {
         let all =
             ["min_pass_rate=0.9", "no_regression=main", "no_regression.alpha=0.1", "tags.a.b.max_lost=0"];
-        let settings: Vec<Setting> = all.iter().map(|text| Setting::parse(text).unwrap()).collect();
+        let settings: Vec<GateOverride> = all.iter().map(|text| GateOverride::parse(text).unwrap()).collect();
         let gates = Gates::default().with(&settings).unwrap();
         assert_eq!(gates.limits.min_pass_rate, Some(0.9));
         assert_eq!(
@@ -241,9 +243,9 @@ mod tests {
                 "expected `min_pass_rate`, `max_cost_usd`, `max_lost`, `isolation`, `no_regression` or `tags.TAG.KEY`, found `pass_rate`",
             ),
         ] {
-            assert_eq!(Setting::parse(bad).unwrap_err(), expected);
+            assert_eq!(GateOverride::parse(bad).unwrap_err(), expected);
         }
-        let alone = Setting::parse("no_regression.alpha=0.1").unwrap();
+        let alone = GateOverride::parse("no_regression.alpha=0.1").unwrap();
         assert!(Gates::default().with(&[alone]).is_err());
     }
 }

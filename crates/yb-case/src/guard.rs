@@ -1,4 +1,4 @@
-//! What a case says about the network and about limits.
+//! Network access and resource limits of a case.
 
 use serde::{Deserialize, Serialize};
 use yb_model::NetworkMode;
@@ -8,28 +8,28 @@ use super::check::Checker;
 use super::fields::{LIMITS, NETWORK_MODES};
 use yb_yaml::{Node, Value};
 
-/// The network of a case.
+/// The network access of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Network {
-    /// What it can connect to.
+    /// The mode.
     pub mode: NetworkMode,
-    /// Hosts beside the model's: `example.org`, `example.org:8443`, `*.example.org`.
+    /// Additional hosts: `example.org`, `example.org:8443`, `*.example.org`.
     pub allow: Vec<String>,
 }
 
 impl Network {
-    /// A mode, and no more hosts.
+    /// Creates a network mode without additional hosts.
     #[must_use]
     pub fn new(mode: NetworkMode) -> Self {
         Self { mode, allow: Vec::new() }
     }
 
-    /// The hosts as rules; what is none was refused when the case was read.
+    /// Returns the hosts as rules. They were validated when the case was loaded.
     pub fn rules(&self) -> impl Iterator<Item = HostRule> {
         self.allow.iter().filter_map(|host| host.parse().ok())
     }
 
-    /// Reads `network`, a word or a mapping.
+    /// Reads `network`: a mode or a mapping.
     pub(crate) fn from_node(node: &Node) -> Option<Self> {
         let mode = node.text().or_else(|| node.get("mode")?.text())?;
         let allow = super::hook::texts(node.get("allow"));
@@ -37,7 +37,7 @@ impl Network {
     }
 }
 
-/// Hosts without a mode in which they mean something are a mistake.
+/// Reports hosts with a mode that ignores them.
 pub(super) fn check(node: Option<&Node>, checker: &mut Checker<'_, '_>) {
     let Some(entry) = node.and_then(|node| node.entry("allow")) else { return };
     let mode = node.and_then(|node| node.get("mode")).and_then(Node::text);
@@ -45,40 +45,40 @@ pub(super) fn check(node: Option<&Node>, checker: &mut Checker<'_, '_>) {
         let modes = NETWORK_MODES[1];
         checker
             .found
-            .error(entry.key.span, "network.allow", "`allow` means nothing here")
-            .expected(format!("`mode: {modes}` beside it"));
+            .error(entry.key.span, "network.allow", "`allow` has no effect with this mode")
+            .expected(format!("`mode: {modes}`"));
     }
 }
 
-/// How much a trial may use, as far as somebody says it; zero is no limit.
+/// The resource limits of a trial, as far as they are set; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Limits {
-    /// Memory of all processes together, in millions of bytes.
+pub struct TrialLimits {
+    /// Memory of all processes together, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_mb: Option<u64>,
-    /// Processes at the same time.
+    /// Number of concurrent processes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub processes: Option<u64>,
-    /// CPU time of all processes together.
+    /// CPU time of all processes together, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<u64>,
-    /// What may be written into the workspace and the private directory, in millions of bytes.
+    /// Disk usage of the workspace and the private directory, in MB.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_mb: Option<u64>,
 }
 
-impl Limits {
-    /// The names, as a case writes them.
+impl TrialLimits {
+    /// Returns the names of the limits in case files.
     pub fn names() -> impl Iterator<Item = &'static str> {
         LIMITS.fields.iter().map(|field| field.name)
     }
 
-    /// Each name with what was said about it.
+    /// Returns the names with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, Option<u64>)> {
         Self::names().zip([self.memory_mb, self.processes, self.cpu_seconds, self.disk_mb])
     }
 
-    /// Says one; false if there is no such name.
+    /// Sets a limit; returns `false` for an unknown name.
     pub fn set(&mut self, name: &str, value: u64) -> bool {
         let field = match name {
             "memory_mb" => &mut self.memory_mb,

@@ -1,4 +1,4 @@
-//! Hooks: what runs before the agent and after grading.
+//! Hooks that run before the agent and after grading.
 
 use std::time::Duration;
 
@@ -9,64 +9,65 @@ use super::shape::formatted;
 use super::time::milliseconds;
 use yb_yaml::{Node, Value};
 
-/// How long installing things may take.
-const PREPARE_TIME: Duration = Duration::from_secs(600);
+/// The default timeout of `prepare` commands, which may install packages.
+const PREPARE_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A command for a shell.
+/// A shell command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Script {
     /// The command.
     pub command: String,
-    /// Its arguments.
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables, in whose values `${ENV:NAME}` is still to be replaced.
+    /// Environment variables, with unexpanded `${ENV:NAME}` in their values.
     pub env: Vec<(String, String)>,
-    /// Its time.
+    /// The timeout.
     pub timeout: Duration,
-    /// Where it runs, where the case says so.
+    /// The working directory, if set.
     pub working_dir: Option<String>,
 }
 
-/// What runs after grading.
+/// A hook that runs after grading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostHook {
-    /// A command.
+    /// A shell command.
     Script(Script),
-    /// A request with the results.
+    /// An HTTP request with the results.
     Webhook(Webhook),
-    /// A line in a file.
+    /// A line in a JSON Lines file.
     Database(Database),
 }
 
-/// A request with the results.
+/// An HTTP request with the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Webhook {
-    /// Where it goes; `${ENV:NAME}` is still to be replaced.
+    /// The URL, with unexpanded `${ENV:NAME}`.
     pub url: String,
     /// `POST`, `PUT` or `PATCH`.
     pub method: String,
-    /// Headers, in whose values `${ENV:NAME}` is still to be replaced.
+    /// Headers, with unexpanded `${ENV:NAME}` in their values.
     pub headers: Vec<(String, String)>,
-    /// Whether the path of the artifacts is sent.
+    /// Whether to send the path of the artifacts.
     pub include_artifacts: bool,
-    /// Whether it is tried again.
+    /// Whether to retry after a failure.
     pub retry_on_failure: bool,
-    /// Its time.
+    /// The timeout.
     pub timeout: Duration,
 }
 
-/// A line in a file.
+/// A line in a JSON Lines file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Database {
     /// The file.
     pub output_path: String,
-    /// The whole results, or a summary.
+    /// Whether to write the complete results instead of a summary.
     pub include_full_bundle: bool,
-    /// Adds to the file, or replaces it.
+    /// Whether to append to the file instead of replacing it.
     pub append: bool,
 }
 
 impl Script {
+    /// Returns all strings in which `${ENV:NAME}` is expanded.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let words = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
         words.chain(self.env.iter().map(|(_, value)| value.as_str()))
@@ -86,7 +87,7 @@ impl PostHook {
     }
 }
 
-/// Checks the configuration of each hook by its name.
+/// Validates the configuration of each hook.
 pub(crate) fn check(node: Option<&Node>, path: &str, checker: &mut Checker<'_, '_>) {
     for (at, hook) in node.map(Node::items).unwrap_or_default().iter().enumerate() {
         let path = join(path, &format!("[{at}].config"));
@@ -114,7 +115,7 @@ pub(crate) fn scripts(node: Option<&Node>) -> Vec<Script> {
         .collect()
 }
 
-/// The commands of `prepare`: lines, or mappings.
+/// Reads the commands of `prepare`: strings or mappings.
 pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
     let items = node.map(Node::items).unwrap_or_default().iter();
     items
@@ -122,17 +123,17 @@ pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
             let Some(line) = item.text() else {
                 let Some(PostHook::Script(mut script)) = read(SCRIPT, item) else { return None };
                 if item.get("timeout_ms").is_none() {
-                    script.timeout = PREPARE_TIME;
+                    script.timeout = PREPARE_TIMEOUT;
                 }
                 return Some(script);
             };
             let (args, env) = (Vec::new(), Vec::new());
-            Some(Script { command: line.to_owned(), args, env, timeout: PREPARE_TIME, working_dir: None })
+            Some(Script { command: line.to_owned(), args, env, timeout: PREPARE_TIMEOUT, working_dir: None })
         })
         .collect()
 }
 
-/// Reads hooks that have been checked.
+/// Reads validated hooks.
 pub(crate) fn post_hooks(node: Option<&Node>) -> Vec<PostHook> {
     let hooks = node.map(Node::items).unwrap_or_default().iter();
     hooks.filter_map(|hook| Some(read(hook.get("name")?.text()?, hook.get("config")?))).flatten().collect()
@@ -177,7 +178,7 @@ fn read(name: &str, config: &Node) -> Option<PostHook> {
     }
 }
 
-/// The texts of a list.
+/// Returns the strings of a list.
 pub(crate) fn texts(node: Option<&Node>) -> Vec<String> {
     let items = node.map(Node::items).unwrap_or_default().iter();
     items.filter_map(|item| item.text().map(str::to_owned)).collect()

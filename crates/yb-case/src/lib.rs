@@ -1,4 +1,4 @@
-//! Cases: a file that a person wrote becomes a [`Case`], or a list of everything that is wrong with it.
+//! Cases, suites and configuration: parses a file into a [`Case`], or reports all errors in it.
 //!
 //! ```
 //! use yb_engine::case::{self, LoadOptions};
@@ -47,13 +47,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use yb_yaml::diagnostic::{Diagnostic, Findings};
-use yb_yaml::{Format, Node, Span, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
+use yb_yaml::{DecodeError, Node, ParseOptions, Span, Syntax, Value};
 
 use check::Mode;
 use fields::VERSION;
 
-pub use build::{Draft, build, dir_of, environment};
+pub use build::{CaseInput, build, dir_of, environment};
 
 pub use eval::MANUAL;
 pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
@@ -63,7 +63,7 @@ pub use evaluator::{
     is_judge,
 };
 pub use expected::{Expected, ExpectedFiles};
-pub use guard::{Limits, Network};
+pub use guard::{Network, TrialLimits};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::{eval_schema, schema};
 pub use start::PrivateHosts;
@@ -72,43 +72,43 @@ pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Time
 pub use variables::{environment_names, with_environment};
 pub use yb_model::NetworkMode;
 
-/// The agents that a case may name, whether or not this version can run them.
+/// Returns the agent names that a case accepts, whether or not this version can run them.
 #[must_use]
 pub fn agent_names() -> &'static [&'static str] {
     fields_agent::AGENTS
 }
 
-/// The keys of `agent.config` that agents may lack.
+/// Returns the keys of `agent.config` that some agents do not support.
 pub fn agent_settings() -> impl Iterator<Item = &'static str> {
     let shared = ["prompt", "prompt_file", "model", "agent"];
     let fields = fields_agent::CONFIG.fields.iter().map(|field| field.name);
     fields.filter(move |name| !shared.contains(name) && !fields_agent::AGENTS.contains(name))
 }
 
-/// Whether an agent knows a key of `agent.config`; what it does not know is a warning, and has no effect.
+/// Returns whether an agent supports a key of `agent.config`. An unsupported key is a warning and has no effect.
 #[must_use]
 pub fn agent_knows(agent: &str, setting: &str) -> bool {
     fields_agent::supports(agent, setting)
 }
 
-/// What a case is read with.
+/// Options for loading a case.
 #[derive(Debug, Clone, Default)]
 pub struct LoadOptions {
-    /// What `${NAME}` is replaced by.
+    /// The values for `${NAME}`.
     pub variables: BTreeMap<String, String>,
-    /// Whether hosts inside somebody's network may be named.
+    /// Whether repositories on private hosts are allowed.
     pub private_hosts: PrivateHosts,
 }
 
 impl LoadOptions {
-    /// The same with these variables.
+    /// Sets the variables.
     #[must_use]
     pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
         self.variables = variables;
         self
     }
 
-    /// The same with this rule for hosts.
+    /// Sets whether private hosts are allowed.
     #[must_use]
     pub fn with_private_hosts(mut self, hosts: PrivateHosts) -> Self {
         self.private_hosts = hosts;
@@ -116,16 +116,16 @@ impl LoadOptions {
     }
 }
 
-/// What came of a file.
+/// The result of loading a case file.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The case, unless something is wrong with it.
+    /// The case, unless it has errors.
     pub case: Option<Arc<Case>>,
-    /// All that is wrong or doubtful, in the order of the file, and then of the files that it names.
+    /// All errors and warnings: those of the file in its order, then those of referenced files.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads a case file. Nothing is started, and nothing but files is looked at.
+/// Loads a case file. Only files are read; no process is started.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     match read(path) {
@@ -134,34 +134,47 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     }
 }
 
-/// The bytes of a file, or what is wrong with it.
+/// Reads the bytes of a file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
-    // One byte too many is enough to see that a file is too large.
     files::read(path, yb_yaml::MAX_BYTES).map_err(|error| {
-        let mut found = Findings::new(path, "");
+        let mut found = Diagnostics::new(path, "");
         if let files::FileError::TooLarge = error {
-            yb_yaml::BadText::TooLarge.report(&mut found);
+            report_decode_error(DecodeError::TooLarge, &mut found);
         } else {
-            found.error(Span::WHOLE, "", format!("failed to read the case: {error}"));
+            found.error(Span::WHOLE, "", format!("failed to read case: {error}"));
         }
         found.into_vec()
     })
 }
 
-/// Reads a case from bytes, as if they were the content of a file; its format follows from the file's extension.
+/// Parses the tree of a case, suite or eval file.
+pub(crate) fn parse_tree(text: &str, path: &Path, found: &mut Diagnostics<'_>) -> Option<Node> {
+    let options = ParseOptions::new(Syntax::from_path(path))
+        .with_empty_hint("`yb schema` prints the JSON Schema of the file");
+    yb_yaml::parse_with(text, &options, found)
+}
+
+pub(crate) fn report_decode_error(error: DecodeError, found: &mut Diagnostics<'_>) {
+    let diagnostic = error.report(found);
+    if error == DecodeError::TooLarge {
+        diagnostic.hint("put long prompts into separate files, with `prompt_file`");
+    }
+}
+
+/// Parses a case from the content of a file; the extension of the path determines the syntax.
 #[must_use]
 pub fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
     let decoded = yb_yaml::decode(bytes);
-    let mut found = Findings::new(path, decoded.unwrap_or_default());
+    let mut found = Diagnostics::new(path, decoded.unwrap_or_default());
     let mut elsewhere = Vec::new();
     let case = match decoded {
         Err(bad) => {
-            bad.report(&mut found);
+            report_decode_error(bad, &mut found);
             None
         }
-        Ok(text) => yb_yaml::parse(text, Format::of(path), &mut found).and_then(|mut root| {
+        Ok(text) => parse_tree(text, path, &mut found).and_then(|mut root| {
             let mode = prepare(&mut root, options, &mut found)?;
-            build(&Draft::new(path, mode), &root, options, &mut found, &mut elsewhere)
+            build(&CaseInput::new(path, mode), &root, options, &mut found, &mut elsewhere)
         }),
     };
     let mut diagnostics = found.into_vec();
@@ -170,8 +183,8 @@ pub fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
     Loaded { case: case.filter(|_| sound).map(Arc::new), diagnostics }
 }
 
-/// Makes a tree ready to be built: it is a mapping of a version that is known, and its variables are filled in.
-pub(crate) fn prepare(root: &mut Node, options: &LoadOptions, found: &mut Findings<'_>) -> Option<Mode> {
+/// Checks that a tree is a mapping with a supported version, and expands its variables.
+pub(crate) fn prepare(root: &mut Node, options: &LoadOptions, found: &mut Diagnostics<'_>) -> Option<Mode> {
     if !matches!(root.value, Value::Map(_)) {
         let message = format!("wrong value: {}", root.describe());
         found
@@ -184,23 +197,23 @@ pub(crate) fn prepare(root: &mut Node, options: &LoadOptions, found: &mut Findin
     Some(mode)
 }
 
-/// The version comes first: what a newer format may contain is not for this program to judge.
-pub(crate) fn mode(root: &Node, found: &mut Findings<'_>) -> Option<Mode> {
+/// Checks the version first, since a newer format may contain unknown keys.
+pub(crate) fn mode(root: &Node, found: &mut Diagnostics<'_>) -> Option<Mode> {
     match root.entry("youbencha").map(|entry| &entry.node) {
         None => Some(Mode::Lenient),
         Some(Node { value: Value::Int(version), span }) if *version > VERSION => {
             found
-                .error(*span, "youbencha", format!("unknown version of the format: `{version}`"))
+                .error(*span, "youbencha", format!("unsupported format version: `{version}`"))
                 .expected(format!("`{VERSION}`"))
-                .hint("the file is newer than this program; update youbencha");
+                .hint("the file requires a newer version; update youbencha");
             None
         }
-        // Anything else that is not the version is reported with the other fields.
+        // An invalid version is reported by the validation of the fields.
         Some(_) => Some(Mode::Strict),
     }
 }
 
-/// What a case is called whose file does not say it.
+/// Returns the default name of a case: the file name without extension.
 pub(crate) fn stem(path: &Path) -> String {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }

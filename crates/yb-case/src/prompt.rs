@@ -1,4 +1,4 @@
-//! The prompt: exactly one of a text and a file, and the file beside the case before one in the workspace.
+//! The prompt: either text or a file. A file relative to the case takes precedence over one in the workspace.
 
 use std::path::{Path, PathBuf};
 
@@ -7,32 +7,32 @@ use super::fields_agent::MAX_PROMPT;
 use super::files::{self, FileError};
 use super::types::{Prompt, Start};
 use yb_yaml::diagnostic::quoted;
-use yb_yaml::{Layer, Node, Span};
+use yb_yaml::{Node, SourceLayer, Span};
 
-/// No text of the most characters has more bytes.
+/// The maximum size of [`MAX_PROMPT`] characters.
 const MAX_BYTES: usize = MAX_PROMPT * 4;
 /// A shorter prompt is probably a mistake.
 const SHORT: usize = 10;
 const PATH: &str = "agent.config";
 
-/// The directories that relative paths start from.
+/// The base directories of relative paths.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dirs<'a> {
     pub(crate) own: &'a Path,
-    /// That of the file that is laid over the case.
+    /// The directory of the overlay file.
     pub(crate) over: &'a Path,
 }
 
 impl<'a> Dirs<'a> {
     fn of(self, at: Span) -> &'a Path {
         match at.layer {
-            Layer::Own => self.own,
-            Layer::Over => self.over,
+            SourceLayer::Base => self.own,
+            SourceLayer::Overlay => self.over,
         }
     }
 }
 
-/// Reads a text file below a directory, trimmed.
+/// Reads a text file below a directory and trims it.
 pub(crate) fn read_file(dir: &Path, text: &str) -> Result<(PathBuf, String), FileError> {
     let path = files::find(dir, text)?;
     let bytes = files::read(&path, MAX_BYTES)?;
@@ -55,14 +55,14 @@ pub(crate) fn read(
         (Some(_), Some(file)) => {
             checker
                 .found
-                .error(file.span, join(PATH, "prompt_file"), "two prompts: `prompt` and `prompt_file`")
+                .error(file.span, join(PATH, "prompt_file"), "both `prompt` and `prompt_file` given")
                 .hint("use only one of them");
             None
         }
         (None, None) => {
             checker
                 .found
-                .error(agent, join(PATH, "prompt"), "no prompt")
+                .error(agent, join(PATH, "prompt"), "missing prompt")
                 .expected("`prompt` or `prompt_file` under `agent.config`");
             None
         }
@@ -71,8 +71,8 @@ pub(crate) fn read(
             if text.trim().is_empty() {
                 checker
                     .found
-                    .error(prompt.span, join(PATH, "prompt"), "the prompt is blank")
-                    .hint("say what to do");
+                    .error(prompt.span, join(PATH, "prompt"), "blank prompt")
+                    .hint("describe the task");
             }
             warn_if_short(text, prompt.span, "prompt", checker);
             Some(Prompt::Text(text.to_owned()))
@@ -88,17 +88,17 @@ fn from_file(
     checker: &mut Checker<'_, '_>,
 ) -> Option<Prompt> {
     let written = file.text()?;
-    // A path that leads elsewhere has been reported with its format.
+    // An invalid path has been reported by the validation.
     let relative = files::relative(written).ok()?;
     let key = join(PATH, "prompt_file");
     match read_file(dir, written) {
         Ok((path, text)) => {
             let length = text.chars().count();
             if length == 0 || length > MAX_PROMPT {
-                let what = if length == 0 { "empty" } else { "too long" };
+                let problem = if length == 0 { "empty" } else { "too long" };
                 checker
                     .found
-                    .error(file.span, key, format!("the prompt file is {what}: {}", quoted(written)))
+                    .error(file.span, key, format!("prompt file is {problem}: {}", quoted(written)))
                     .expected(format!("1 to {MAX_PROMPT} characters"));
                 return None;
             }
@@ -116,7 +116,7 @@ fn from_file(
                     checker
                         .found
                         .error(file.span, key, format!("no such prompt file: {}", quoted(written)))
-                        .hint("it is looked for beside the case file, then in the starting tree");
+                        .hint("the file is searched relative to the case file, then in the start tree");
                     return None;
                 }
                 None => {
@@ -125,9 +125,9 @@ fn from_file(
                         .warning(
                             file.span,
                             key,
-                            format!("no such prompt file beside the case: {}", quoted(written)),
+                            format!("prompt file not found relative to the case: {}", quoted(written)),
                         )
-                        .hint("it will be looked for in the repository when the case runs");
+                        .hint("it will be searched in the repository when the case runs");
                 }
             }
             Some(Prompt::InWorkspace(relative))
@@ -135,12 +135,8 @@ fn from_file(
         Err(error) => {
             checker
                 .found
-                .error(
-                    file.span,
-                    key,
-                    format!("failed to read the prompt file ({error}): {}", quoted(written)),
-                )
-                .hint("it is looked for beside the case file, and must stay below its directory");
+                .error(file.span, key, format!("failed to read prompt file ({error}): {}", quoted(written)))
+                .hint("the path is relative to the directory of the case file and must stay below it");
             None
         }
     }
@@ -151,7 +147,7 @@ fn warn_if_short(text: &str, at: Span, key: &str, checker: &mut Checker<'_, '_>)
     if (1..SHORT).contains(&length) {
         checker
             .found
-            .warning(at, join(PATH, key), format!("a very short prompt: {length} characters"))
-            .hint("say more precisely what to do");
+            .warning(at, join(PATH, key), format!("very short prompt: {length} characters"))
+            .hint("describe the task more precisely");
     }
 }

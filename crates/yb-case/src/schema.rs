@@ -1,4 +1,4 @@
-//! The JSON Schema of case files for editors, made of the same description that the decoder checks by.
+//! The JSON Schema of case and eval files, generated from the field descriptions.
 
 use serde_json::{Map, Value, json};
 
@@ -8,20 +8,20 @@ use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT,
 use super::format::Format;
 use super::shape::{Field, Kind, Need, Object};
 
-/// The schema of a case file, as pretty JSON that ends with a line break.
+/// Returns the schema of case files, as pretty-printed JSON with a final newline.
 #[must_use]
 pub fn schema() -> String {
     let mut maker = Maker { defs: Map::new() };
     let root = maker.object(&CASE);
-    maker.document("A case of youBencha", &root)
+    maker.document("youBencha case", &root)
 }
 
-/// The schema of an eval file, as pretty JSON that ends with a line break.
+/// Returns the schema of eval files, as pretty-printed JSON with a final newline.
 #[must_use]
 pub fn eval_schema() -> String {
     let mut maker = Maker { defs: Map::new() };
     let root = maker.object(&EVAL);
-    maker.document("What `yb eval` of youBencha reads", &root)
+    maker.document("youBencha eval file", &root)
 }
 
 pub(crate) struct Maker {
@@ -29,7 +29,7 @@ pub(crate) struct Maker {
 }
 
 impl Maker {
-    /// A whole schema, with all that it refers to.
+    /// Returns the complete schema document with all definitions.
     pub(crate) fn document(self, title: &str, root: &Value) -> String {
         let mut all = Map::new();
         all.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
@@ -79,7 +79,7 @@ impl Maker {
         made
     }
 
-    /// What `config` is follows from `name`.
+    /// Selects the schema of `config` by `name`.
     fn by_name(&mut self, names: &[(&str, &str)], config_of: fn(&str) -> Option<&'static Object>) -> Value {
         let cases = names.iter().filter_map(|(name, pattern)| {
             let config = self.reference(config_of(name)?);
@@ -167,7 +167,7 @@ impl Maker {
     }
 }
 
-/// A variable may stand for a text or a part of it, so that an editor can't judge it.
+/// Returns the pattern of a format. It accepts any string with a variable, whose value is unknown here.
 fn pattern(format: Format) -> Option<String> {
     format.pattern().map(|pattern| format!(r"^({pattern})$|\$\{{"))
 }

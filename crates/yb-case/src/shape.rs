@@ -1,11 +1,11 @@
-//! The words in which the fields of a file are described, once: the decoder checks by them and the schema is made of them.
+//! Types for describing the fields of a file, used by validation and for the JSON Schema.
 
 use super::format::Format;
 
 /// A mapping with known keys.
 #[derive(Debug)]
 pub(crate) struct Object {
-    /// What it is called in the schema.
+    /// The name of its definition in the schema.
     pub(crate) name: &'static str,
     pub(crate) fields: &'static [Field],
 }
@@ -15,26 +15,26 @@ pub(crate) struct Object {
 pub(crate) struct Field {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What an editor shows.
+    /// The description in the schema.
     pub(crate) doc: &'static str,
     pub(crate) need: Need,
-    /// What holds without it, as JSON.
+    /// The default value, as JSON.
     pub(crate) default: Option<&'static str>,
 }
 
-/// Whether a key must be there.
+/// Whether a key is required.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Need {
     Optional,
-    /// Without it a strict file is wrong, and any other gets a warning.
+    /// Missing: an error in a strict file, a warning otherwise.
     Wanted,
     Required,
 }
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Kind {
-    /// A text with so many characters.
+    /// A string with a length in characters.
     Text {
         min: usize,
         max: usize,
@@ -43,18 +43,18 @@ pub(crate) enum Kind {
     /// One of these words.
     Word(&'static [&'static str]),
     Bool,
-    /// A whole number.
+    /// An integer.
     Whole {
         min: i64,
         max: i64,
     },
-    /// A number; `above` leaves out the minimum itself.
+    /// A number; `above` excludes the minimum.
     Number {
         min: f64,
         max: f64,
         above: bool,
     },
-    /// Milliseconds, or a text such as `90s`.
+    /// Milliseconds, or a string such as `90s`.
     Duration {
         zero: bool,
     },
@@ -62,17 +62,17 @@ pub(crate) enum Kind {
         of: &'static Kind,
         min: usize,
     },
-    /// A mapping whose keys are free names.
+    /// A mapping with arbitrary keys.
     Map {
         names: Format,
         of: &'static Kind,
     },
     Object(&'static Object),
-    /// The same, whose keys are checked once it is merged with others.
+    /// An object that is validated after it is merged with others.
     Part(&'static Object),
-    /// Whichever of these fits the kind of value that is there.
+    /// The first of these that accepts this kind of value.
     Either(&'static [Kind]),
-    /// Anything at all.
+    /// Any value.
     Any,
 }
 
@@ -107,13 +107,13 @@ impl Field {
     }
 }
 
-/// Any text that is not empty.
+/// A non-empty string.
 pub(crate) const TEXT: Kind = text(1, usize::MAX);
 /// Milliseconds above 0.
 pub(crate) const MILLISECONDS: Kind = Kind::Duration { zero: false };
 pub(crate) const TEXTS: Kind =
     Kind::List { of: &Kind::Text { min: 0, max: usize::MAX, format: Format::Any }, min: 0 };
-/// A mapping from names to anything.
+/// A mapping from names to any values.
 pub(crate) const FREE: Kind = Kind::Map { names: Format::Any, of: &Kind::Any };
 
 pub(crate) const fn text(min: usize, max: usize) -> Kind {
@@ -125,26 +125,26 @@ pub(crate) const fn formatted(max: usize, format: Format) -> Kind {
 }
 
 impl Kind {
-    /// What a message says that was expected.
+    /// Describes the expected value in a message.
     pub(crate) fn expected(&self) -> String {
         match *self {
             Self::Text { format, .. } if format != Format::Any => format.expected().to_owned(),
-            Self::Text { min: 0, max: usize::MAX, .. } => "a text".to_owned(),
-            Self::Text { max: usize::MAX, .. } => "a text that is not empty".to_owned(),
-            Self::Text { min, max, .. } => format!("a text of {min} to {max} characters"),
+            Self::Text { min: 0, max: usize::MAX, .. } => "a string".to_owned(),
+            Self::Text { max: usize::MAX, .. } => "a non-empty string".to_owned(),
+            Self::Text { min, max, .. } => format!("a string of {min} to {max} characters"),
             Self::Word(words) => format!("one of {}", list_of(words.iter().copied())),
             Self::Bool => "`true` or `false`".to_owned(),
-            Self::Whole { min, max } if max == i64::MAX => format!("a whole number, at least {min}"),
+            Self::Whole { min, max } if max == i64::MAX => format!("an integer, at least {min}"),
             Self::Whole { min, max } if min == max => format!("`{min}`"),
-            Self::Whole { min, max } => format!("a whole number from {min} to {max}"),
+            Self::Whole { min, max } => format!("an integer from {min} to {max}"),
             Self::Number { min: f64::MIN, max: f64::MAX, .. } => "a number".to_owned(),
             Self::Number { min, max, above } if max == f64::MAX => {
                 format!("a number {} {min}", if above { "above" } else { "of at least" })
             }
             Self::Number { min, max, .. } => format!("a number from {min} to {max}"),
             Self::Duration { zero } => {
-                let sign = if zero { "0 for none, " } else { "" };
-                format!("a time: {sign}milliseconds such as `300000`, or a text such as `5m`")
+                let none = if zero { "0 for no limit, " } else { "" };
+                format!("a duration: {none}milliseconds such as `300000`, or a string such as `5m`")
             }
             Self::List { of, min } => {
                 let least = if min > 0 { format!(" of at least {min}") } else { String::new() };
@@ -163,7 +163,7 @@ impl Kind {
     }
 }
 
-/// `a`, `b`, `c`
+/// Formats a list of words: `a`, `b`, `c`.
 pub(crate) fn list_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
     words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }

@@ -1,4 +1,4 @@
-//! Where a case starts: which repositories and directories it may name, before anything is fetched.
+//! The start tree of a case: validates the repository or directory before anything is fetched.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -10,13 +10,13 @@ use yb_repo::Source;
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Span};
 
-/// Whether hosts inside somebody's network may be named.
+/// Whether repositories on private hosts are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PrivateHosts {
-    /// They are refused.
+    /// Private hosts are rejected.
     #[default]
     Refused,
-    /// The user said that they are meant.
+    /// Private hosts are allowed.
     Allowed,
 }
 
@@ -36,8 +36,11 @@ pub(crate) fn read(
         (None, Some(directory)) => {
             for key in ["branch", "commit"] {
                 if let Some(entry) = root.entry(key) {
-                    let message = format!("a directory has no branches and commits: `{key}`");
-                    checker.found.error(entry.key.span, key, message).hint("remove it, or use `repo`");
+                    let message = format!("`{key}` requires `repo`");
+                    checker
+                        .found
+                        .error(entry.key.span, key, message)
+                        .hint("remove it, or use `repo` instead of `directory`");
                 }
             }
             let path = dir.join(directory.text()?);
@@ -54,7 +57,7 @@ pub(crate) fn read(
         (Some(_), Some(directory)) => {
             checker
                 .found
-                .error(directory.span, "directory", "two starting trees: `repo` and `directory`")
+                .error(directory.span, "directory", "both `repo` and `directory` given")
                 .hint("use only one of them");
             None
         }
@@ -72,7 +75,7 @@ fn repository(node: &Node, dir: &Path, hosts: PrivateHosts, checker: &mut Checke
         Ok(source) => source,
         Err(error) => {
             let found = checker.found.error(node.span, "repo", error.to_string());
-            found.expected("a URL, or the path of a repository on this machine");
+            found.expected("a URL, or the path of a local repository");
             if let Some(hint) = error.hint() {
                 found.hint(hint);
             }
@@ -83,20 +86,20 @@ fn repository(node: &Node, dir: &Path, hosts: PrivateHosts, checker: &mut Checke
         if url.password().is_some() {
             checker
                 .found
-                .warning(node.span, "repo", "credentials in the repository's URL")
-                .hint("leave them to git's own credential helper or ssh");
+                .warning(node.span, "repo", "credentials in the repository URL")
+                .hint("use a git credential helper or SSH instead");
         }
         if hosts == PrivateHosts::Refused && is_private(url.host.trim_end_matches('.')) {
             checker
                 .found
-                .error(node.span, "repo", format!("host of the repository is private: {}", quoted(&url.host)))
-                .hint("use `--allow-private-hosts` if this host is meant, or the path of a local repository");
+                .error(node.span, "repo", format!("repository on a private host: {}", quoted(&url.host)))
+                .hint("use `--allow-private-hosts` to allow it, or the path of a local repository");
         }
     }
     Some(source)
 }
 
-/// By what is written; what a name resolves to is looked at before fetching.
+/// Returns whether a host is private by its text. Resolved addresses are checked before fetching.
 fn is_private(host: &str) -> bool {
     let lower = host.to_ascii_lowercase();
     if lower == "localhost" || lower.ends_with(".localhost") {

@@ -1,4 +1,4 @@
-//! Suites: several cases and agent configurations in one file, combined, merged and checked before anything starts.
+//! Suites: cases combined with agent configurations. All combinations are merged and validated before a run.
 //!
 //! ```
 //! use yb_engine::{crate::LoadOptions, suite};
@@ -30,80 +30,80 @@ use std::sync::Arc;
 
 use crate::gates::Gates;
 use crate::{Case, LoadOptions, files};
-use yb_yaml::diagnostic::{Diagnostic, Findings};
-use yb_yaml::{Format, Node};
+use yb_yaml::Node;
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
 
 pub use schema::schema;
 
-/// What the only variant is called where a file names none.
+/// The name of the variant of a suite without variants.
 pub const DEFAULT_VARIANT: &str = "default";
 const DEFAULT_RETRIES: u32 = 2;
 
-/// What came of a file.
+/// The result of loading a suite file.
 #[derive(Debug, Clone)]
 pub struct Loaded {
-    /// The suite, unless something is wrong with it.
+    /// The suite, unless it has errors.
     pub suite: Option<Suite>,
-    /// All that is wrong or doubtful: in the suite's own file first, then case by case.
+    /// All errors and warnings: those of the suite file first, then case by case.
     pub diagnostics: Vec<Diagnostic>,
 }
 
-/// What is to be run: every case with every variant that it is combined with.
+/// A suite: the selected combinations of cases and variants.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Suite {
-    /// Its name; none for a plain case file.
+    /// The name; none for a plain case file.
     pub name: Option<String>,
-    /// The file that was named.
+    /// The suite or case file.
     pub file: PathBuf,
-    /// Every file that was read, by its absolute path, sorted.
+    /// All files that were read, sorted by path.
     pub files: Vec<SourceFile>,
-    /// Case by case, and variant by variant, in the order of the file.
+    /// The combinations, by case and then by variant, in file order.
     pub combinations: Vec<Combination>,
-    /// How often each combination runs.
+    /// The number of trials per combination.
     pub repeats: u32,
-    /// How many trials of an adapter run at once, where the file says it.
+    /// The maximum number of concurrent trials by agent, if set.
     pub concurrency: BTreeMap<String, u32>,
-    /// How often a trial is tried again that the machine or the API failed.
+    /// The number of retries after an infrastructure or API failure.
     pub retries: u32,
-    /// No trial is started when the others have cost this much.
+    /// The budget; no more trials are started when it is exceeded.
     pub max_cost_usd: Option<f64>,
-    /// What the results have to hold.
+    /// The gates.
     pub gates: Gates,
 }
 
 /// A file that was read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct SourceFile {
-    /// Where it is, absolute and with all links followed.
+    /// The absolute path, with symbolic links resolved.
     pub path: PathBuf,
-    /// The BLAKE3 digest of its bytes, in hexadecimal.
+    /// The BLAKE3 digest, in hexadecimal.
     pub digest: String,
 }
 
 /// A case with one variant merged over it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Combination {
-    /// The case's name.
+    /// The name of the case.
     pub case_name: String,
-    /// The variant's name.
+    /// The name of the variant.
     pub variant: String,
-    /// The case's tags.
+    /// The tags of the case.
     pub tags: Vec<String>,
     /// The merged case.
     pub case: Arc<Case>,
-    /// The version of the agent's program, where the case or the variant says it.
+    /// The version of the agent program, if set.
     pub agent_version: Option<String>,
 }
 
 impl Suite {
-    /// How many trials there are.
+    /// Returns the number of trials.
     #[must_use]
     pub fn trials(&self) -> u64 {
         self.combinations.len() as u64 * u64::from(self.repeats)
     }
 }
 
-/// Reads a suite file, or a plain case file as a suite of one case. Nothing is started, and nothing but files is looked at.
+/// Loads a suite file, or a plain case file as a suite with one case. Only files are read; no process is started.
 #[must_use]
 pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
     let (mut loaded, recording) = files::recorded(|| match crate::read(path) {
@@ -117,10 +117,10 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
             }
         }
         Err(file) => {
-            let mut found = Findings::new(&file, "");
+            let mut found = Diagnostics::new(&file, "");
             found
-                .error(yb_yaml::Span::WHOLE, "", "the file changed while it was read")
-                .hint("try again when nobody writes it");
+                .error(yb_yaml::Span::WHOLE, "", "the file changed while it was being read")
+                .hint("try again when no other program writes to it");
             loaded.diagnostics.append(&mut found.into_vec());
             loaded.suite = None;
         }
@@ -130,8 +130,8 @@ pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
 
 fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
     if let Ok(text) = yb_yaml::decode(bytes) {
-        let mut found = Findings::new(path, text);
-        let root = yb_yaml::parse(text, Format::of(path), &mut found);
+        let mut found = Diagnostics::new(path, text);
+        let root = crate::parse_tree(text, path, &mut found);
         if let Some(root) = root.filter(is_suite) {
             return combine::load(path, text, root, options, found);
         }
@@ -157,12 +157,12 @@ fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
     Loaded { suite, diagnostics }
 }
 
-/// Neither key means anything in a case.
+/// Returns whether a tree is a suite; cases have neither of these keys.
 fn is_suite(root: &Node) -> bool {
     ["cases", "variants"].iter().any(|key| root.entry(key).is_some())
 }
 
-/// Each file once, or one that was read with two contents.
+/// Deduplicates the files. Fails with a file that was read with different contents.
 fn sources(recording: files::Recording) -> Result<Vec<SourceFile>, PathBuf> {
     let mut all = BTreeMap::new();
     for (path, digest) in recording {

@@ -1,4 +1,4 @@
-//! What a case says about who plays its model: a script, or a tape that was recorded.
+//! The `tape` of a case: a script or a recorded tape instead of the model.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use serde::{Deserialize, Serialize};
 use super::check::Checker;
 use yb_yaml::Node;
 
-/// Who plays the model, instead of the model.
+/// The replacement of the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tape {
-    /// Where the answers come from.
+    /// The source of the responses.
     pub source: TapeSource,
-    /// How strictly a replay compares.
+    /// How strictly a replay compares requests.
     pub mode: TapeMode,
-    /// How fast a replay answers.
+    /// The speed of a replay.
     pub speed: TapeSpeed,
 }
 
-/// Where answers come from.
+/// The source of responses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TapeSource {
-    /// A script, in which `{{workspace}}` is the trial's workspace.
+    /// A script; `{{workspace}}` is replaced by the workspace of the trial.
     Script(PathBuf),
     /// A tape, or a directory with a tape for each trial.
     Replay(PathBuf),
@@ -31,25 +31,25 @@ pub enum TapeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TapeMode {
-    /// All that user and tools say has to be the same.
+    /// User messages and tool results must match.
     #[default]
     Strict,
-    /// What tools say may differ, and is counted.
+    /// Differing tool results are tolerated and counted.
     Lenient,
 }
 
-/// How fast a replay answers.
+/// The speed of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TapeSpeed {
-    /// At once.
+    /// Without delays.
     #[default]
     Fast,
-    /// As it was recorded.
+    /// With the recorded timing.
     Real,
 }
 
-/// Reads `tape`, which has been checked: the path of a tape, or a mapping.
+/// Reads the validated `tape`: the path of a tape, or a mapping.
 pub(super) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<Tape> {
     let entry = root.entry("tape")?;
     let node = &entry.node;
@@ -59,13 +59,16 @@ pub(super) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Op
         (Some(tape), ..) | (None, None, Some(tape)) => TapeSource::Replay(tape),
         (None, Some(script), None) => TapeSource::Script(script),
         (None, both, _) => {
-            let message =
-                if both.is_some() { "both `script` and `replay`" } else { "neither `script` nor `replay`" };
+            let message = if both.is_some() {
+                "both `script` and `replay` given"
+            } else {
+                "missing key: `script` or `replay`"
+            };
             checker
                 .found
                 .error(entry.key.span, "tape", message)
-                .expected("one of them")
-                .hint("`tape: tapes/one.tape` replays a tape, `tape: { script: model.yaml }` plays a script");
+                .expected("exactly one of `script` and `replay`")
+                .hint("use `tape: tapes/one.tape` to replay a tape, or `tape: { script: model.yaml }` for a script");
             return None;
         }
     };

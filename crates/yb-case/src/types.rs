@@ -1,4 +1,4 @@
-//! A case as the rest of the engine knows it: whole, checked, and never changed afterwards.
+//! A validated case. It is immutable.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,79 +9,79 @@ use serde_json::{Map, Value};
 
 use super::evaluator::Evaluator;
 use super::expected::Expected;
-use super::guard::{Limits, Network};
+use super::guard::{Network, TrialLimits};
 use super::hook::{PostHook, Script};
 use super::tape::Tape;
 use yb_repo::Source;
 
-/// One task: where it starts, what the agent is told, and how the result is graded.
+/// A task: its start tree, the agent with its prompt, and the evaluators.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Case {
-    /// The file that it was read from.
+    /// The case file.
     pub file: PathBuf,
-    /// The file's directory, from which its paths start.
+    /// The directory of the file, the base of relative paths.
     pub dir: PathBuf,
-    /// Whether the file says `youbencha: 1`.
+    /// Whether the file has `youbencha: 1`.
     pub strict: bool,
-    /// Its name; the file's, where it has none of its own.
+    /// The name; by default the file name without extension.
     pub name: String,
-    /// What it is about; may be empty.
+    /// The description; may be empty.
     pub description: String,
-    /// Where the starting tree comes from.
+    /// The source of the start tree.
     pub start: Start,
     /// The agent.
     pub agent: Agent,
     /// The expected result.
     pub expected: Option<Expected>,
-    /// What grades the result, in order.
+    /// The evaluators, in order.
     pub evaluators: Vec<Evaluator>,
-    /// What readies a tree before it is graded.
+    /// Commands that prepare a tree for grading.
     pub prepare: Vec<Script>,
-    /// What runs before the agent.
+    /// Hooks to run before the agent.
     pub pre_execution: Vec<Script>,
-    /// What runs after grading.
+    /// Hooks to run after grading.
     pub post_evaluation: Vec<PostHook>,
-    /// Where runs are kept, where the case says so.
+    /// The directory for runs, if set.
     pub workspace_dir: Option<PathBuf>,
-    /// The first part of the run's name.
+    /// The prefix of the run name.
     pub workspace_name: Option<String>,
-    /// Times, as far as the case says them.
+    /// The timeouts that are set.
     pub timeouts: Timeouts,
-    /// The agent is stopped when it has cost this much.
+    /// The budget; the agent is stopped when it is exceeded.
     pub max_budget_usd: Option<f64>,
-    /// Labels by which cases are chosen.
+    /// Tags for selecting cases.
     pub tags: Vec<String>,
-    /// Variables for the agent.
+    /// Environment variables for the agent.
     pub env: Vec<EnvVar>,
-    /// Patterns of ignored files that count as part of the result.
+    /// Patterns of git-ignored files to include in the result.
     pub capture_include: Vec<String>,
-    /// What is to stand between the agent and the machine.
+    /// The sandbox of the agent.
     pub isolation: Isolation,
-    /// What the agent can connect to, where the case says it.
+    /// The network access of the agent, if set.
     pub network: Option<Network>,
-    /// How much it may use, as far as the case says it.
-    pub limits: Limits,
-    /// Who plays the model.
+    /// The resource limits that are set.
+    pub limits: TrialLimits,
+    /// The tape or script that replaces the model.
     pub tape: Option<Tape>,
 }
 
-/// Where a starting tree comes from.
+/// The source of a start tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// A repository: a URL, or a path that starts at the case's directory. [`Source::parse`] has accepted it.
+    /// A repository: a URL, or a path relative to the directory of the case. It is valid for [`Source::parse`].
     Repo {
-        /// As written.
+        /// The URL or path as written.
         repo: String,
-        /// The branch; by default the repository's own.
+        /// The branch; by default the default branch.
         branch: Option<String>,
-        /// The commit; by default the branch's head.
+        /// The commit; by default the head of the branch.
         commit: Option<String>,
     },
-    /// A directory, absolute.
+    /// An absolute directory.
     Directory(PathBuf),
 }
 
-/// Without credentials, so that it can be shown.
+/// Formats the source without credentials.
 impl fmt::Display for Start {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,41 +94,41 @@ impl fmt::Display for Start {
     }
 }
 
-/// The agent and what it is told.
+/// The agent with its prompt and configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Which agent: `claude-code`, `copilot-cli`, `codex` or `command`, to name some.
+    /// The agent type, such as `claude-code`, `codex` or `command`.
     pub kind: String,
-    /// The agent's own definition to run as.
+    /// The agent definition to run as.
     pub agent_name: Option<String>,
-    /// The model, as this agent calls it.
+    /// The model, under its name in the agent.
     pub model: Option<String>,
-    /// The version of its program that is to run.
+    /// The version of the agent program to run.
     pub version: Option<String>,
-    /// What to do.
+    /// The prompt.
     pub prompt: Prompt,
-    /// Everything else.
+    /// The other settings.
     pub config: AgentConfig,
 }
 
-/// What an agent is told to do.
+/// The prompt of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Prompt {
-    /// The text, from the case.
+    /// Text in the case file.
     Text(String),
-    /// The text of a file beside the case, trimmed.
+    /// A file relative to the case.
     File {
-        /// The file, with all links followed.
+        /// The file, with symbolic links resolved.
         path: PathBuf,
-        /// What it says.
+        /// The trimmed text.
         text: String,
     },
-    /// A file that the workspace may bring; a relative path without `..`.
+    /// A file expected in the workspace; a relative path without `..`.
     InWorkspace(PathBuf),
 }
 
 impl Prompt {
-    /// The text, where it is known before there is a workspace.
+    /// Returns the text, unless it comes from the workspace.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match self {
@@ -138,44 +138,44 @@ impl Prompt {
     }
 }
 
-/// The rest of `agent.config`; a section with the agent's own name wins over what all share.
+/// The settings of `agent.config`. The section with the name of the agent takes precedence over shared keys.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct AgentConfig {
-    /// What follows the system prompt.
+    /// Text to append to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// What replaces the system prompt.
+    /// The replacement of the system prompt.
     pub system_prompt: Option<String>,
-    /// What the agent may do without being asked, under the CLI's own name.
+    /// The permission mode, under its name in the CLI.
     pub permission_mode: Option<String>,
-    /// The tools there are.
+    /// The available tools.
     pub tools: Option<Vec<String>>,
     /// Tools that need no permission.
     pub allowed_tools: Option<Vec<String>>,
     /// Tools that are denied.
     pub disallowed_tools: Option<Vec<String>>,
-    /// The longest answer, in tokens.
+    /// The maximum number of output tokens.
     pub max_tokens: Option<u32>,
-    /// Recorded; no CLI takes it.
+    /// Recorded only; no CLI supports it.
     pub temperature: Option<f64>,
-    /// The limit of turns.
+    /// The maximum number of turns.
     pub max_turns: Option<u32>,
-    /// MCP servers by name, each as its own JSON.
+    /// MCP servers by name, as JSON.
     pub mcp_servers: Map<String, Value>,
-    /// How much effort the model makes.
+    /// The effort level of the model.
     pub effort: Option<String>,
     /// Settings for the agent.
     pub settings: Option<Map<String, Value>>,
-    /// More directories that tools may use.
+    /// Additional directories for tools.
     pub add_dirs: Vec<PathBuf>,
-    /// Further arguments, each `--flag` or `--flag=value`.
+    /// Additional arguments, each `--flag` or `--flag=value`.
     pub extra_args: Vec<String>,
-    /// Lets what the repository brings take effect.
+    /// Whether settings in the repository take effect.
     pub trust_repo_settings: bool,
-    /// The section with the agent's own name, whole.
+    /// The complete section with the name of the agent.
     pub section: Map<String, Value>,
 }
 
-/// Times that a case says; zero is for ever.
+/// The timeouts of a case; zero means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Timeouts {
     /// For fetching the repository.
@@ -186,34 +186,34 @@ pub struct Timeouts {
     pub evaluators: Option<Duration>,
 }
 
-/// A variable for the agent.
+/// An environment variable for the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EnvVar {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its value, in which `${ENV:NAME}` is still to be replaced; without one it is passed on from the environment.
+    /// The value, with unexpanded `${ENV:NAME}`; `None` passes the variable through from the environment.
     pub value: Option<String>,
 }
 
-/// What is to stand between the agent and the machine.
+/// The sandbox of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// The strongest there is.
+    /// The strongest available sandbox.
     #[default]
     Auto,
     /// Bubblewrap.
     Bubblewrap,
     /// Landlock.
     Landlock,
-    /// Nothing.
+    /// No sandbox.
     None,
     /// The machine itself is the sandbox.
     External,
 }
 
 impl Isolation {
-    /// As a case writes it.
+    /// Returns the value in case files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -237,7 +237,7 @@ impl Isolation {
 }
 
 impl Case {
-    /// The environment's variables that this case reads: those that it passes on, and those that a value names.
+    /// Returns the environment variables that this case reads: those passed through, and those referenced by values.
     #[must_use]
     pub fn environment_names(&self) -> Vec<String> {
         let mut names = Vec::new();

@@ -1,12 +1,12 @@
-//! `${NAME}` in the values of a file: from the variables of the configuration, and never from the environment in silence.
+//! Expands `${NAME}` in values from the configured variables. Environment variables need an explicit `${ENV:NAME}`.
 
 use std::collections::BTreeMap;
 
 use super::check::join;
-use yb_yaml::diagnostic::{Findings, quoted};
+use yb_yaml::diagnostic::{Diagnostics, quoted};
 use yb_yaml::{MAX_EXPANDED_BYTES, Node, Span, Value};
 
-/// What a hook replaces itself, when it runs.
+/// Variables that are expanded when a hook runs.
 const HOOK_VARIABLES: &[&str] = &[
     "WORKSPACE_DIR",
     "REPO_DIR",
@@ -19,15 +19,15 @@ const HOOK_VARIABLES: &[&str] = &[
 ];
 const ENV: &str = "ENV:";
 
-/// Replaces the variables in every text below a node; keys stay as they are.
-pub(crate) fn substitute(node: &mut Node, variables: &BTreeMap<String, String>, found: &mut Findings<'_>) {
+/// Expands the variables in all strings below a node; keys are not expanded.
+pub(crate) fn substitute(node: &mut Node, variables: &BTreeMap<String, String>, found: &mut Diagnostics<'_>) {
     let mut work = Substitution { variables, found, bytes: 0 };
     work.node(node, "");
 }
 
 struct Substitution<'v, 'f, 's> {
     variables: &'v BTreeMap<String, String>,
-    found: &'f mut Findings<'s>,
+    found: &'f mut Diagnostics<'s>,
     bytes: usize,
 }
 
@@ -68,7 +68,7 @@ impl Substitution<'_, '_, '_> {
                     self.bytes = self.bytes.saturating_add(value.len());
                     if self.bytes > MAX_EXPANDED_BYTES {
                         self.found
-                            .error(span, path, "the file is too large once its variables are filled in")
+                            .error(span, path, "the file is too large after variable expansion")
                             .expected(format!("at most {MAX_EXPANDED_BYTES} bytes"));
                         return String::new();
                     }
@@ -89,8 +89,14 @@ impl Substitution<'_, '_, '_> {
         if let Some(name) = name.strip_prefix(ENV) {
             if !takes_environment(path) {
                 self.found
-                    .warning(span, path, format!("the environment is not read here: `${{ENV:{name}}}`"))
-                    .hint("use it under `env`, `mcp_servers` and in hooks; it stays as it is");
+                    .warning(
+                        span,
+                        path,
+                        format!("environment variables are not expanded here: `${{ENV:{name}}}`"),
+                    )
+                    .hint(
+                        "use `${ENV:…}` under `env` or `mcp_servers`, or in hooks; here it is not replaced",
+                    );
             }
             return;
         }
@@ -101,12 +107,12 @@ impl Substitution<'_, '_, '_> {
         let found = self.found.warning(span, path, format!("unknown variable: {}", quoted(name)));
         let known = self.variables.keys().map(String::as_str);
         if found.did_you_mean(name, known).hint.is_none() {
-            found.hint("define it under `variables` in `.youbencharc`; it stays as it is");
+            found.hint("define it under `variables` in `.youbencharc`; it is not replaced");
         }
     }
 }
 
-/// The path in a case or in a variant, also when that is a part of a suite.
+/// Returns the key path within a case or variant, without the path of the case in a suite.
 fn local(path: &str) -> &str {
     let inside = ["cases[", "variants["].iter().any(|list| path.starts_with(list));
     path.split_once("].").filter(|_| inside).map_or(path, |(_, rest)| rest)
@@ -126,7 +132,8 @@ fn is_name(text: &str) -> bool {
     super::format::Format::EnvName.accepts(text)
 }
 
-/// The names that `${ENV:NAME}` asks for in a text.
+/// Returns the names of all `${ENV:NAME}` in a string.
+#[must_use]
 pub fn environment_names(text: &str) -> Vec<&str> {
     text.split("${ENV:")
         .skip(1)
@@ -135,10 +142,10 @@ pub fn environment_names(text: &str) -> Vec<&str> {
         .collect()
 }
 
-/// A text with each `${ENV:NAME}` replaced.
+/// Expands each `${ENV:NAME}` in a string.
 ///
 /// # Errors
-/// The name of the first variable that is not set.
+/// Returns the name of the first unset variable.
 pub fn with_environment(text: &str, get: impl Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -164,10 +171,10 @@ mod tests {
     use super::{environment_names, with_environment};
 
     #[test]
-    fn the_environment_is_read_where_it_is_named() {
+    fn with_environment_expands_references_once() {
         let get = |name: &str| (name == "A").then(|| "${ENV:B}".to_owned());
         assert_eq!(environment_names("${ENV:A} ${B} ${ENV:C}"), ["A", "C"]);
-        assert_eq!(with_environment("x ${ENV:A} y", get), Ok("x ${ENV:B} y".into()), "and only once");
+        assert_eq!(with_environment("x ${ENV:A} y", get), Ok("x ${ENV:B} y".into()), "not recursive");
         assert_eq!(with_environment("${ENV:NOT}", get), Err("NOT".into()));
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::baseline::Recorded;
 use crate::run::{RunError, RunResults};
 
-pub use yb_case::gates::{GateLimits, Gates, NoRegression, OnInconclusive, Setting};
+pub use yb_case::gates::{GateLimits, GateOverride, Gates, NoRegression, OnInconclusive};
 
 /// Whether a gate holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]

@@ -126,7 +126,7 @@ pub(super) struct View {
     pub(super) isolation: Isolation,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) network: yb_case::Network,
-    pub(super) limits: yb_case::Limits,
+    pub(super) limits: yb_case::TrialLimits,
 }
 
 /// What a trial tells while it runs.

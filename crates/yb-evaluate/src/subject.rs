@@ -11,7 +11,7 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
 use yb_agents::{Isolation, without_secrets};
-use yb_case::{Limits, Script};
+use yb_case::{Script, TrialLimits};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
 use yb_repo::diff::Diff;
@@ -66,7 +66,7 @@ pub struct Bench {
     /// What stands between that code and the machine.
     pub isolation: Isolation,
     /// What it may use.
-    pub limits: Limits,
+    pub limits: TrialLimits,
     /// What it must not see, whatever contains it.
     pub hidden: Vec<PathBuf>,
     /// The environment that a case may take variables from; of its own accord only PATH is used.

@@ -1,12 +1,13 @@
 //! The header of a prompt file: YAML between two `---` lines. Errors have a location.
 
 use serde_json::{Map, Value as Json};
+use yb_yaml::diagnostic::nearest;
+use yb_yaml::{Entry, Node, Span, Value};
 
 use crate::config::{ModelSettings, ObjectSettings, PromptTool, TestSettings};
 use crate::error::{PromptError, Source};
 use crate::loader::Loader;
-use crate::yaml::{self, Node, Value};
-use crate::{references, schema};
+use crate::{references, schema, yaml};
 
 /// A parsed header.
 #[derive(Debug, Clone, PartialEq)]
@@ -50,7 +51,6 @@ const KEYS: [&str; 8] = [
 
 /// The byte offsets of a header in a file.
 pub(crate) struct HeaderSpan {
-    pub(crate) from: usize,
     pub(crate) to: usize,
     /// The start of the body.
     pub(crate) end: usize,
@@ -62,13 +62,13 @@ const FENCE: &str = "---\n";
 pub(crate) fn find_header(text: &str) -> Option<HeaderSpan> {
     let rest = text.strip_prefix(FENCE)?;
     if let Some(after) = rest.strip_prefix(FENCE) {
-        return Some(HeaderSpan { from: FENCE.len(), to: FENCE.len(), end: text.len() - after.len() });
+        return Some(HeaderSpan { to: FENCE.len(), end: text.len() - after.len() });
     }
     let (to, width) = match rest.find("\n---\n") {
         Some(at) => (at, "\n---\n".len()),
         None => (rest.strip_suffix("\n---")?.len(), "\n---".len()),
     };
-    Some(HeaderSpan { from: FENCE.len(), to: FENCE.len() + to, end: FENCE.len() + to + width })
+    Some(HeaderSpan { to: FENCE.len() + to, end: FENCE.len() + to + width })
 }
 
 /// Parses the header of a prompt file. Returns it with the offset of the body.
@@ -78,7 +78,7 @@ pub(crate) fn parse(source: &Source, loader: &dyn Loader) -> Result<(Header, usi
             "start the file with YAML between two `---` lines, with `text_config` or `object_config`",
         ));
     };
-    let root = yaml::parse(source.slice(found.from, found.to), 2, source)?;
+    let root = yaml::parse(source.slice(0, found.to), source)?;
     let parser = HeaderParser { source, loader };
     parser.check_keys(&root, "the header", &KEYS)?;
     let given: Vec<&str> = OUTPUT_KINDS.into_iter().filter(|kind| root.get(kind).is_some()).collect();
@@ -106,20 +106,22 @@ struct HeaderParser<'a> {
 
 impl HeaderParser<'_> {
     fn error(&self, node: &Node, message: impl Into<String>) -> PromptError {
-        self.source.error_in_line(node.line, node.column, message)
+        self.error_at(node.span, message)
+    }
+
+    fn error_at(&self, at: Span, message: impl Into<String>) -> PromptError {
+        self.source.error_in_line(at.line, at.column, message)
     }
 
     fn check_keys(&self, node: &Node, what: &str, keys: &[&str]) -> Result<(), PromptError> {
         if !node.is_map() {
             return Err(self.error(node, format!("expected a mapping: {what}")));
         }
-        match node.entries().iter().find(|(key, _)| !keys.contains(&key.as_str())) {
+        match node.entries().iter().find(|entry| !keys.contains(&entry.key.name.as_str())) {
             None => Ok(()),
-            Some((key, at)) => {
-                let near = keys.iter().min_by_key(|known| strsim::levenshtein(known, key));
-                let near = near.filter(|near| strsim::levenshtein(near, key) <= 3);
-                let error = self.error(at, format!("unknown key in {what}: `{key}`"));
-                Err(match near {
+            Some(Entry { key, .. }) => {
+                let error = self.error_at(key.span, format!("unknown key in {what}: `{}`", key.name));
+                Err(match nearest(&key.name, keys.iter().copied()) {
                     Some(near) => error.with_hint(format!("did you mean `{near}`?")),
                     None => error.with_hint(format!("expected one of `{}`", keys.join("`, `"))),
                 })
@@ -182,11 +184,10 @@ impl HeaderParser<'_> {
         };
         let tools = node.get("tools").map(|tools| self.tools(tools)).transpose()?.unwrap_or_default();
         let known = ["model_name", "max_calls", "tools"];
-        let other = node
-            .entries()
-            .iter()
-            .filter(|(key, _)| !known.contains(&key.as_str()) && !own.contains(&key.as_str()));
-        let other = other.map(|(key, node)| (key.clone(), node.to_json())).collect();
+        let other = node.entries().iter().filter(|Entry { key, .. }| {
+            !known.contains(&key.name.as_str()) && !own.contains(&key.name.as_str())
+        });
+        let other = other.map(|Entry { key, node }| (key.name.clone(), node.to_json())).collect();
         Ok(ModelSettings { model_name, max_calls, tools, other })
     }
 
@@ -202,7 +203,8 @@ impl HeaderParser<'_> {
                 .collect(),
             Value::Map(entries) => entries
                 .iter()
-                .map(|(name, tool)| {
+                .map(|Entry { key, node: tool }| {
+                    let name = &key.name;
                     self.check_keys(tool, &format!("the tool `{name}`"), &["description", "parameters"])?;
                     let parameters = match tool.get("parameters") {
                         Some(parameters) => self.schema(parameters, &format!("tools.{name}.parameters"))?,
@@ -212,7 +214,7 @@ impl HeaderParser<'_> {
                     Ok(PromptTool::function(name, description, parameters))
                 })
                 .collect(),
-            Value::Scalar(_) => Err(self.error(node, "`tools`: expected tools by name, or a list of names")),
+            _ => Err(self.error(node, "`tools`: expected tools by name, or a list of names")),
         }
     }
 
@@ -247,8 +249,9 @@ impl HeaderParser<'_> {
                     self.error(thresholds, "`score_thresholds`: expected a mapping of evals to numbers")
                 );
             }
-            for (name, node) in thresholds.entries() {
-                settings.score_thresholds.push((name.clone(), self.fraction(node, "score_thresholds")?));
+            for Entry { key, node } in thresholds.entries() {
+                let threshold = self.fraction(node, "score_thresholds")?;
+                settings.score_thresholds.push((key.name.clone(), threshold));
             }
         }
         Ok(settings)

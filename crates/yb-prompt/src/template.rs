@@ -176,8 +176,7 @@ fn check_components(
             && !imports.contains_key(name)
         {
             let known = tags::KNOWN.iter().copied().chain(imports.keys().map(String::as_str));
-            let near = known.min_by_key(|known| strsim::levenshtein(known, name));
-            let hint = match near.filter(|near| strsim::levenshtein(near, name) <= 2) {
+            let hint = match yb_yaml::diagnostic::nearest(name, known) {
                 Some(near) => format!("did you mean `<{near}>`?"),
                 None => format!("import it: `import {name} from './{}.mdx'`", name.to_lowercase()),
             };

@@ -2,11 +2,12 @@
 
 use std::cell::Cell;
 
-use serde_saphyr::Location;
+use yb_yaml::diagnostic::{nearest, quoted};
+use yb_yaml::{Entry, Key, Node, Span, Value};
 
 use crate::error::{ScriptError, ScriptLocation};
 use crate::vars::{ExpandError, Vars, expand};
-use crate::yaml::{self, Key, Node, Value};
+use crate::yaml;
 
 /// Limit for all texts of a script together, after variable expansion.
 const MAX_EXPANDED_BYTES: usize = 64 * 1024 * 1024;
@@ -27,8 +28,8 @@ impl<'a> ScriptSource<'a> {
         Cursor { source: self, node, path: String::new() }
     }
 
-    fn location(&self, at: Location) -> ScriptLocation {
-        yaml::place(self.file, at)
+    fn location(&self, at: Span) -> ScriptLocation {
+        yaml::location(self.file, at)
     }
 }
 
@@ -47,13 +48,13 @@ impl<'n> Cursor<'n> {
 
     /// Creates an error at this value.
     pub(crate) fn error(&self, problem: impl Into<String>) -> ScriptError {
-        let error = ScriptError::new(self.source.location(self.node.place), problem);
+        let error = ScriptError::new(self.source.location(self.node.span), problem);
         if self.path.is_empty() { error } else { error.in_key(self.path.as_str()) }
     }
 
     /// Creates an error for a value of the wrong type.
     pub(crate) fn wrong(&self, expected: impl Into<String>) -> ScriptError {
-        self.error("wrong value").expected(expected).found(self.node.value.describe())
+        self.error("wrong value").expected(expected).found(self.node.describe())
     }
 
     fn child(&self, node: &'n Node, step: &str) -> Self {
@@ -123,7 +124,7 @@ impl<'n> Cursor<'n> {
     pub(crate) fn entries(&self, expected: &str) -> Result<Vec<(&'n Key, Self)>, ScriptError> {
         match &self.node.value {
             Value::Map(entries) => {
-                Ok(entries.iter().map(|(key, node)| (key, self.child(node, &key.name))).collect())
+                Ok(entries.iter().map(|Entry { key, node }| (key, self.child(node, &key.name))).collect())
             }
             _ => Err(self.wrong(expected)),
         }
@@ -144,9 +145,9 @@ impl<'n> Cursor<'n> {
 
     /// Creates an error at a key of this mapping.
     pub(crate) fn key_error(&self, key: &Key, problem: &str) -> ScriptError {
-        let error = ScriptError::new(self.source.location(key.place), problem);
+        let error = ScriptError::new(self.source.location(key.span), problem);
         let error = if self.path.is_empty() { error } else { error.in_key(self.path.as_str()) };
-        error.found(format!("`{}`", yaml::shorten(&key.name)))
+        error.found(quoted(&key.name))
     }
 
     /// Returns the fields of a mapping that may contain only these keys.
@@ -154,7 +155,7 @@ impl<'n> Cursor<'n> {
         let Value::Map(entries) = &self.node.value else {
             return Err(self.wrong(format!("a mapping with the keys {}", list(known))));
         };
-        for (key, _) in entries {
+        for Entry { key, .. } in entries {
             if !known.contains(&key.name.as_str()) {
                 let error = self.key_error(key, "unknown key").expected(format!("one of {}", list(known)));
                 return Err(match nearest(&key.name, known.iter().copied()) {
@@ -209,24 +210,13 @@ pub(crate) struct Fields<'n> {
 impl<'n> Fields<'n> {
     /// Returns the value of a key, or `None` when it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Cursor<'n>> {
-        let Value::Map(entries) = &self.cursor.node.value else { return None };
-        let (_, node) = entries.iter().find(|(name, _)| name.name == key)?;
-        if matches!(node.value, Value::Null) { None } else { Some(self.cursor.child(node, key)) }
+        self.cursor.node.get(key).map(|node| self.cursor.child(node, key))
     }
 
     /// Creates an error for the whole mapping.
     pub(crate) fn error(&self, message: impl Into<String>) -> ScriptError {
         self.cursor.error(message)
     }
-}
-
-/// Returns the most similar known word within the edit distance limit.
-fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
-    known
-        .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= word.len().max(candidate.len()).max(3) / 3)
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
 }
 
 fn list(words: &[&str]) -> String {

@@ -15,7 +15,6 @@ use serde_json::{Map, Value};
 pub(crate) use self::fault::{Fault, FaultKind, FaultPosition};
 use crate::error::Error;
 use crate::vars::Vars;
-use crate::yaml;
 
 /// The default lane, for requests that no other lane matches.
 pub(crate) const MAIN: &str = "main";
@@ -62,7 +61,7 @@ impl Script {
         let failed = |source| Error::ReadScript { path: path.to_owned(), source };
         let mut text = String::new();
         // One byte over the limit suffices to detect a file that is too large.
-        let limit = u64::try_from(yaml::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+        let limit = u64::try_from(yb_yaml::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
         File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)).map_err(failed)?;
         Ok(reader::read_script(&text, &path.display().to_string(), vars)?)
     }

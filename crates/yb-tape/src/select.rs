@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use yb_yaml::diagnostic::quoted;
+
 use crate::conversation::{Conversation, RequestOrigin};
 use crate::script::{MAIN, Reply, Script, ScriptLane};
-use crate::yaml::shorten;
 
 /// How to respond to a request.
 #[derive(Debug, PartialEq)]
@@ -65,9 +66,9 @@ fn claims(lane: &ScriptLane, prompt: &str, system: &str) -> bool {
 
 fn no_lane(subject: &str, turn: usize, prompt: &str) -> ReplySelection {
     let message = format!(
-        "no lane of the script matches {subject}, turn {}; its prompt starts with: `{}`",
+        "no lane of the script matches {subject}, turn {}; its prompt starts with: {}",
         turn + 1,
-        shorten(prompt)
+        quoted(prompt)
     );
     ReplySelection::NoReply { lane: None, turn, message }
 }

@@ -1,23 +1,23 @@
-//! What is wrong or doubtful in a file that a person wrote: where, what was expected, and the way out.
+//! Errors and warnings in source files: position, expected value and hint.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::{Layer, Span};
+use crate::{SourceLayer, Span};
 
-/// More findings than this about one file help nobody.
-const MAX_FINDINGS: usize = 200;
-/// How much of a long line is shown.
+/// The maximum number of diagnostics for one file.
+const MAX_DIAGNOSTICS: usize = 200;
+/// The maximum length of a snippet.
 const SHOWN_CHARS: usize = 100;
-/// The farthest that a name may be from the one that was meant.
-const NEAR: f64 = 0.7;
+/// The minimum Jaro-Winkler similarity of a suggested name.
+const MIN_SIMILARITY: f64 = 0.7;
 
-/// Whether a finding stops the work.
+/// The severity of a diagnostic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// Something to look at.
+    /// The file can be used.
     Warning,
-    /// Nothing is started.
+    /// The file can't be used.
     Error,
 }
 
@@ -30,67 +30,69 @@ impl fmt::Display for Severity {
     }
 }
 
-/// One thing that is wrong or doubtful in a file.
+/// An error or a warning about a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// Whether it stops the work.
+    /// The severity.
     pub severity: Severity,
     /// The file.
     pub file: PathBuf,
-    /// The line, from 1; 0 when it is about the whole file.
+    /// The line, from 1; 0 means the whole file.
     pub line: usize,
-    /// The column in characters, from 1; 0 when it is about the whole file.
+    /// The column in characters, from 1; 0 means the whole file.
     pub column: usize,
-    /// The path of the key, such as `evaluators[0].config.threshold`; empty at the top.
+    /// The key path, such as `evaluators[0].config.threshold`; empty for the whole document.
     pub key: String,
-    /// What is wrong: a fragment in lower case, with the value last.
+    /// The problem: a lower-case fragment with the value last.
     pub message: String,
-    /// What belongs there.
+    /// The expected value.
     pub expected: Option<String>,
-    /// What it arises with alone, such as one variant of a suite and its place.
+    /// The only combination with the problem, such as one variant of a suite with its position.
     pub with: Option<String>,
-    /// The way out.
+    /// A hint for solving the problem.
     pub hint: Option<String>,
-    /// The line of the file.
+    /// The line with the problem.
     pub snippet: Option<Snippet>,
 }
 
-/// A line of a file with the part that a finding is about, safe to show on a terminal.
+/// A line of a file with a marked range, without characters that a terminal would interpret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snippet {
-    /// The line, or the part of a long one around the mark.
+    /// The line; a long one is cut around the marked range.
     pub text: String,
-    /// Where the mark begins, in characters from 0.
+    /// The start of the marked range, in characters from 0.
     pub start: usize,
-    /// How long the mark is, in characters, at least 1.
+    /// The width of the marked range, in characters, at least 1.
     pub width: usize,
 }
 
 impl Diagnostic {
-    /// Whether it stops the work.
+    /// Returns whether this is an error.
     #[must_use]
     pub fn is_error(&self) -> bool {
         self.severity == Severity::Error
     }
 
-    /// The place as `file:line:column`, which editors and terminals can open.
+    /// Returns the position as `file:line:column`, which editors and terminals can open.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         let file = self.file.display();
         if self.line == 0 { file.to_string() } else { format!("{file}:{}:{}", self.line, self.column) }
     }
 
+    /// Sets the expected value.
     pub fn expected(&mut self, expected: impl Into<String>) -> &mut Self {
         self.expected = Some(expected.into());
         self
     }
 
+    /// Sets the hint.
     pub fn hint(&mut self, hint: impl Into<String>) -> &mut Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Names the nearest known name, if one is near.
+    /// Sets a hint with the most similar known name, if there is one.
     pub fn did_you_mean<'a>(&mut self, name: &str, known: impl IntoIterator<Item = &'a str>) -> &mut Self {
         match nearest(name, known) {
             Some(near) => self.hint(format!("did you mean `{near}`?")),
@@ -101,7 +103,7 @@ impl Diagnostic {
 
 impl fmt::Display for Diagnostic {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}: {}: {}", self.place(), self.severity, self.message)?;
+        write!(formatter, "{}: {}: {}", self.location(), self.severity, self.message)?;
         if let Some(expected) = &self.expected {
             write!(formatter, "; expected {expected}")?;
         }
@@ -112,47 +114,53 @@ impl fmt::Display for Diagnostic {
     }
 }
 
-/// Collects what is found in one file.
+/// Collects the diagnostics of one file, and of an overlay file if there is one.
 #[derive(Debug)]
-pub struct Findings<'a> {
-    own: Part<'a>,
-    /// The file that is laid over it, where there is one.
-    over: Option<Part<'a>>,
-    found: Vec<Diagnostic>,
-    overflow: Diagnostic,
+pub struct Diagnostics<'a> {
+    base: SourceText<'a>,
+    overlay: Option<SourceText<'a>>,
+    diagnostics: Vec<Diagnostic>,
+    /// Receives the changes to diagnostics over the limit.
+    discarded: Diagnostic,
 }
 
-/// A file, and the key in it below which everything is.
+/// A file, with the key that contains the document.
 #[derive(Debug)]
-struct Part<'a> {
+struct SourceText<'a> {
     file: &'a Path,
     text: &'a str,
-    key: String,
+    key_prefix: String,
 }
 
-impl<'a> Findings<'a> {
+impl<'a> Diagnostics<'a> {
+    /// Creates an empty collection for a file with this text.
+    #[must_use]
     pub fn new(file: &'a Path, text: &'a str) -> Self {
-        let overflow = blank(Severity::Warning, file);
-        let own = Part { file, text, key: String::new() };
-        Self { own, over: None, found: Vec::new(), overflow }
+        let discarded = blank(Severity::Warning, file);
+        let base = SourceText { file, text, key_prefix: String::new() };
+        Self { base, overlay: None, diagnostics: Vec::new(), discarded }
     }
 
-    /// The same for what is below a key of the file.
-    pub fn below(mut self, key: impl Into<String>) -> Self {
-        self.own.key = key.into();
+    /// Sets the key of the file that contains the document.
+    #[must_use]
+    pub fn with_key_prefix(mut self, key: impl Into<String>) -> Self {
+        self.base.key_prefix = key.into();
         self
     }
 
-    /// The same, with what is below a key of another file laid over it: as its agent.
-    pub fn under(mut self, file: &'a Path, text: &'a str, key: impl Into<String>) -> Self {
-        self.over = Some(Part { file, text, key: key.into() });
+    /// Sets the overlay file, and its key that overrides `agent`.
+    #[must_use]
+    pub fn with_overlay(mut self, file: &'a Path, text: &'a str, key: impl Into<String>) -> Self {
+        self.overlay = Some(SourceText { file, text, key_prefix: key.into() });
         self
     }
 
+    /// Adds an error.
     pub fn error(&mut self, at: Span, key: impl Into<String>, message: impl Into<String>) -> &mut Diagnostic {
         self.add(Severity::Error, at, key.into(), message.into())
     }
 
+    /// Adds a warning.
     pub fn warning(
         &mut self,
         at: Span,
@@ -162,45 +170,49 @@ impl<'a> Findings<'a> {
         self.add(Severity::Warning, at, key.into(), message.into())
     }
 
+    /// Adds a diagnostic. Over the limit, only the first error is kept.
     pub fn add(&mut self, severity: Severity, at: Span, key: String, message: String) -> &mut Diagnostic {
-        let errors_only = self.found.len() >= MAX_FINDINGS;
+        let errors_only = self.diagnostics.len() >= MAX_DIAGNOSTICS;
         if errors_only && (severity == Severity::Warning || self.has_errors()) {
-            return &mut self.overflow;
+            return &mut self.discarded;
         }
-        let (part, key) = match (&self.over, at.layer) {
-            (Some(over), Layer::Over) => {
+        let (source, key) = match (&self.overlay, at.layer) {
+            (Some(overlay), SourceLayer::Overlay) => {
                 let key = key.strip_prefix("agent").map(|rest| rest.trim_start_matches('.').to_owned());
-                (over, key.unwrap_or_default())
+                (overlay, key.unwrap_or_default())
             }
-            _ => (&self.own, key),
+            _ => (&self.base, key),
         };
-        let key = if key.is_empty() || part.key.is_empty() {
-            format!("{}{key}", part.key)
+        let key = if key.is_empty() || source.key_prefix.is_empty() {
+            format!("{}{key}", source.key_prefix)
         } else {
-            format!("{}.{key}", part.key)
+            format!("{}.{key}", source.key_prefix)
         };
-        let snippet = snippet(part.text, at);
-        let found = Diagnostic {
+        let snippet = snippet(source.text, at);
+        let diagnostic = Diagnostic {
             line: at.line,
             column: at.column,
             key,
             message,
             snippet,
-            ..blank(severity, part.file)
+            ..blank(severity, source.file)
         };
-        self.found.push(found);
-        let last = self.found.len() - 1;
-        &mut self.found[last]
+        self.diagnostics.push(diagnostic);
+        let last = self.diagnostics.len() - 1;
+        &mut self.diagnostics[last]
     }
 
+    /// Returns whether there is an error.
+    #[must_use]
     pub fn has_errors(&self) -> bool {
-        self.found.iter().any(Diagnostic::is_error)
+        self.diagnostics.iter().any(Diagnostic::is_error)
     }
 
-    /// What was found, in the order of the file.
+    /// Returns the diagnostics in file order.
+    #[must_use]
     pub fn into_vec(mut self) -> Vec<Diagnostic> {
-        self.found.sort_by_key(|found| (found.line, found.column));
-        self.found
+        self.diagnostics.sort_by_key(|diagnostic| (diagnostic.line, diagnostic.column));
+        self.diagnostics
     }
 }
 
@@ -233,21 +245,22 @@ fn snippet(text: &str, at: Span) -> Option<Snippet> {
     Some(Snippet { text: shown.trim_end().to_owned(), start, width: at.width.clamp(1, room.max(1)) })
 }
 
-/// One column for each character, and nothing that a terminal obeys.
+/// Replaces characters that a terminal would interpret, keeping one column for each character.
 fn visible(letter: char) -> char {
     match letter {
-        '\t' => ' ',
+        '\t' | '\n' | '\r' => ' ',
         letter if letter.is_control() || is_invisible(letter) => '\u{fffd}',
         letter => letter,
     }
 }
 
-/// Marks that reorder or hide text.
+/// Returns whether a character reorders or hides text.
 fn is_invisible(letter: char) -> bool {
     matches!(letter, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{2069}' | '\u{feff}')
 }
 
-/// A value as a message shows it: its first words, in backticks.
+/// Formats a value for a message: in backticks and truncated.
+#[must_use]
 pub fn quoted(text: &str) -> String {
     const KEPT: usize = 60;
     let line: String = text.trim().chars().take(KEPT).map(visible).collect();
@@ -255,11 +268,11 @@ pub fn quoted(text: &str) -> String {
     format!("`{}{more}`", line.trim_end())
 }
 
-/// The known name that was probably meant.
+/// Returns the most similar known name, if one is similar enough to be suggested.
 pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let name = plain(name);
-    // Comparing costs the product of both lengths.
+    // The time of a comparison is the product of both lengths.
     if name.chars().nth(100).is_some() {
         return None;
     }
@@ -268,7 +281,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         let longer = name.chars().count().max(known.chars().count()).max(1);
         let edits = strsim::osa_distance(&name, &plain(known));
         let begins = name.len() > 3 && plain(known).starts_with(&name);
-        *score >= NEAR && (begins || edits * 5 <= longer * 2)
+        (*score >= MIN_SIMILARITY || edits == 1) && (begins || edits * 5 <= longer * 2)
     });
     close.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, known)| known)
 }
@@ -279,18 +292,19 @@ mod tests {
     use crate::Span;
 
     #[test]
-    fn the_nearest_name_is_a_small_slip_away() {
+    fn nearest_suggests_only_similar_names() {
         let known = ["assertions", "base_commit", "prompt", "prompt_file"];
         assert_eq!(nearest("asertions", known), Some("assertions"));
         assert_eq!(nearest("promptFile", known), Some("prompt_file"));
         assert_eq!(nearest("prompt-file", known), Some("prompt_file"));
         assert_eq!(nearest("base", known), Some("base_commit"));
         assert_eq!(nearest("zebra", known), None);
+        assert_eq!(nearest("sya", ["say", "tools"]), Some("say"));
         assert_eq!(nearest(&"p".repeat(100_000), known), None);
     }
 
     #[test]
-    fn a_snippet_shows_one_harmless_line_with_its_mark() {
+    fn snippet_has_no_control_characters_and_keeps_its_mark() {
         let shown = snippet("a: 1\nb:\t\u{1b}[31m\n", Span::new(2, 4, 2)).unwrap();
         assert_eq!((shown.text.as_str(), shown.start, shown.width), ("b: \u{fffd}[31m", 3, 2));
         let long = format!("k: {}X{}", "x".repeat(500), "y".repeat(500));
@@ -300,8 +314,8 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_cut() {
-        assert_eq!(quoted("a\nb"), "`a\u{fffd}b`");
+    fn quoted_truncates_long_values() {
+        assert_eq!(quoted("a\nb\u{1b}"), "`a b\u{fffd}`");
         assert!(quoted(&"x".repeat(99)).ends_with("x…`"));
     }
 }

@@ -1,53 +1,58 @@
-//! Builds the tree of a YAML document from the parser's events, without recursion and within the budgets.
+//! YAML: builds the tree from the events of the parser, without recursion and within the limits.
 
 use std::collections::HashMap;
 
 use granit_parser::{Event, Parser, ScalarStyle, ScanError, Tag};
 
 use super::{
-    Entry, Key, MAX_DEPTH, MAX_EXPANDED_BYTES, MAX_NODES, Node, Span, Value, report_duplicate,
-    report_too_big, scalar,
+    Entry, Key, MAX_DEPTH, MAX_EXPANDED_BYTES, Node, ParseOptions, Span, Value, report_duplicate, scalar,
 };
-use crate::diagnostic::{Findings, quoted};
+use crate::diagnostic::{Diagnostics, quoted};
 
 const MERGE: &str = "<<";
 
-pub(super) fn parse(text: &str, found: &mut Findings<'_>) -> Option<Node> {
-    let mut tree = Tree { stack: Vec::new(), anchors: HashMap::new(), root: None, spent: Weight::default() };
+pub(super) fn parse(text: &str, options: &ParseOptions, found: &mut Diagnostics<'_>) -> Option<Node> {
+    let mut tree = TreeBuilder {
+        text,
+        options,
+        stack: Vec::new(),
+        anchors: HashMap::new(),
+        root: None,
+        spent: ExpansionCost::default(),
+    };
     let mut documents = 0;
     for event in Parser::new_from_str(text) {
         let (event, span) = match event {
             Ok((event, span)) => (event, span_of(&span)),
             Err(error) => {
-                reword(&error, text, found);
+                report_syntax_error(&error, text, found);
                 return None;
             }
         };
         if let Event::DocumentStart(..) = event {
             documents += 1;
             if documents > 1 {
-                found
-                    .error(span, "", "more than one document in the file")
-                    .hint("remove the `---` line, or make it two files");
+                let message = format!("more than one document in the {}", options.subject);
+                found.error(span, "", message).hint("remove the `---` line, or use two files");
                 return None;
             }
         }
-        tree.take(event, span, found)?;
+        tree.add_event(event, span, found)?;
     }
     if tree.root.is_none() {
-        found.error(Span::WHOLE, "", "the file is empty").hint("`yb schema` prints what belongs into it");
+        options.report_empty(found);
     }
     tree.root
 }
 
-/// What a value costs when an alias repeats it.
+/// The share of the limits that a value uses, also when an alias repeats it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Weight {
+struct ExpansionCost {
     nodes: usize,
     bytes: usize,
 }
 
-impl Weight {
+impl ExpansionCost {
     fn plus(self, other: Self) -> Self {
         Self { nodes: self.nodes.saturating_add(other.nodes), bytes: self.bytes.saturating_add(other.bytes) }
     }
@@ -60,59 +65,62 @@ impl Weight {
     }
 }
 
-/// A value that an alias can repeat.
+/// A value with an anchor.
 #[derive(Clone)]
-struct Anchored {
+struct AnchoredNode {
     node: Node,
-    weight: Weight,
-    /// Levels below it: an alias far down may not make the tree deeper than a file may be.
+    cost: ExpansionCost,
+    /// The number of levels below it: an alias must not make the tree deeper than the limit.
     height: usize,
 }
 
-struct Tree {
-    stack: Vec<Open>,
-    anchors: HashMap<usize, Anchored>,
+struct TreeBuilder<'a> {
+    text: &'a str,
+    options: &'a ParseOptions,
+    stack: Vec<OpenCollection>,
+    anchors: HashMap<usize, AnchoredNode>,
     root: Option<Node>,
-    spent: Weight,
+    spent: ExpansionCost,
 }
 
-/// A collection whose end has not been seen.
-struct Open {
+/// A collection whose end has not been reached.
+struct OpenCollection {
     span: Span,
     anchor: usize,
-    /// What was spent when it began.
-    before: Weight,
-    /// Levels below it, so far.
+    /// The cost of everything before it.
+    before: ExpansionCost,
+    /// The number of levels below it so far.
     height: usize,
-    kind: Kind,
+    kind: CollectionKind,
 }
 
-enum Kind {
+enum CollectionKind {
     List(Vec<Node>),
-    Map { entries: Vec<Entry>, seen: HashMap<String, Span>, merged: Vec<Entry>, next: Next },
+    Map { entries: Vec<Entry>, seen: HashMap<String, Span>, merged: Vec<Entry>, next: NextRole },
 }
 
-/// What a mapping makes of the next value.
-enum Next {
+/// The role of the next value in a mapping.
+enum NextRole {
     Key,
     Value(Key),
+    /// The value of `<<`.
     Merge,
-    /// The value of a duplicate.
-    Dropped,
+    /// The value of a duplicate key.
+    Ignored,
 }
 
-impl Tree {
-    /// `None` ends the reading; the reason has been reported.
-    fn take(&mut self, event: Event<'_>, span: Span, found: &mut Findings<'_>) -> Option<()> {
+impl TreeBuilder<'_> {
+    /// Returns `None` after a fatal error, which has been reported.
+    fn add_event(&mut self, event: Event<'_>, span: Span, found: &mut Diagnostics<'_>) -> Option<()> {
         let before = self.spent;
         match event {
             Event::Scalar(text, style, anchor, tag) => {
-                self.spend(Weight { nodes: 1, bytes: text.len() }, span, found)?;
+                self.spend(ExpansionCost { nodes: 1, bytes: text.len() }, span, found)?;
                 if self.wants_key() {
                     if anchor != 0 {
                         let node = Node { value: Value::Text(text.to_string()), span };
-                        let weight = self.spent.minus(before);
-                        self.anchors.insert(anchor, Anchored { node, weight, height: 0 });
+                        let cost = self.spent.minus(before);
+                        self.anchors.insert(anchor, AnchoredNode { node, cost, height: 0 });
                     }
                     self.key(text.into_owned(), style == ScalarStyle::Plain, span, found);
                     return Some(());
@@ -120,21 +128,23 @@ impl Tree {
                 let value = value_of(&text, style, tag.as_deref(), span, found);
                 self.finish(Node { value, span }, anchor, before, 0, found)
             }
-            Event::SequenceStart(_, anchor, _) => self.open(span, anchor, Kind::List(Vec::new()), found),
+            Event::SequenceStart(_, anchor, _) => {
+                self.open(span, anchor, CollectionKind::List(Vec::new()), found)
+            }
             Event::MappingStart(_, anchor, _) => {
-                let kind = Kind::Map {
+                let kind = CollectionKind::Map {
                     entries: Vec::new(),
                     seen: HashMap::new(),
                     merged: Vec::new(),
-                    next: Next::Key,
+                    next: NextRole::Key,
                 };
                 self.open(span, anchor, kind, found)
             }
             Event::SequenceEnd | Event::MappingEnd => {
                 let open = self.stack.pop()?;
                 let value = match open.kind {
-                    Kind::List(items) => Value::List(items),
-                    Kind::Map { mut entries, seen, merged, .. } => {
+                    CollectionKind::List(items) => Value::List(items),
+                    CollectionKind::Map { mut entries, seen, merged, .. } => {
                         let mut names: std::collections::HashSet<String> = seen.into_keys().collect();
                         entries
                             .extend(merged.into_iter().filter(|entry| names.insert(entry.key.name.clone())));
@@ -145,20 +155,20 @@ impl Tree {
                 self.finish(node, open.anchor, open.before, open.height, found)
             }
             Event::Alias(anchor) => {
-                let Some(Anchored { node, weight, height }) = self.anchors.get(&anchor).cloned() else {
+                let Some(AnchoredNode { node, cost, height }) = self.anchors.get(&anchor).cloned() else {
                     found
                         .error(span, "", "an anchor contains an alias of itself")
-                        .hint("write the value out instead");
+                        .hint("repeat the value instead");
                     return None;
                 };
-                self.spend(weight, span, found)?;
+                self.spend(cost, span, found)?;
                 if self.stack.len() + height > MAX_DEPTH {
-                    report_too_big(found, span);
+                    self.options.report_limit(found, span);
                     return None;
                 }
                 if self.wants_key() {
                     let Value::Text(name) = node.value else {
-                        return bad_key(span, found);
+                        return self.bad_key(span, found);
                     };
                     self.key(name, false, span, found);
                     return Some(());
@@ -169,45 +179,57 @@ impl Tree {
         }
     }
 
-    fn spend(&mut self, weight: Weight, at: Span, found: &mut Findings<'_>) -> Option<()> {
-        self.spent = self.spent.plus(weight);
-        if self.spent.nodes > MAX_NODES || self.spent.bytes > MAX_EXPANDED_BYTES {
-            report_too_big(found, at);
+    fn spend(&mut self, cost: ExpansionCost, at: Span, found: &mut Diagnostics<'_>) -> Option<()> {
+        self.spent = self.spent.plus(cost);
+        if self.spent.nodes > self.options.max_nodes || self.spent.bytes > MAX_EXPANDED_BYTES {
+            self.options.report_limit(found, at);
             return None;
         }
         Some(())
     }
 
     fn wants_key(&self) -> bool {
-        matches!(self.stack.last(), Some(Open { kind: Kind::Map { next: Next::Key, .. }, .. }))
+        matches!(
+            self.stack.last(),
+            Some(OpenCollection { kind: CollectionKind::Map { next: NextRole::Key, .. }, .. })
+        )
     }
 
-    fn open(&mut self, span: Span, anchor: usize, kind: Kind, found: &mut Findings<'_>) -> Option<()> {
+    fn open(
+        &mut self,
+        span: Span,
+        anchor: usize,
+        kind: CollectionKind,
+        found: &mut Diagnostics<'_>,
+    ) -> Option<()> {
         if self.wants_key() {
-            return bad_key(span, found);
+            return self.bad_key(span, found);
         }
         let before = self.spent;
-        self.spend(Weight { nodes: 1, bytes: 0 }, span, found)?;
+        self.spend(ExpansionCost { nodes: 1, bytes: 0 }, span, found)?;
         if self.stack.len() >= MAX_DEPTH {
-            report_too_big(found, span);
+            self.options.report_limit(found, span);
             return None;
         }
-        self.stack.push(Open { span, anchor, before, height: 1, kind });
+        self.stack.push(OpenCollection { span, anchor, before, height: 1, kind });
         Some(())
     }
 
-    fn key(&mut self, name: String, plain: bool, span: Span, found: &mut Findings<'_>) {
-        let Some(Open { kind: Kind::Map { seen, next, .. }, .. }) = self.stack.last_mut() else { return };
+    fn key(&mut self, name: String, plain: bool, span: Span, found: &mut Diagnostics<'_>) {
+        let Some(OpenCollection { kind: CollectionKind::Map { seen, next, .. }, .. }) = self.stack.last_mut()
+        else {
+            return;
+        };
         let key = Key { name, span };
         *next = match seen.get(&key.name) {
             Some(first) => {
                 report_duplicate(found, &key, *first);
-                Next::Dropped
+                NextRole::Ignored
             }
-            None if plain && key.name == MERGE => Next::Merge,
+            None if plain && key.name == MERGE => NextRole::Merge,
             None => {
                 seen.insert(key.name.clone(), span);
-                Next::Value(key)
+                NextRole::Value(key)
             }
         };
     }
@@ -216,43 +238,46 @@ impl Tree {
         &mut self,
         node: Node,
         anchor: usize,
-        before: Weight,
+        before: ExpansionCost,
         height: usize,
-        found: &mut Findings<'_>,
+        found: &mut Diagnostics<'_>,
     ) -> Option<()> {
         if anchor != 0 {
-            let anchored = Anchored { node: node.clone(), weight: self.spent.minus(before), height };
+            let anchored = AnchoredNode { node: node.clone(), cost: self.spent.minus(before), height };
             self.anchors.insert(anchor, anchored);
         }
         self.push(node, height, found)
     }
 
-    fn push(&mut self, node: Node, height: usize, found: &mut Findings<'_>) -> Option<()> {
+    fn push(&mut self, node: Node, height: usize, found: &mut Diagnostics<'_>) -> Option<()> {
         if let Some(open) = self.stack.last_mut() {
             open.height = open.height.max(height + 1);
         }
         match self.stack.last_mut().map(|open| &mut open.kind) {
             None => self.root = Some(node),
-            Some(Kind::List(items)) => items.push(node),
-            Some(Kind::Map { entries, merged, next, .. }) => match std::mem::replace(next, Next::Key) {
-                Next::Value(key) => entries.push(Entry { key, node }),
-                Next::Merge => merge(node, merged, found),
-                Next::Dropped => {}
-                Next::Key => return bad_key(node.span, found),
-            },
+            Some(CollectionKind::List(items)) => items.push(node),
+            Some(CollectionKind::Map { entries, merged, next, .. }) => {
+                match std::mem::replace(next, NextRole::Key) {
+                    NextRole::Value(key) => entries.push(Entry { key, node }),
+                    NextRole::Merge => merge(node, merged, found),
+                    NextRole::Ignored => {}
+                    NextRole::Key => return self.bad_key(node.span, found),
+                }
+            }
         }
         Some(())
     }
+
+    fn bad_key(&self, span: Span, found: &mut Diagnostics<'_>) -> Option<()> {
+        let hint = hint_for_line(self.text, span.line);
+        let error = found.error(span, "", "a list or mapping used as a key").expected("a name");
+        error.hint(hint.unwrap_or("put a value that starts with `{` or `[` in double quotes"));
+        None
+    }
 }
 
-fn bad_key(span: Span, found: &mut Findings<'_>) -> Option<()> {
-    let error = found.error(span, "", "a list or mapping used as a key");
-    error.expected("a name").hint("put a value that starts with `{` or `[` in double quotes");
-    None
-}
-
-/// `<<: *defaults`: what the mapping itself says wins, then the first.
-fn merge(node: Node, merged: &mut Vec<Entry>, found: &mut Findings<'_>) {
+/// Merges `<<: *defaults`. The keys of the mapping itself take precedence, then those of the first merged mapping.
+fn merge(node: Node, merged: &mut Vec<Entry>, found: &mut Diagnostics<'_>) {
     let span = node.span;
     match node.value {
         Value::Map(entries) => merged.extend(entries),
@@ -274,21 +299,21 @@ fn value_of(
     style: ScalarStyle,
     tag: Option<&Tag>,
     span: Span,
-    found: &mut Findings<'_>,
+    found: &mut Diagnostics<'_>,
 ) -> Value {
     let value = match tag.and_then(Tag::core_suffix) {
         Some(suffix) => scalar::tagged(suffix, text).unwrap_or_else(|| {
-            found.error(span, "", format!("the text does not fit its tag `!!{suffix}`: {}", quoted(text)));
+            found.error(span, "", format!("invalid value for the tag `!!{suffix}`: {}", quoted(text)));
             Value::Null
         }),
-        None if style == ScalarStyle::Plain && tag.is_none() => scalar::plain(text),
+        None if style == ScalarStyle::Plain && tag.is_none() => scalar::parse_plain_scalar(text),
         None => Value::Text(text.to_owned()),
     };
     match value {
         Value::Float(number) if !number.is_finite() => {
             found
                 .error(span, "", format!("not a finite number: {}", quoted(text)))
-                .expected("a number, or a text in double quotes");
+                .expected("a number, or a string in double quotes");
             Value::Null
         }
         value => value,
@@ -304,17 +329,21 @@ fn span_of(span: &granit_parser::Span) -> Span {
     Span::new(span.start.line(), span.start.col() + 1, width.max(1))
 }
 
-/// The library's texts talk about its grammar; these talk about the file.
-fn reword(error: &ScanError, text: &str, found: &mut Findings<'_>) {
+/// Reports an error of the parser.
+fn report_syntax_error(error: &ScanError, text: &str, found: &mut Diagnostics<'_>) {
     let at = Span::new(error.marker().line(), error.marker().col() + 1, 1);
-    let said = error.info().replace('\'', "`");
-    let finding = found.error(at, "", format!("not valid YAML: {said}"));
+    if error.info().contains("unknown anchor") {
+        found.error(at, "", "alias of an anchor that does not exist");
+        return;
+    }
+    let reason = error.info().replace('\'', "`");
+    let diagnostic = found.error(at, "", format!("not valid YAML: {reason}"));
     if let Some(hint) = hint_for_line(text, at.line) {
-        finding.hint(hint);
+        diagnostic.hint(hint);
     }
 }
 
-/// The mistakes that YAML invites, recognised by the line on which the parser stopped.
+/// Returns a hint for common syntax errors, based on the line where the parser stopped and the line before it.
 fn hint_for_line(text: &str, number: usize) -> Option<&'static str> {
     let index = number.checked_sub(1)?;
     let near = [text.lines().nth(index), index.checked_sub(1).and_then(|before| text.lines().nth(before))];
@@ -323,8 +352,10 @@ fn hint_for_line(text: &str, number: usize) -> Option<&'static str> {
         let indent: String = line.chars().take_while(|letter| letter.is_whitespace()).collect();
         if indent.contains('\t') {
             Some("indent with spaces; YAML does not allow tabs")
+        } else if line.contains(": {{") || value.starts_with("{{") {
+            Some("put a value that starts with `{{` in double quotes")
         } else if value.contains(": ") && !value.starts_with(['"', '\'', '{', '[', '|', '>']) {
-            Some("put a text that contains `: ` in double quotes")
+            Some("put a string that contains `: ` in double quotes")
         } else {
             None
         }

@@ -1,37 +1,35 @@
-//! Builds the tree of a JSON document. JSON is read as what it is: the parser for YAML has other escapes and other errors.
+//! JSON: its own parser, because escapes and errors differ from those of YAML.
 
 use std::collections::HashMap;
 
-use super::{Entry, Key, MAX_DEPTH, MAX_NODES, Node, Span, Value, report_duplicate, report_too_big};
-use crate::diagnostic::{Findings, quoted};
+use super::{Entry, Key, MAX_DEPTH, Node, ParseOptions, Span, Value, report_duplicate};
+use crate::diagnostic::{Diagnostics, quoted};
 
-pub(super) fn parse(text: &str, found: &mut Findings<'_>) -> Option<Node> {
-    let mut reader = Reader { rest: text, line: 1, column: 1, nodes: 0, found };
-    reader.space();
-    if reader.rest.is_empty() {
-        reader
-            .found
-            .error(Span::WHOLE, "", "the file is empty")
-            .hint("`yb schema` prints what belongs into it");
+pub(super) fn parse(text: &str, options: &ParseOptions, found: &mut Diagnostics<'_>) -> Option<Node> {
+    let mut parser = JsonParser { rest: text, line: 1, column: 1, nodes: 0, options, found };
+    parser.skip_whitespace();
+    if parser.rest.is_empty() {
+        options.report_empty(parser.found);
         return None;
     }
-    let root = reader.value(0)?;
-    reader.space();
-    if !reader.rest.is_empty() {
-        return reader.wrong("the end of the file");
+    let root = parser.value(0)?;
+    parser.skip_whitespace();
+    if !parser.rest.is_empty() {
+        return parser.unexpected("the end of the file");
     }
     Some(root)
 }
 
-struct Reader<'t, 'f, 's> {
+struct JsonParser<'t, 'f, 's> {
     rest: &'t str,
     line: usize,
     column: usize,
     nodes: usize,
-    found: &'f mut Findings<'s>,
+    options: &'f ParseOptions,
+    found: &'f mut Diagnostics<'s>,
 }
 
-impl<'t> Reader<'t, '_, '_> {
+impl<'t> JsonParser<'t, '_, '_> {
     fn here(&self, width: usize) -> Span {
         Span::new(self.line, self.column, width.max(1))
     }
@@ -50,7 +48,7 @@ impl<'t> Reader<'t, '_, '_> {
         taken
     }
 
-    fn space(&mut self) {
+    fn skip_whitespace(&mut self) {
         let rest = self.rest.trim_start_matches([' ', '\t', '\n', '\r']);
         self.advance(self.rest.len() - rest.len());
     }
@@ -60,7 +58,7 @@ impl<'t> Reader<'t, '_, '_> {
     }
 
     fn accept(&mut self, letter: char) -> bool {
-        self.space();
+        self.skip_whitespace();
         let there = self.next_is(letter);
         if there {
             self.advance(letter.len_utf8());
@@ -68,32 +66,32 @@ impl<'t> Reader<'t, '_, '_> {
         there
     }
 
-    fn wrong<T>(&mut self, expected: &str) -> Option<T> {
+    fn unexpected<T>(&mut self, expected: &str) -> Option<T> {
         let token: String =
             self.rest.chars().take_while(|c| !c.is_whitespace() && !",:[]{}".contains(*c)).collect();
         let token = if token.is_empty() { self.rest.chars().take(1).collect() } else { token };
         let at = self.here(token.chars().count());
         let message = if token.is_empty() {
-            "not valid JSON: the file ends too early".to_owned()
+            "not valid JSON: unexpected end of file".to_owned()
         } else {
             format!("not valid JSON: {}", quoted(&token))
         };
         let error = self.found.error(at, "", message);
         error.expected(expected);
         if token.starts_with("//") || token.starts_with('#') {
-            error.hint("JSON has no comments; name the file `.yaml` to use them");
+            error.hint("JSON has no comments; rename the file to `.yaml` to use them");
         } else if token.starts_with('\'') {
-            error.hint("JSON has double quotes only");
+            error.hint("JSON strings use double quotes");
         }
         None
     }
 
     fn value(&mut self, depth: usize) -> Option<Node> {
-        self.space();
+        self.skip_whitespace();
         self.nodes += 1;
-        if depth > MAX_DEPTH || self.nodes > MAX_NODES {
+        if depth > MAX_DEPTH || self.nodes > self.options.max_nodes {
             let at = self.here(1);
-            report_too_big(self.found, at);
+            self.options.report_limit(self.found, at);
             return None;
         }
         let start = self.here(1);
@@ -113,13 +111,13 @@ impl<'t> Reader<'t, '_, '_> {
             return Some(Node { value: Value::Map(entries), span });
         }
         loop {
-            self.space();
+            self.skip_whitespace();
             if !self.next_is('"') {
-                return self.wrong("a key in double quotes");
+                return self.unexpected("a key in double quotes");
             }
             let (name, at) = self.string()?;
             if !self.accept(':') {
-                return self.wrong("`:` and a value");
+                return self.unexpected("`:` and a value");
             }
             let key = Key { name, span: at };
             let node = self.value(depth + 1)?;
@@ -134,7 +132,7 @@ impl<'t> Reader<'t, '_, '_> {
                 return Some(Node { value: Value::Map(entries), span });
             }
             if !self.accept(',') {
-                return self.wrong("`,` or `}`");
+                return self.unexpected("`,` or `}`");
             }
         }
     }
@@ -151,7 +149,7 @@ impl<'t> Reader<'t, '_, '_> {
                 return Some(Node { value: Value::List(items), span });
             }
             if !self.accept(',') {
-                return self.wrong("`,` or `]`");
+                return self.unexpected("`,` or `]`");
             }
         }
     }
@@ -165,7 +163,7 @@ impl<'t> Reader<'t, '_, '_> {
         });
         let Some(end) = end else {
             let at = self.here(1);
-            self.found.error(at, "", "not valid JSON: a text without its closing quote");
+            self.found.error(at, "", "not valid JSON: unclosed quote");
             return None;
         };
         let raw = &self.rest[..end];
@@ -176,12 +174,12 @@ impl<'t> Reader<'t, '_, '_> {
                 Some((text, span))
             }
             Ok(_) => {
-                self.found.error(span, "", "a NUL character in the file").hint("remove it");
+                self.found.error(span, "", "NUL character in the file").hint("remove it");
                 None
             }
             Err(_) => {
                 let error = self.found.error(span, "", format!("not valid JSON: {}", quoted(raw)));
-                error.expected("a text on one line, with escapes such as `\\n` and `\\\"`");
+                error.expected("a string on one line, with escapes such as `\\n` and `\\\"`");
                 None
             }
         }
@@ -199,7 +197,7 @@ impl<'t> Reader<'t, '_, '_> {
                     Some(whole) => Value::Int(whole),
                     None => Value::Float(number.as_f64().filter(|number| number.is_finite())?),
                 },
-                Err(_) => return self.wrong("a value"),
+                Err(_) => return self.unexpected("a value"),
             },
         };
         let span = self.here(word.chars().count());

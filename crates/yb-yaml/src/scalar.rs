@@ -1,9 +1,10 @@
-//! What a plain word of YAML means: the core schema of YAML 1.2, where `yes` and `on` are texts.
+//! Plain YAML scalars, resolved by the core schema of YAML 1.2: `yes` and `on` are strings.
 
 use super::Value;
 
-/// The value of a plain scalar without a tag.
-pub fn plain(text: &str) -> Value {
+/// Resolves a plain scalar without a tag.
+#[must_use]
+pub fn parse_plain_scalar(text: &str) -> Value {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
         "true" | "True" | "TRUE" => Value::Bool(true),
@@ -12,9 +13,9 @@ pub fn plain(text: &str) -> Value {
     }
 }
 
-/// The value of a scalar with a tag of the core schema.
+/// Resolves a scalar with a tag of the core schema; `None` if it is invalid for the tag.
 pub(super) fn tagged(suffix: &str, text: &str) -> Option<Value> {
-    let value = plain(text);
+    let value = parse_plain_scalar(text);
     match (suffix, &value) {
         ("str", _) => Some(Value::Text(text.to_owned())),
         ("null", Value::Null) | ("bool", Value::Bool(_)) | ("int", Value::Int(_)) => Some(value),
@@ -48,7 +49,7 @@ fn number(text: &str) -> Option<Value> {
         return Some(Value::Float(f64::NAN));
     }
     if !unsigned.is_empty() && unsigned.bytes().all(|digit| digit.is_ascii_digit()) {
-        // A whole number that is too large stays a number, as in JSON.
+        // An integer out of range stays a number, as in JSON.
         return text.parse().map(Value::Int).or_else(|_| text.parse().map(Value::Float)).ok();
     }
     is_float(unsigned).then(|| text.parse().ok()).flatten().map(Value::Float)
@@ -71,11 +72,11 @@ fn is_float(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{plain, tagged};
+    use super::{parse_plain_scalar, tagged};
     use crate::Value;
 
     #[test]
-    fn plain_words_are_those_of_the_core_schema() {
+    fn plain_scalars_follow_the_core_schema() {
         for (text, value) in [
             ("", Value::Null),
             ("~", Value::Null),
@@ -92,17 +93,17 @@ mod tests {
             ("-.inf", Value::Float(f64::NEG_INFINITY)),
             ("99999999999999999999", Value::Float(1e20)),
         ] {
-            assert_eq!(plain(text), value, "{text}");
+            assert_eq!(parse_plain_scalar(text), value, "{text}");
         }
         for text in
             ["yes", "on", "1.2.3", "1_000", "0x", "-", "+", ".", "e5", "1e", "12:30", "inf", "2024-01-01"]
         {
-            assert_eq!(plain(text), Value::Text(text.to_owned()), "{text}");
+            assert_eq!(parse_plain_scalar(text), Value::Text(text.to_owned()), "{text}");
         }
     }
 
     #[test]
-    fn a_tag_must_fit_its_text() {
+    fn tagged_scalar_must_match_its_tag() {
         assert_eq!(tagged("str", "1"), Some(Value::Text("1".into())));
         assert_eq!(tagged("int", "1"), Some(Value::Int(1)));
         assert_eq!(tagged("float", "1"), Some(Value::Float(1.0)));

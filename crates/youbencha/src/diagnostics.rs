@@ -15,7 +15,7 @@ pub(crate) fn render(found: &Diagnostic, severity: Severity) -> String {
     let _ = write!(out, "{label} {}", found.message);
     let number = found.line.to_string();
     let margin = " ".repeat(if found.snippet.is_some() { number.len() } else { 1 });
-    let _ = write!(out, "\n{margin}{} {}", "-->".blue(), found.place());
+    let _ = write!(out, "\n{margin}{} {}", "-->".blue(), found.location());
     if let Some(snippet) = &found.snippet {
         let bar = "|".blue().to_string();
         let mark = format!("{}{}", " ".repeat(snippet.start), "^".repeat(snippet.width));

@@ -1,42 +1,42 @@
-//! Changes one key in the text of a configuration and leaves the rest as it is: comments, order and style.
+//! Changes one key in the text of a configuration file, and keeps comments, order and style.
 //!
-//! The place comes from the parser, the change is made in the text, and the result is read again: what does not come out as
-//! it was meant is refused, so that an odd file is never damaged.
+//! The parser provides the position. The edited text is parsed again, and rejected unless it has the intended values, so that
+//! an unusual file is never damaged.
 
 use std::path::Path;
 
 use serde_json::Value as Json;
 
 use super::layer;
-use yb_yaml::diagnostic::{Diagnostic, Findings};
-use yb_yaml::{Entry, Format, Node, Span, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
+use yb_yaml::{Entry, Node, Span, Syntax, Value};
 
-/// Why a text can't be changed.
+/// Why a file can't be edited.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// It can't be read.
-    #[error("the file can't be read as it is")]
+    /// The file is invalid.
+    #[error("the file is invalid")]
     Unreadable(Vec<Diagnostic>),
-    /// It is written in a way that this program does not dare to change.
-    #[error("the file is written in a way that can't be changed safely")]
+    /// The style of the file is not supported.
+    #[error("unsupported file style")]
     ByHand,
 }
 
-/// The text with a key set to a value; `file` tells the format.
+/// Sets a key and returns the new text; `file` determines the syntax.
 ///
 /// # Errors
-/// When the text can't be read, or not be changed without touching more than this key.
+/// When the text is invalid, or the key can't be changed without affecting others.
 pub fn set(file: &Path, text: &str, key: &str, value: &Json) -> Result<String, EditError> {
     let (tree, mut expected) = read(file, text)?;
-    let edited = Text::new(file, text).set(tree.as_ref(), key, value).ok_or(EditError::ByHand)?;
+    let edited = ConfigText::new(file, text).set(tree.as_ref(), key, value).ok_or(EditError::ByHand)?;
     put(&mut expected, key, value.clone()).ok_or(EditError::ByHand)?;
     verify(file, edited, expected)
 }
 
-/// The text without a key; `None` if it is not there.
+/// Removes a key and returns the new text; `None` if the key is not set.
 ///
 /// # Errors
-/// When the text can't be read, or not be changed without touching more than this key.
+/// When the text is invalid, or the key can't be changed without affecting others.
 pub fn unset(file: &Path, text: &str, key: &str) -> Result<Option<String>, EditError> {
     let (tree, mut expected) = read(file, text)?;
     let (group, name) = split(key);
@@ -45,20 +45,21 @@ pub fn unset(file: &Path, text: &str, key: &str) -> Result<Option<String>, EditE
     else {
         return Ok(None);
     };
-    let edited = Text::new(file, text).unset(root, key).ok_or(EditError::ByHand)?;
+    let edited = ConfigText::new(file, text).unset(root, key).ok_or(EditError::ByHand)?;
     put(&mut expected, key, Json::Null).ok_or(EditError::ByHand)?;
     verify(file, edited, expected).map(Some)
 }
 
-/// The tree of a text, if it says anything, and what it says.
+/// Parses a text. The tree is absent for a text without content.
 fn read(file: &Path, text: &str) -> Result<(Option<Node>, Json), EditError> {
     // Only YAML has comments.
-    let blank = text.trim().is_empty() || (Format::of(file) == Format::Yaml && !layer::says_something(text));
+    let blank =
+        text.trim().is_empty() || (Syntax::from_path(file) == Syntax::Yaml && !layer::has_content(text));
     if blank {
         return Ok((None, Json::Object(serde_json::Map::new())));
     }
-    let mut found = Findings::new(file, text);
-    match yb_yaml::parse(text, Format::of(file), &mut found) {
+    let mut found = Diagnostics::new(file, text);
+    match yb_yaml::parse(text, Syntax::from_path(file), &mut found) {
         Some(tree) if !found.has_errors() => {
             let values = tree.to_json();
             Ok((Some(tree), values))
@@ -67,7 +68,7 @@ fn read(file: &Path, text: &str) -> Result<(Option<Node>, Json), EditError> {
     }
 }
 
-/// Sets a value in what a text says.
+/// Sets a value in the expected result.
 fn put(values: &mut Json, key: &str, value: Json) -> Option<()> {
     let (group, name) = split(key);
     let mut map = values.as_object_mut()?;
@@ -84,11 +85,11 @@ fn put(values: &mut Json, key: &str, value: Json) -> Option<()> {
 
 fn verify(file: &Path, edited: String, expected: Json) -> Result<String, EditError> {
     let (_, after) = read(file, &edited).map_err(|_| EditError::ByHand)?;
-    if without_nothing(after) == without_nothing(expected) { Ok(edited) } else { Err(EditError::ByHand) }
+    if without_empty(after) == without_empty(expected) { Ok(edited) } else { Err(EditError::ByHand) }
 }
 
-/// Without keys that have no value and groups that have no keys: they say nothing.
-fn without_nothing(mut values: Json) -> Json {
+/// Removes null values and empty sections.
+fn without_empty(mut values: Json) -> Json {
     if let Json::Object(map) = &mut values {
         for below in map.values_mut().filter_map(Json::as_object_mut) {
             below.retain(|_, value| !value.is_null());
@@ -98,17 +99,17 @@ fn without_nothing(mut values: Json) -> Json {
     values
 }
 
-/// A text with the start of each of its lines.
-struct Text<'t> {
+/// The text of a file with its line offsets.
+struct ConfigText<'t> {
     text: &'t str,
-    format: Format,
+    syntax: Syntax,
     lines: Vec<usize>,
 }
 
-impl<'t> Text<'t> {
+impl<'t> ConfigText<'t> {
     fn new(file: &Path, text: &'t str) -> Self {
         let starts = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n').map(|(at, _)| at + 1);
-        Self { text, format: Format::of(file), lines: std::iter::once(0).chain(starts).collect() }
+        Self { text, syntax: Syntax::from_path(file), lines: std::iter::once(0).chain(starts).collect() }
     }
 
     fn set(&self, tree: Option<&Node>, key: &str, value: &Json) -> Option<String> {
@@ -144,7 +145,7 @@ impl<'t> Text<'t> {
     }
 
     fn with_empty(&self, group: Option<&str>, name: &str, scalar: &str) -> String {
-        if self.format == Format::Json {
+        if self.syntax == Syntax::Json {
             return match group {
                 None => format!("{{\n  \"{name}\": {scalar}\n}}\n"),
                 Some(group) => format!("{{\n  \"{group}\": {{\n    \"{name}\": {scalar}\n  }}\n}}\n"),
@@ -158,11 +159,11 @@ impl<'t> Text<'t> {
         out
     }
 
-    /// A value on one line is replaced where it stands.
+    /// Replaces a value on a single line.
     fn replace(&self, entry: &Entry, scalar: &str) -> Option<String> {
         let span = match entry.node.value {
             Value::List(_) | Value::Map(_) => return None,
-            // Nothing stands there, so it goes behind the colon.
+            // An absent value is inserted after the colon.
             Value::Null if self.part(entry.node.span).is_none_or(|part| !is_null(part)) => {
                 let colon = self.end(entry.key.span)? + self.text[self.end(entry.key.span)?..].find(':')? + 1;
                 return Some(format!("{} {scalar}{}", &self.text[..colon], &self.text[colon..]));
@@ -173,7 +174,7 @@ impl<'t> Text<'t> {
         Some(format!("{}{scalar}{}", &self.text[..self.start(span)?], &self.text[self.end(span)?..]))
     }
 
-    /// A key at the end of a mapping.
+    /// Adds a key at the end of a mapping.
     fn add(&self, map: &Node, name: &str, scalar: &str) -> Option<String> {
         if !self.is_flow(map)? {
             return self.append(map, &format!("{name}: {scalar}"), None);
@@ -193,7 +194,7 @@ impl<'t> Text<'t> {
         Some(format!("{}{between}{pair}{}", &self.text[..end], &self.text[end..]))
     }
 
-    /// Lines at the end of a mapping in block style.
+    /// Appends lines to a mapping in block style.
     fn append(&self, map: &Node, line: &str, below: Option<&str>) -> Option<String> {
         let last = map.entries().last()?;
         let indent = " ".repeat(last.key.span.column.saturating_sub(1));
@@ -207,7 +208,7 @@ impl<'t> Text<'t> {
         Some(out)
     }
 
-    /// The first line below a key that has no value.
+    /// Inserts the first line below a key without a value.
     fn below_empty(&self, key: Span, line: &str) -> Option<String> {
         let at = self.next_line(key.line);
         let indent = " ".repeat(key.column + 1);
@@ -218,7 +219,7 @@ impl<'t> Text<'t> {
         let (group, name) = split(key);
         let Some(group) = group else { return self.remove(root, name) };
         let map = root.get(group)?;
-        // A group that would be left with nothing goes with its last key, in block style.
+        // In block style, a section is removed with its last key.
         if map.entries().len() == 1 && !self.is_flow(map)? {
             self.remove(root, group)
         } else {
@@ -245,7 +246,7 @@ impl<'t> Text<'t> {
         Some(format!("{}{}", &self.text[..start], &self.text[end..]))
     }
 
-    /// A mapping in braces.
+    /// Returns whether a mapping is in flow style.
     fn is_flow(&self, map: &Node) -> Option<bool> {
         matches!(map.value, Value::Map(_)).then(|| self.flow_at(map.span).is_some())
     }
@@ -254,7 +255,7 @@ impl<'t> Text<'t> {
         self.text[self.start(span)?..].starts_with('{').then_some(())
     }
 
-    /// Where a value in braces ends; only texts and numbers, and mappings of those.
+    /// Returns the end of a value in flow style; `None` for lists.
     fn flow_end(&self, node: &Node) -> Option<usize> {
         match &node.value {
             Value::Map(entries) => {
@@ -269,14 +270,14 @@ impl<'t> Text<'t> {
         }
     }
 
-    /// The last line on which a value stands.
+    /// Returns the last line of a value.
     fn last_line(&self, node: &Node) -> usize {
         let below = node.entries().iter().map(|entry| self.last_line(&entry.node).max(entry.key.span.line));
         let items = node.items().iter().map(|item| self.last_line(item));
         below.chain(items).max().unwrap_or(node.span.line)
     }
 
-    /// The text of a place, if all of it is on one line.
+    /// Returns the text of a span on a single line.
     fn part(&self, span: Span) -> Option<&'t str> {
         self.text.get(self.start(span)?..self.end(span)?)
     }
@@ -289,7 +290,7 @@ impl<'t> Text<'t> {
         self.offset(span.line, span.column.checked_sub(1)? + span.width)
     }
 
-    /// The byte of a line's n-th character.
+    /// Returns the byte offset of a character of a line.
     fn offset(&self, line: usize, characters: usize) -> Option<usize> {
         let start = *self.lines.get(line.checked_sub(1)?)?;
         let rest = &self.text[start..];
@@ -298,30 +299,30 @@ impl<'t> Text<'t> {
         Some(start + width)
     }
 
-    /// Where the line after this one begins.
+    /// Returns the start of the next line.
     fn next_line(&self, line: usize) -> usize {
         self.lines.get(line).copied().unwrap_or(self.text.len())
     }
 
-    /// A text without quotes where YAML needs none; everything else as JSON, which YAML reads too.
+    /// Formats a value: a simple string without quotes in YAML, everything else as JSON, which is valid YAML.
     fn scalar(&self, value: &Json) -> String {
         let plain = |text: &&str| {
             text.starts_with(|first: char| first.is_ascii_alphabetic() || "./_".contains(first))
                 && text.chars().all(|letter| letter.is_ascii_alphanumeric() || "._-/".contains(letter))
-                && matches!(yb_yaml::plain(text), Value::Text(_))
+                && matches!(yb_yaml::parse_plain_scalar(text), Value::Text(_))
         };
         match value.as_str().filter(plain) {
-            Some(text) if self.format == Format::Yaml => text.to_owned(),
+            Some(text) if self.syntax == Syntax::Yaml => text.to_owned(),
             _ => value.to_string(),
         }
     }
 
     fn key(&self, name: &str) -> String {
-        if self.format == Format::Json { format!("\"{name}\"") } else { name.to_owned() }
+        if self.syntax == Syntax::Json { format!("\"{name}\"") } else { name.to_owned() }
     }
 }
 
-/// `agent.model` is `model` below `agent`; deeper there is nothing.
+/// Splits a key into section and name; there are no nested sections.
 fn split(key: &str) -> (Option<&str>, &str) {
     match key.split_once('.') {
         Some((group, name)) => (Some(group), name),
@@ -333,7 +334,7 @@ fn is_null(text: &str) -> bool {
     matches!(text, "~" | "null" | "Null" | "NULL")
 }
 
-/// A text that a line can be added to.
+/// Returns the text with a final newline.
 fn ended(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }

@@ -1,4 +1,4 @@
-//! The keys of `.youbencharc`, described once.
+//! The keys of `.youbencharc`.
 
 use serde_json::Value;
 
@@ -12,58 +12,54 @@ pub(super) const TIMEOUT_MS: u64 = 300_000;
 
 const POSITIVE: Kind = Kind::Whole { min: 1, max: i64::MAX };
 
-/// What a variable may be: any text.
+/// The type of a variable: any string.
 pub(super) const VARIABLE: Kind = text(0, usize::MAX);
 
 pub(super) static CONFIG: Object = Object {
     name: "config",
     fields: &[
-        Field::new("workspace_dir", TEXT, "Where runs are kept.").default("\".youbencha-workspace\""),
-        Field::new("output_dir", TEXT, "Where the results of evaluating a directory are kept.")
+        Field::new("workspace_dir", TEXT, "Directory for runs.").default("\".youbencha-workspace\""),
+        Field::new("output_dir", TEXT, "Directory for the results of `yb eval`.")
             .default("\".youbencha-eval\""),
-        Field::new("timeout_ms", POSITIVE, "The time for each step.").default("300000"),
-        Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "How much is logged.")
+        Field::new("timeout_ms", POSITIVE, "Timeout for each step, in milliseconds.").default("300000"),
+        Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "Log level.")
             .default("\"info\""),
-        Field::new("keep_workspace", Kind::Bool, "Whether workspaces are kept.").default("true"),
-        Field::new(
-            "isolation",
-            Kind::Word(ISOLATION),
-            "What stands between agents and the machine, where a case does not say it.",
-        )
-        .default("\"auto\""),
-        Field::new(
-            "network",
-            Kind::Word(NETWORK_MODES),
-            "What agents can connect to, where a case does not say it.",
-        )
-        .default("\"open\""),
+        Field::new("keep_workspace", Kind::Bool, "Keep workspaces after a run.").default("true"),
+        Field::new("isolation", Kind::Word(ISOLATION), "Sandbox for agents, unless a case sets it.")
+            .default("\"auto\""),
+        Field::new("network", Kind::Word(NETWORK_MODES), "Network access of agents, unless a case sets it.")
+            .default("\"open\""),
         Field::new(
             "variables",
             Kind::Map { names: Format::Any, of: &VARIABLE },
-            "What `${NAME}` in a case is replaced by.",
+            "Values for `${NAME}` in cases.",
         ),
-        Field::new("agent", Kind::Object(&AGENT), "For agents."),
-        Field::new("evaluators", Kind::Object(&EVALUATORS), "For evaluators."),
+        Field::new("agent", Kind::Object(&AGENT), "Settings of agents."),
+        Field::new("evaluators", Kind::Object(&EVALUATORS), "Settings of evaluators."),
         Field::new(
             "limits",
             Kind::Object(&LIMITS),
-            "How much each trial may use, where a case does not say it.",
+            "Resource limits of each trial, unless a case sets them.",
         ),
-        Field::new("otel", Kind::Object(&OTEL), "For traces."),
+        Field::new("otel", Kind::Object(&OTEL), "Settings of traces."),
     ],
 };
 
 static AGENT: Object = Object {
     name: "configAgent",
     fields: &[
-        Field::new("timeout_ms", POSITIVE, "The time for the agent; by default `timeout_ms`."),
-        Field::new("model", formatted(200, Format::Model), "The model."),
+        Field::new(
+            "timeout_ms",
+            POSITIVE,
+            "Timeout for the agent, in milliseconds; by default `timeout_ms`.",
+        ),
+        Field::new("model", formatted(200, Format::Model), "Model of the agent."),
     ],
 };
 
 static EVALUATORS: Object = Object {
     name: "configEvaluators",
-    fields: &[Field::new("max_concurrent", POSITIVE, "How many run at the same time.").default("4")],
+    fields: &[Field::new("max_concurrent", POSITIVE, "Maximum number of concurrent evaluators.").default("4")],
 };
 
 static OTEL: Object = Object {
@@ -72,21 +68,21 @@ static OTEL: Object = Object {
         Field::new(
             "endpoint",
             TEXT,
-            "Where traces go, over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` wins over it.",
+            "OTLP endpoint for traces; `OTEL_EXPORTER_OTLP_ENDPOINT` takes precedence.",
         ),
-        Field::new("file", TEXT, "The file that traces are added to, as lines of OTLP JSON."),
-        Field::new("content", Kind::Bool, "Whether prompts, answers and tool calls are in traces.")
+        Field::new("file", TEXT, "File to append traces to, as lines of OTLP JSON."),
+        Field::new("content", Kind::Bool, "Include prompts, responses and tool calls in traces.")
             .default("false"),
         Field::new(
             "vocabulary",
             Kind::Word(&["genai-latest", "seed"]),
-            "The names of spans and attributes: OpenTelemetry's, or those of the prompt adapter.",
+            "Names of spans and attributes: those of OpenTelemetry, or those of the prompt adapter.",
         )
         .default("\"genai-latest\""),
     ],
 };
 
-/// The keys that hold one value each, with what it must be.
+/// Returns the keys with a single value, each with its field.
 pub(super) fn leaves() -> Vec<(String, &'static Field)> {
     let mut leaves = Vec::new();
     for field in CONFIG.fields {
@@ -108,7 +104,7 @@ pub(super) fn defaults() -> Vec<(String, Value)> {
     given.filter_map(|(key, field)| Some((key, serde_json::from_str(field.default?).ok()?))).collect()
 }
 
-/// The variable of the environment that sets a key: `YB_AGENT_TIMEOUT_MS` for `agent.timeout_ms`.
+/// Returns the environment variable for a key: `YB_AGENT_TIMEOUT_MS` for `agent.timeout_ms`.
 #[must_use]
 pub fn environment_name(key: &str) -> String {
     format!("YB_{}", key.replace('.', "_").to_ascii_uppercase())

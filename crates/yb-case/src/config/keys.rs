@@ -1,4 +1,4 @@
-//! The keys that a configuration may have, as `yb config` speaks of them.
+//! The configuration keys, for `yb config`.
 
 use serde_json::Value;
 
@@ -8,23 +8,23 @@ use crate::format::Format;
 use crate::shape::Kind;
 use yb_yaml::diagnostic::{Diagnostic, nearest};
 
-/// Below it every name is a key.
+/// The group with arbitrary keys.
 const VARIABLES: &str = "variables";
 
-/// A key that holds one value.
+/// A key with a single value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownKey {
-    /// Its dotted name, such as `agent.timeout_ms`.
+    /// The dotted name, such as `agent.timeout_ms`.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub doc: &'static str,
-    /// What holds without it.
+    /// The default value.
     pub default: Option<Value>,
-    /// The variable of the environment that sets it.
+    /// The environment variable that sets it.
     pub variable: String,
 }
 
-/// Every key but those below `variables`, in the order in which they are described.
+/// Returns all keys except those below `variables`.
 #[must_use]
 pub fn known_keys() -> Vec<KnownKey> {
     let leaves = fields::leaves().into_iter();
@@ -41,68 +41,70 @@ pub fn known_keys() -> Vec<KnownKey> {
 /// Why a key can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
-    /// No such key.
+    /// The key does not exist.
     #[error("unknown key: `{key}`")]
     Unknown {
-        /// As it was given.
+        /// The given name.
         key: String,
-        /// The key that was probably meant.
+        /// The most similar key.
         nearest: Option<String>,
     },
-    /// Keys are below it.
-    #[error("not one value but several: `{key}`")]
+    /// The key is a section.
+    #[error("is a section, not a value: `{key}`")]
     Group {
-        /// As it was given.
+        /// The given name.
         key: String,
-        /// What is below it.
+        /// The keys in the section.
         below: Vec<String>,
     },
-    /// The name of a variable that could never be used.
-    #[error("not the name of a variable: `{name}`")]
+    /// The variable name is invalid.
+    #[error("invalid variable name: `{name}`")]
     BadVariable {
-        /// As it was given.
+        /// The given name.
         name: String,
     },
 }
 
 impl KeyError {
-    /// The way out.
+    /// Returns a hint for solving the problem.
     #[must_use]
     pub fn hint(&self) -> String {
         match self {
             Self::Unknown { nearest: Some(near), .. } => format!("did you mean `{near}`?"),
-            Self::Unknown { nearest: None, .. } => "`yb config list` shows every key".to_owned(),
-            Self::Group { below, .. } if below.is_empty() => "name one of them: `variables.NAME`".to_owned(),
-            Self::Group { below, .. } => format!("name one of them: `{}`", below.join("`, `")),
-            Self::BadVariable { .. } => format!("it needs {}", Format::EnvName.expected()),
+            Self::Unknown { nearest: None, .. } => "`yb config list` shows all keys".to_owned(),
+            Self::Group { below, .. } if below.is_empty() => {
+                "use a key of the section: `variables.NAME`".to_owned()
+            }
+            Self::Group { below, .. } => format!("use a key of the section: `{}`", below.join("`, `")),
+            Self::BadVariable { .. } => format!("expected {}", Format::EnvName.expected()),
         }
     }
 }
 
-/// Whether a dotted key holds one value.
+/// Checks that a dotted key has a single value.
 ///
 /// # Errors
-/// When it does not; the error says what was probably meant.
+/// When the key is unknown or a section.
 pub fn check_key(key: &str) -> Result<(), KeyError> {
     kind_of(key).map(drop)
 }
 
-/// The value that a text stands for under a key: `true` is a truth value only where one belongs.
+/// Parses the value of a key: `true` is a boolean only if the key expects one.
 ///
 /// # Errors
-/// What is wrong with it.
+/// When the key or the value is invalid.
 pub fn value_from_text(key: &str, text: &str) -> Result<Value, ValueError> {
     let kind = kind_of(key)?;
     layer::from_text(text, &kind, key).map_err(ValueError::Value)
 }
 
-/// Why a text is no value of a key.
+/// Why a value is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum ValueError {
-    /// The key itself can't be used.
+    /// The key is invalid.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The value is not what belongs there.
+    /// The value is invalid for the key.
     #[error("{}", .0.first().map(ToString::to_string).unwrap_or_default())]
     Value(Vec<Diagnostic>),
 }
@@ -129,7 +131,7 @@ fn kind_of(key: &str) -> Result<Kind, KeyError> {
     if !below.is_empty() || key == VARIABLES {
         return Err(KeyError::Group { key: key.to_owned(), below });
     }
-    // A key without its group is a common slip: `model` means `agent.model`.
+    // A key without its section is a common mistake: `model` instead of `agent.model`.
     let names = || leaves.iter().map(|(known, _)| known.as_str());
     let inside = names().find(|known| known.rsplit('.').next() == Some(key));
     let nearest = inside.or_else(|| nearest(key, names())).map(str::to_owned);

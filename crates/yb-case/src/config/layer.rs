@@ -1,4 +1,4 @@
-//! One layer: a file of the configuration, or a variable, as values by their dotted keys.
+//! One layer of the configuration: a file or an environment variable, as values by dotted key.
 
 use std::path::{Path, PathBuf};
 
@@ -8,10 +8,10 @@ use super::fields::CONFIG;
 use crate::check::{Checker, Mode};
 use crate::files::{self, FileError};
 use crate::shape::Kind;
-use yb_yaml::diagnostic::{Diagnostic, Findings};
-use yb_yaml::{Format, Node, Span, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
+use yb_yaml::{Node, Span, Syntax, Value};
 
-/// The names under which the file is looked for, in this order; the first that exists counts.
+/// The names of configuration files; the first one that exists is used.
 pub const FILE_NAMES: &[&str] = &[
     ".youbencharc",
     ".youbencharc.yaml",
@@ -26,22 +26,22 @@ pub(super) fn find(dir: &Path) -> Option<PathBuf> {
     FILE_NAMES.iter().map(|name| dir.join(name)).find(|file| file.is_file())
 }
 
-/// The sound values of a file, and what is wrong with the others.
+/// Reads the values of a file, with all errors and warnings. A file with errors has no values.
 pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
     let bytes = match files::read(file, yb_yaml::MAX_BYTES) {
         Ok(bytes) => bytes,
         Err(error) => {
-            let mut found = Findings::new(file, "");
+            let mut found = Diagnostics::new(file, "");
             if let FileError::TooLarge = error {
-                yb_yaml::BadText::TooLarge.report(&mut found);
+                yb_yaml::DecodeError::TooLarge.report(&mut found);
             } else {
-                found.error(Span::WHOLE, "", format!("failed to read the configuration: {error}"));
+                found.error(Span::WHOLE, "", format!("failed to read configuration: {error}"));
             }
             return (Vec::new(), found.into_vec());
         }
     };
     let decoded = yb_yaml::decode(&bytes);
-    let mut found = Findings::new(file, decoded.unwrap_or_default());
+    let mut found = Diagnostics::new(file, decoded.unwrap_or_default());
     let text = match decoded {
         Ok(text) => text,
         Err(bad) => {
@@ -49,10 +49,10 @@ pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
             return (Vec::new(), found.into_vec());
         }
     };
-    if !says_something(text) {
+    if !has_content(text) {
         return (Vec::new(), Vec::new());
     }
-    let values = match yb_yaml::parse(text, Format::of(file), &mut found) {
+    let values = match yb_yaml::parse(text, Syntax::from_path(file), &mut found) {
         None => Vec::new(),
         Some(Node { value: Value::Null, .. }) => Vec::new(),
         Some(tree) => {
@@ -63,12 +63,12 @@ pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
     (values, found.into_vec())
 }
 
-/// A file of comments alone, as `yb config init` writes it, says nothing and is not wrong.
-pub(super) fn says_something(text: &str) -> bool {
+/// Returns whether a file has content other than comments, such as a file from `yb config init`.
+pub(super) fn has_content(text: &str) -> bool {
     text.lines().any(|line| !matches!(line.trim().chars().next(), None | Some('#')))
 }
 
-/// The known values by their dotted keys.
+/// Returns the known values by dotted key.
 pub(super) fn flat(tree: &Node) -> Vec<(String, Json)> {
     let mut values = Vec::new();
     for field in CONFIG.fields {
@@ -88,14 +88,14 @@ pub(super) fn flat(tree: &Node) -> Vec<(String, Json)> {
     values
 }
 
-/// A value that was given as a text.
+/// Parses and validates the value of a key from a string.
 pub(super) fn from_text(text: &str, kind: &Kind, name: &str) -> Result<Json, Vec<Diagnostic>> {
     let value = match kind {
         Kind::Text { .. } | Kind::Word(_) => Value::Text(text.to_owned()),
-        _ => yb_yaml::plain(text.trim()),
+        _ => yb_yaml::parse_plain_scalar(text.trim()),
     };
     let node = Node { value, span: Span::WHOLE };
-    let mut found = Findings::new(Path::new(name), "");
+    let mut found = Diagnostics::new(Path::new(name), "");
     Checker { mode: Mode::Strict, found: &mut found }.check(&node, kind, name);
     let found = found.into_vec();
     if found.is_empty() { Ok(node.to_json()) } else { Err(found) }

@@ -1,4 +1,4 @@
-//! The cases of a suite: inline, from files and through globs, each read once.
+//! The cases of a suite: inline, from files and from globs. Each file is read once.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,51 +7,52 @@ use std::sync::Arc;
 use super::glob::{self, GlobError};
 use crate::check::Mode;
 use crate::{LoadOptions, dir_of, files};
-use yb_yaml::diagnostic::{Diagnostic, Findings, nearest, quoted};
-use yb_yaml::{Format, Node, Span, Value};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics, nearest, quoted};
+use yb_yaml::{Node, Span, Value};
 
-/// More cases than this are refused.
+/// The maximum number of cases.
 pub(super) const MAX_CASES: usize = 10_000;
 
-/// A case before anything is laid over it.
-pub(super) struct Source {
+/// A case before it is merged with a variant.
+pub(super) struct CaseSource {
     pub(super) name: String,
     pub(super) tags: Vec<String>,
-    /// The file that it is in, as messages show it.
+    /// The file, as shown in messages.
     pub(super) file: PathBuf,
     pub(super) text: Arc<str>,
-    /// Its key, if it is in the suite's file.
+    /// The key of an inline case; empty for a case file.
     pub(super) key: String,
-    /// Where the suite names it.
+    /// The position in the suite file.
     pub(super) at: Span,
     pub(super) root: Node,
     pub(super) mode: Mode,
 }
 
-/// The cases that could be read, and whether those are all.
-pub(super) struct Sources {
-    pub(super) cases: Vec<Source>,
+/// The cases that could be read.
+pub(super) struct CaseSources {
+    pub(super) cases: Vec<CaseSource>,
+    /// Whether all cases could be read.
     pub(super) complete: bool,
-    /// What is wrong in their own files.
+    /// The diagnostics of the case files.
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-/// Reads `cases`, which has been checked.
+/// Reads the validated `cases`.
 pub(super) fn read(
     path: &Path,
     text: &str,
     root: &Node,
     options: &LoadOptions,
-    found: &mut Findings<'_>,
-) -> Sources {
-    let mut reader = Reader {
+    found: &mut Diagnostics<'_>,
+) -> CaseSources {
+    let mut reader = CaseReader {
         path,
         dir: dir_of(path),
         text: text.into(),
         options,
         found,
         seen: BTreeMap::new(),
-        sources: Sources { cases: Vec::new(), complete: true, diagnostics: Vec::new() },
+        sources: CaseSources { cases: Vec::new(), complete: true, diagnostics: Vec::new() },
     };
     for (at, item) in root.get("cases").map(Node::items).unwrap_or_default().iter().enumerate() {
         let key = format!("cases[{at}]");
@@ -71,23 +72,23 @@ pub(super) fn read(
     reader.sources
 }
 
-struct Reader<'a, 'f> {
+struct CaseReader<'a, 'f> {
     path: &'a Path,
     dir: &'a Path,
     text: Arc<str>,
     options: &'a LoadOptions,
-    found: &'a mut Findings<'f>,
-    /// Where each file was named by its own name; none where a glob found it.
+    found: &'a mut Diagnostics<'f>,
+    /// The files so far, each with its position; `None` for a file from a glob.
     seen: BTreeMap<PathBuf, Option<Span>>,
-    sources: Sources,
+    sources: CaseSources,
 }
 
-impl Reader<'_, '_> {
+impl CaseReader<'_, '_> {
     fn inline(&mut self, item: &Node, key: &str) -> bool {
         if super::is_suite(item) {
             return self.nested(item.span, key, "");
         }
-        let mut below = Findings::new(self.path, &self.text).below(key);
+        let mut below = Diagnostics::new(self.path, &self.text).with_key_prefix(key);
         let known = crate::mode(item, &mut below).is_some();
         self.sources.diagnostics.append(&mut below.into_vec());
         if known {
@@ -95,22 +96,22 @@ impl Reader<'_, '_> {
             let text = Arc::clone(&self.text);
             let source =
                 self.source(name, (self.path.to_owned(), text), item.clone(), Mode::Strict, item.span);
-            self.sources.cases.push(Source { key: key.to_owned(), ..source });
+            self.sources.cases.push(CaseSource { key: key.to_owned(), ..source });
         }
         known
     }
 
-    /// A path, or a glob if there is no such file.
+    /// Reads a case file, or a glob if there is no such file.
     fn named(&mut self, text: &str, at: Span, key: &str) -> bool {
         let Ok(relative) = files::relative(text) else { return false };
         match files::find(self.dir, text) {
             Ok(file) if file.is_file() || !glob::is_pattern(text) => {
                 if let Some(Some(first)) = self.seen.get(&file) {
                     let hint = format!(
-                        "it is also at line {}, column {}; remove one of them",
+                        "the first one is at line {}, column {}; remove one of them",
                         first.line, first.column
                     );
-                    self.found.error(at, key, format!("case file named twice: {}", quoted(text))).hint(hint);
+                    self.found.error(at, key, format!("case file given twice: {}", quoted(text))).hint(hint);
                     return true;
                 }
                 self.seen.insert(file.clone(), Some(at)).is_some() || self.file(&file, &relative, at, key)
@@ -129,9 +130,9 @@ impl Reader<'_, '_> {
             Err(error) => {
                 let found = self.found.error(at, key, format!("{error}: {}", quoted(text)));
                 found.hint(match error {
-                    GlobError::Nothing => "`*` stays within a directory, `**` does not; what begins with a dot must be asked for by one",
-                    GlobError::Bad(_) => "`*`, `?`, `[…]` and `{…}` have a meaning in a pattern",
-                    _ => "the path starts at the directory of the suite file, and stays below it",
+                    GlobError::Nothing => "`*` matches within a directory, `**` across directories; hidden files need an explicit dot",
+                    GlobError::Bad(_) => "`*`, `?`, `[…]` and `{…}` are special characters",
+                    _ => "the path is relative to the directory of the suite file and must stay below it",
                 });
                 return false;
             }
@@ -143,7 +144,7 @@ impl Reader<'_, '_> {
             }
             let text = relative.to_string_lossy();
             match files::find(self.dir, &text) {
-                // A glob means the files that are not named otherwise.
+                // A glob skips files that are given elsewhere.
                 Ok(file) if self.seen.contains_key(&file) => {}
                 Ok(file) => {
                     self.seen.insert(file.clone(), None);
@@ -170,13 +171,13 @@ impl Reader<'_, '_> {
             }
         };
         let decoded = yb_yaml::decode(&bytes);
-        let mut found = Findings::new(&shown, decoded.unwrap_or_default());
+        let mut found = Diagnostics::new(&shown, decoded.unwrap_or_default());
         let root = match decoded {
             Err(bad) => {
-                bad.report(&mut found);
+                crate::report_decode_error(bad, &mut found);
                 None
             }
-            Ok(content) => yb_yaml::parse(content, Format::of(&shown), &mut found),
+            Ok(content) => crate::parse_tree(content, &shown, &mut found),
         };
         if root.as_ref().is_some_and(super::is_suite) {
             return self.nested(at, key, &text);
@@ -193,31 +194,40 @@ impl Reader<'_, '_> {
         true
     }
 
-    fn source(&self, name: String, file: (PathBuf, Arc<str>), root: Node, mode: Mode, at: Span) -> Source {
+    fn source(
+        &self,
+        name: String,
+        file: (PathBuf, Arc<str>),
+        root: Node,
+        mode: Mode,
+        at: Span,
+    ) -> CaseSource {
         let tags = root.get("tags").map(Node::items).unwrap_or_default().iter();
         let tags = tags.filter_map(|tag| tag.text().map(str::to_owned)).collect();
         let (file, text) = file;
-        Source { name, tags, file, text, key: String::new(), at, root, mode }
+        CaseSource { name, tags, file, text, key: String::new(), at, root, mode }
     }
 
     fn nested(&mut self, at: Span, key: &str, which: &str) -> bool {
         let which = if which.is_empty() { String::new() } else { format!(": {}", quoted(which)) };
         self.found
-            .error(at, key, format!("a suite in a suite{which}"))
+            .error(at, key, format!("nested suite{which}"))
             .expected("a case")
-            .hint("name its cases here, or keep cases in a directory of their own");
+            .hint("list its cases here, or move case files to a separate directory");
         false
     }
 
     fn unreadable(&mut self, error: &files::FileError, text: &str, at: Span, key: &str) {
-        let found = self.found.error(at, key, format!("failed to read the case ({error}): {}", quoted(text)));
+        let found = self.found.error(at, key, format!("failed to read case ({error}): {}", quoted(text)));
         let near = match error {
             files::FileError::Missing => near(self.dir, text),
             _ => None,
         };
         found.hint(match near {
             Some(near) => format!("did you mean `{near}`?"),
-            None => "the path starts at the directory of the suite file, and stays below it".to_owned(),
+            None => {
+                "the path is relative to the directory of the suite file and must stay below it".to_owned()
+            }
         });
     }
 }
@@ -226,7 +236,7 @@ fn name_of(root: &Node) -> Option<String> {
     root.get("name").and_then(Node::text).map(str::to_owned)
 }
 
-/// The file beside the one that is not there that was probably meant.
+/// Returns the existing file with the most similar name.
 fn near(dir: &Path, text: &str) -> Option<String> {
     let relative = files::relative(text).ok()?;
     let parent = relative.parent()?;

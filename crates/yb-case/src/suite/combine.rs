@@ -1,39 +1,39 @@
-//! From a suite's file to its combinations: each merged case is built and checked before anything starts.
+//! Builds the combinations of a suite: merges and validates every selected case with every variant.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cases::{self, Source, Sources};
-use super::select::{Choice, Selection};
-use super::tally::{self, Tally};
+use super::cases::{self, CaseSource, CaseSources};
+use super::select::{Candidates, Selection};
+use super::tally::{self, CombinedDiagnostics};
 use super::variant::{self, Variant};
 use super::{Combination, Loaded, Suite, gates, guard, merge, names, read};
-use crate::{Case, Draft, LoadOptions, build, dir_of};
-use yb_yaml::diagnostic::{Diagnostic, Findings};
+use crate::{Case, CaseInput, LoadOptions, build, dir_of};
+use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
 use yb_yaml::{Entry, Node, Value};
 
-/// More combinations than this are refused.
+/// The maximum number of combinations.
 const MAX_COMBINATIONS: usize = 10_000;
-/// All combinations together, in bytes of text: a case is there once for each of its variants.
-const MAX_TEXT: usize = 256 * 1024 * 1024;
+/// The maximum size of all combinations together; a case counts once per variant.
+const MAX_COMBINED_BYTES: usize = 256 * 1024 * 1024;
 
-/// Reads a suite from its tree.
+/// Loads a suite from its tree.
 pub(super) fn load(
     path: &Path,
     text: &str,
     mut root: Node,
     options: &LoadOptions,
-    mut found: Findings<'_>,
+    mut found: Diagnostics<'_>,
 ) -> Loaded {
     let Some(plain) = read::read(&mut root, options, &mut found) else {
         return Loaded { suite: None, diagnostics: found.into_vec() };
     };
     let variants = variant::read(root.get("variants"), &mut found);
     names::check_variants(&variants, path, &mut found);
-    let Sources { cases, complete, diagnostics } = cases::read(path, text, &root, options, &mut found);
+    let CaseSources { cases, complete, diagnostics } = cases::read(path, text, &root, options, &mut found);
     gates::check_tags(&root, &cases, complete, &mut found);
-    let mut tally = Tally::default();
+    let mut tally = CombinedDiagnostics::default();
     let mut in_cases = diagnostics;
     in_cases.append(&mut names::check_cases(&cases));
 
@@ -43,17 +43,17 @@ pub(super) fn load(
         let error = found.error(root.span, "", "too many combinations of cases and variants");
         error.expected(format!("at most {MAX_COMBINATIONS}"));
     } else {
-        let choice = Choice { cases: &cases, variants: &variants, complete };
-        let selection = Selection::read(&root, &choice, &mut found);
+        let candidates = Candidates { cases: &cases, variants: &variants, complete };
+        let selection = Selection::read(&root, &candidates, &mut found);
         kept = pairs(cases.len(), variants.len())
             .filter(|(case, variant)| selection.keeps(*case, *variant))
             .collect();
         if kept.is_empty() && complete && !cases.is_empty() && !variants.is_empty() {
             let key = if root.get("exclude").is_some() { "exclude" } else { "include" };
             let at = root.entry(key).map_or(root.span, |entry| entry.key.span);
-            found
-                .error(at, key, "nothing is left to run: every combination is excluded")
-                .hint("`include` keeps what matches one of its selectors, `exclude` drops what matches one of its own");
+            found.error(at, key, "no combination selected").hint(
+                "a combination is selected if it matches a selector of `include` and none of `exclude`",
+            );
         }
         let names =
             kept.iter().map(|(case, variant)| (cases[*case].name.as_str(), variants[*variant].name.as_str()));
@@ -61,12 +61,13 @@ pub(super) fn load(
     }
     tally.own(found.into_vec());
     tally.own(in_cases);
-    let mut work = Work { path, text, options, tally, room: MAX_TEXT, guard: guard::of(&root) };
+    let mut builder =
+        CombinationBuilder { path, text, options, tally, room: MAX_COMBINED_BYTES, guard: guard::of(&root) };
     for (at, case) in cases.iter().enumerate() {
         let own = kept.range((at, 0)..(at + 1, 0)).map(|(_, variant)| (*variant, &variants[*variant]));
-        made.append(&mut work.combine((at, case), own.collect()));
+        made.append(&mut builder.combine((at, case), own.collect()));
     }
-    let diagnostics = work.tally.into_vec(path, &cases, &variants, &kept);
+    let diagnostics = builder.tally.into_vec(path, &cases, &variants, &kept);
     let sound = complete && !diagnostics.iter().any(Diagnostic::is_error);
     let suite = sound.then(|| Suite {
         name: plain.name,
@@ -86,18 +87,18 @@ fn pairs(cases: usize, variants: usize) -> impl Iterator<Item = (usize, usize)> 
     (0..cases).flat_map(move |case| (0..variants).map(move |variant| (case, variant)))
 }
 
-struct Work<'a> {
+struct CombinationBuilder<'a> {
     path: &'a Path,
     text: &'a str,
     options: &'a LoadOptions,
-    tally: Tally,
+    tally: CombinedDiagnostics,
     room: usize,
-    /// What the suite says for all its cases.
+    /// The entries for isolation, network and limits of the suite.
     guard: Vec<Entry>,
 }
 
-impl Work<'_> {
-    fn combine(&mut self, case: (usize, &Source), variants: Vec<(usize, &Variant)>) -> Vec<Combination> {
+impl CombinationBuilder<'_> {
+    fn combine(&mut self, case: (usize, &CaseSource), variants: Vec<(usize, &Variant)>) -> Vec<Combination> {
         let (at, source) = case;
         let plain = variants.iter().all(|(_, variant)| variant.at.is_none());
         let alone = if plain {
@@ -108,17 +109,14 @@ impl Work<'_> {
         let mut made = Vec::new();
         for (which, variant) in variants {
             let mut tree = merge::merged(&source.root, variant);
-            guard::lay(&mut tree, &variant.guard);
-            guard::lay(&mut tree, &self.guard);
+            guard::apply(&mut tree, &variant.guard);
+            guard::apply(&mut tree, &self.guard);
             self.room = self.room.saturating_sub(size(&tree));
             if self.room == 0 {
-                let mut found = Findings::new(self.path, self.text);
-                let error = found.error(
-                    source.at,
-                    "cases",
-                    "the suite is too large once cases and variants are combined",
-                );
-                error.expected(format!("at most {MAX_TEXT} bytes of text"));
+                let mut found = Diagnostics::new(self.path, self.text);
+                let error =
+                    found.error(source.at, "cases", "the combinations of cases and variants are too large");
+                error.expected(format!("at most {MAX_COMBINED_BYTES} bytes of text"));
                 self.tally.own(found.into_vec());
                 break;
             }
@@ -138,14 +136,12 @@ impl Work<'_> {
         made
     }
 
-    fn build(&self, source: &Source, variant: &Variant, tree: &Node) -> (Option<Case>, Vec<Diagnostic>) {
+    fn build(&self, source: &CaseSource, variant: &Variant, tree: &Node) -> (Option<Case>, Vec<Diagnostic>) {
         let draft =
-            Draft { path: &source.file, mode: source.mode, over: dir_of(self.path), env: &variant.env };
-        let mut found = Findings::new(&source.file, &source.text).below(&source.key).under(
-            self.path,
-            self.text,
-            &variant.key,
-        );
+            CaseInput { path: &source.file, mode: source.mode, over: dir_of(self.path), env: &variant.env };
+        let mut found = Diagnostics::new(&source.file, &source.text)
+            .with_key_prefix(&source.key)
+            .with_overlay(self.path, self.text, &variant.key);
         let mut elsewhere = Vec::new();
         let case = build(&draft, tree, self.options, &mut found, &mut elsewhere);
         let mut diagnostics = found.into_vec();
@@ -154,7 +150,7 @@ impl Work<'_> {
     }
 }
 
-/// The bytes of all texts below a node.
+/// Returns the size of all strings below a node.
 fn size(node: &Node) -> usize {
     match &node.value {
         Value::Text(text) => text.len(),

@@ -1,4 +1,4 @@
-//! Two digests of a combination: what the agent sees, and how its work is judged. Neither knows files, comments or order of keys.
+//! Digests of a combination: of the task, and of its grading. They are independent of file paths, comments and key order.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use super::Combination;
 use crate::{AgentConfig, Evaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
 use yb_repo::Source;
 
-/// Changes whenever the same case would get another digest.
+/// Incremented when the digest of an unchanged case changes.
 const VERSION: u32 = 1;
 
 impl Combination {
-    /// The digest of what the agent sees and is given, when its starting tree is this commit.
+    /// Returns the digest of the task: everything that the agent can observe, with this commit as start tree.
     ///
-    /// Values of the environment are in it as they are written, never as they are.
+    /// References to environment variables are not expanded.
     #[must_use]
     pub fn task_digest(&self, commit: &str) -> String {
         let case = &self.case;
         let (repo, branch) = match &case.start {
-            // On this machine the commit says it all, wherever the repository is.
+            // A local repository is identified by the commit, independent of its path.
             Start::Repo { repo, branch, .. } => match Source::parse(repo, &case.dir) {
                 Ok(source @ Source::Remote(_)) => (source.to_string(), branch.as_deref()),
                 _ => ("local".to_owned(), branch.as_deref()),
@@ -50,21 +50,21 @@ impl Combination {
             "capture_include": case.capture_include,
             "isolation": case.isolation.as_str(),
         });
-        // Only where they are said: what nobody says is the machine's, and changes no digest.
+        // Only explicit values: defaults of the machine do not change the digest.
         if let Some(network) = &case.network {
             task["network"] = json!({ "mode": network.mode, "allow": network.allow });
         }
-        if case.limits != crate::Limits::default() {
+        if case.limits != crate::TrialLimits::default() {
             task["limits"] = json!(case.limits);
         }
-        // A replay is the same task again; who plays a script's part is another.
+        // A replay repeats the same task; a script is part of the task.
         if let Some(Tape { source: TapeSource::Script(path), .. }) = &case.tape {
             task["script"] = json!(path.strip_prefix(&case.dir).unwrap_or(path));
         }
         digest(&task)
     }
 
-    /// The digest of how the work is judged.
+    /// Returns the digest of the grading.
     #[must_use]
     pub fn grade_digest(&self) -> String {
         let case = &self.case;
@@ -83,7 +83,7 @@ impl Combination {
 
 fn expected(expected: &Expected) -> String {
     match expected {
-        // As it always was.
+        // Compatible with earlier digests.
         Expected::Branch(name) => name.clone(),
         other => other.key(),
     }
@@ -136,7 +136,7 @@ fn digest(value: &Value) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// JSON in one way only: sorted keys, no spaces, and a whole number without a point.
+/// Writes canonical JSON: sorted keys, no whitespace, integral numbers without a decimal point.
 fn canonical(value: &Value, out: &mut String) {
     match value {
         Value::Object(map) => {
@@ -178,7 +178,7 @@ mod tests {
     use super::canonical;
 
     #[test]
-    fn there_is_one_way_to_write_a_value() {
+    fn canonical_json_is_unique() {
         let mut text = String::new();
         canonical(&json!({"b": [1.0, 0.5, "x\"y", null], "a": {"d": true, "c": -3}}), &mut text);
         assert_eq!(text, r#"{"a":{"c":-3,"d":true},"b":[1,0.5,"x\"y",null]}"#);

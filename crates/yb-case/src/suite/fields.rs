@@ -1,4 +1,4 @@
-//! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
+//! The fields of suite files: the one description used by validation and `yb schema suite`.
 
 use crate::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
 use crate::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL, PINNED};
@@ -16,72 +16,68 @@ const PATTERN: Kind = text(1, 200);
 pub(crate) static SUITE: Object = Object {
     name: "suite",
     fields: &[
-        Field::new("youbencha", Kind::Whole { min: VERSION, max: VERSION }, "The version of the format.")
+        Field::new("youbencha", Kind::Whole { min: VERSION, max: VERSION }, "Format version.")
             .required(),
-        Field::new("name", text(1, 200), "What the suite is called in reports.").required(),
-        Field::new("description", text(1, 1000), "What the suite is about."),
+        Field::new("name", text(1, 200), "Name of the suite in reports.").required(),
+        Field::new("description", text(1, 1000), "Description of the suite."),
         Field::new(
             "cases",
             Kind::List { of: &Kind::Either(&[formatted(500, Format::RelativePath), Kind::Part(&CASE)]), min: 1 },
-            "Case files and globs, relative to this file, and whole cases. A case may leave out what every variant gives.",
+            "Case files and globs, relative to this file, and inline cases. A case can omit the keys that every variant sets.",
         )
         .required(),
         Field::new(
             "variants",
             Kind::List { of: &Kind::Object(&VARIANT), min: 1 },
-            "Agent configurations, each merged over the `agent` of every case; by default the cases' own.",
+            "Agent configurations, each merged over the `agent` of every case; by default the agents of the cases.",
         ),
-        Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "How often each combination runs.").default("1"),
+        Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "Number of trials per combination.").default("1"),
         Field::new(
             "include",
             Kind::List { of: &Kind::Object(&SELECTOR), min: 1 },
-            "Only combinations that one of these matches.",
+            "Run only combinations that match one of these selectors.",
         ),
-        Field::new("exclude", Kind::List { of: &Kind::Object(&SELECTOR), min: 0 }, "No combination that one of these matches."),
+        Field::new("exclude", Kind::List { of: &Kind::Object(&SELECTOR), min: 0 }, "Skip combinations that match one of these selectors."),
         Field::new(
             "concurrency",
             Kind::Map { names: Format::Name, of: &Kind::Whole { min: 1, max: 1000 } },
-            "How many trials of an agent run at once.",
+            "Maximum number of concurrent trials per agent.",
         ),
         Field::new(
             "retries",
             Kind::Whole { min: 0, max: 100 },
-            "How often a trial is tried again that the machine or the API failed.",
+            "Retries of a trial after an infrastructure or API failure.",
         )
         .default("2"),
         Field::new(
             "max_cost_usd",
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
-            "No trial is started when the others have cost this much.",
+            "Budget of the run in USD; no more trials are started when it is exceeded.",
         ),
-        Field::new("gates", Kind::Object(&GATES), "What the results have to hold: they decide the exit code."),
-        Field::new("isolation", Kind::Word(ISOLATION), "For all cases; a stricter one of theirs holds."),
-        Field::new("network", NETWORK, "For all cases; a stricter one of theirs holds."),
-        Field::new("limits", Kind::Object(&LIMITS), "For all cases; lower ones of theirs hold."),
+        Field::new("gates", Kind::Object(&GATES), "Conditions on the results; they determine the exit code."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Applies to all cases, unless a case is stricter."),
+        Field::new("network", NETWORK, "Applies to all cases, unless a case is stricter."),
+        Field::new("limits", Kind::Object(&LIMITS), "Applies to all cases, unless a case has a lower limit."),
     ],
 };
 
 const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
-const MIN_PASS_RATE: Field =
-    Field::new("min_pass_rate", SHARE, "At least this share of the trials passes, such as 0.9.");
+const MIN_PASS_RATE: Field = Field::new("min_pass_rate", SHARE, "Minimum pass rate, such as 0.9.");
 const MAX_COST_USD: Field = Field::new(
     "max_cost_usd",
     Kind::Number { min: 0.0, max: f64::MAX, above: false },
-    "The trials cost no more than this, and all tell what they cost.",
+    "Maximum cost of all trials in USD. Every trial must report its cost.",
 );
 const MAX_LOST: Field = Field::new(
     "max_lost",
     SHARE,
-    "No more than this share of the trials is lost to the machine or the API; otherwise nobody can tell.",
+    "Maximum share of trials with an infrastructure or API failure; above it, the result is inconclusive.",
 )
 .default("0.05");
-const GATE_ISOLATION: Field = Field::new(
-    "isolation",
-    Kind::Word(LEVELS),
-    "What stood between every agent and the machine, or something stronger.",
-);
+const GATE_ISOLATION: Field =
+    Field::new("isolation", Kind::Word(LEVELS), "Minimum isolation of every trial.");
 
-/// What the results have to hold.
+/// Conditions on the results.
 pub(crate) static GATES: Object = Object {
     name: "gates",
     fields: &[
@@ -92,40 +88,42 @@ pub(crate) static GATES: Object = Object {
         Field::new(
             "no_regression",
             Kind::Object(&NO_REGRESSION),
-            "The pass rate is not lower than another run's.",
+            "Require that the pass rate has not dropped compared with another run.",
         ),
         Field::new(
             "tags",
             Kind::Map { names: Format::Tag, of: &Kind::Object(&TAG_GATES) },
-            "The same for the cases with a tag.",
+            "Gates for the cases with a tag.",
         ),
     ],
 };
 
-/// What the results of the cases with one tag have to hold.
+/// Conditions on the results of the cases with one tag.
 pub(crate) static TAG_GATES: Object =
     Object { name: "tag_gates", fields: &[MIN_PASS_RATE, MAX_COST_USD, MAX_LOST, GATE_ISOLATION] };
 
-/// Which run the results are compared with, and how.
+/// Comparison of the results with another run.
 pub(crate) static NO_REGRESSION: Object = Object {
     name: "no_regression",
     fields: &[
-        Field::new("against", text(1, 200), "A baseline (`yb baseline set`) or a run.").required(),
-        Field::new("tolerance", SHARE, "A loss of pass rate up to this is no regression.").default("0.05"),
-        Field::new(
-            "alpha",
-            Kind::Number { min: 0.0001, max: 0.5, above: false },
-            "How often the answer may be wrong.",
-        )
-        .default("0.05"),
+        Field::new("against", text(1, 200), "Baseline (`yb baseline set`) or run to compare with.")
+            .required(),
+        Field::new("tolerance", SHARE, "Largest drop of the pass rate that is not a regression.")
+            .default("0.05"),
+        Field::new("alpha", Kind::Number { min: 0.0001, max: 0.5, above: false }, "Significance level.")
+            .default("0.05"),
         Field::new(
             "estimand",
             Kind::Word(ESTIMANDS),
-            "Whether the answer is about these cases or about others like them.",
+            "Population of the conclusion: these cases, or new cases like them.",
         )
         .default("\"suite\""),
-        Field::new("on_inconclusive", Kind::Word(ON_INCONCLUSIVE), "What it counts as when nobody can tell.")
-            .default("\"cannot_tell\""),
+        Field::new(
+            "on_inconclusive",
+            Kind::Word(ON_INCONCLUSIVE),
+            "Outcome of the gate when the comparison is inconclusive.",
+        )
+        .default("\"cannot_tell\""),
     ],
 };
 
@@ -133,30 +131,30 @@ pub(crate) static NO_REGRESSION: Object = Object {
 pub(crate) static VARIANT: Object = Object {
     name: "variant",
     fields: &[
-        Field::new("name", text(1, 200), "What the variant is called in reports.").required(),
-        Field::new("type", Kind::Word(AGENTS), "The agent, instead of the case's."),
-        Field::new("model", MODEL, "The model, instead of the case's."),
-        Field::new("version", PINNED, "The version of the agent's program, instead of the case's."),
-        Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, instead of the case's."),
-        Field::new("config", Kind::Part(&CONFIG), "Merged key by key over the case's `agent.config`."),
+        Field::new("name", text(1, 200), "Name of the variant in reports.").required(),
+        Field::new("type", Kind::Word(AGENTS), "Agent, overriding that of the case."),
+        Field::new("model", MODEL, "Model, overriding that of the case."),
+        Field::new("version", PINNED, "Version of the agent program, overriding that of the case."),
+        Field::new("agent_name", AGENT_NAME, "Agent definition to run as, overriding that of the case."),
+        Field::new("config", Kind::Part(&CONFIG), "Merged key by key over `agent.config` of the case."),
         Field::new(
             "env",
             VARIABLES,
-            "Variables for the agent, merged over the case's `env`: names to pass on, or names with values.",
+            "Environment variables for the agent, merged over `env` of the case: names to pass through, or names with values.",
         ),
-        Field::new("environment", VARIABLES, "Another name of `env`."),
-        Field::new("isolation", Kind::Word(ISOLATION), "Instead of a case's, where it is stricter."),
-        Field::new("network", NETWORK, "Instead of a case's, where it is stricter."),
-        Field::new("limits", Kind::Object(&LIMITS), "Instead of a case's, where they are lower."),
+        Field::new("environment", VARIABLES, "Alias of `env`."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Overrides that of a case if it is stricter."),
+        Field::new("network", NETWORK, "Overrides that of a case if it is stricter."),
+        Field::new("limits", Kind::Object(&LIMITS), "Override those of a case if they are lower."),
     ],
 };
 
-/// Which combinations.
+/// Selects combinations.
 pub(crate) static SELECTOR: Object = Object {
     name: "selector",
     fields: &[
-        Field::new("case", PATTERN, "A glob for the case's name."),
-        Field::new("variant", PATTERN, "A glob for the variant's name."),
-        Field::new("tag", formatted(50, Format::Tag), "A tag of the case."),
+        Field::new("case", PATTERN, "Glob for the name of the case."),
+        Field::new("variant", PATTERN, "Glob for the name of the variant."),
+        Field::new("tag", formatted(50, Format::Tag), "Tag of the case."),
     ],
 };

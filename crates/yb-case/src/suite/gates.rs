@@ -1,13 +1,13 @@
-//! `gates` of a suite file, which has been checked.
+//! Reads the validated `gates` of a suite file.
 
-use super::cases::Source;
+use super::cases::CaseSource;
 use super::read::number;
 use crate::Isolation;
 use crate::check::join;
 use crate::gates::{GateLimits, Gates, NoRegression, OnInconclusive};
 use yb_stats::{Estimand, Question};
 use yb_yaml::Node;
-use yb_yaml::diagnostic::{Findings, quoted};
+use yb_yaml::diagnostic::{Diagnostics, quoted};
 
 pub(super) fn read(node: &Node) -> Gates {
     let tags = node.get("tags").map(Node::entries).unwrap_or_default();
@@ -41,14 +41,14 @@ fn no_regression(node: &Node) -> Option<NoRegression> {
     })
 }
 
-/// A tag that no case has is a gate that nobody can pass.
-pub(super) fn check_tags(root: &Node, cases: &[Source], complete: bool, found: &mut Findings<'_>) {
+/// Reports gates for tags that no case has.
+pub(super) fn check_tags(root: &Node, cases: &[CaseSource], complete: bool, found: &mut Diagnostics<'_>) {
     let Some(tags) = root.get("gates").and_then(|gates| gates.get("tags")) else { return };
     let known: Vec<&str> = cases.iter().flat_map(|case| case.tags.iter().map(String::as_str)).collect();
     for entry in tags.entries().iter().filter(|_| complete) {
         let name = entry.key.name.as_str();
         if !known.contains(&name) {
-            let message = format!("no case has the tag: {}", quoted(name));
+            let message = format!("no case with this tag: {}", quoted(name));
             found.error(entry.key.span, join("gates.tags", name), message).did_you_mean(name, known.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! Globs: which case files below the suite's directory a pattern names, without leaving it.
+//! Globs for case files below the directory of the suite.
 
 use std::path::{Path, PathBuf};
 
@@ -7,31 +7,31 @@ use ignore::WalkBuilder;
 
 use crate::files::{self, FileError};
 
-/// More files and directories than this are not looked through.
+/// The maximum number of files and directories to search.
 const MAX_ENTRIES: usize = 100_000;
 
-/// Why a pattern names nothing.
+/// Why a pattern has no result.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GlobError {
-    #[error("not a pattern ({0})")]
+    #[error("invalid pattern ({0})")]
     Bad(String),
     #[error("no file matches")]
     Nothing,
-    #[error("more than {MAX_ENTRIES} files to look through")]
+    #[error("more than {MAX_ENTRIES} files to search")]
     TooMany,
-    #[error("failed to look for files ({0})")]
+    #[error("failed to search files ({0})")]
     Walk(String),
     #[error("{0}")]
     File(#[from] FileError),
 }
 
-/// Whether a text is a pattern rather than a path.
+/// Returns whether a string is a pattern rather than a path.
 pub(super) fn is_pattern(text: &str) -> bool {
     text.contains(['*', '?', '[', '{'])
 }
 
-/// The files that a pattern names, relative to the directory, sorted. `*` stays within a directory, `**` does not; what
-/// begins with a dot must be asked for by one; links to directories are not followed.
+/// Returns the matching files relative to the directory, sorted. `*` matches within a directory, `**` across directories.
+/// Hidden files need an explicit dot. Symbolic links to directories are not followed.
 pub(super) fn expand(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, GlobError> {
     let relative = files::relative(pattern).map_err(FileError::Bad)?;
     let glob = GlobBuilder::new(&relative.to_string_lossy()).literal_separator(true).build();
@@ -64,7 +64,7 @@ pub(super) fn expand(dir: &Path, pattern: &str) -> Result<Vec<PathBuf>, GlobErro
         let Some(kind) = entry.file_type().filter(|kind| !kind.is_dir()) else { continue };
         let Ok(below) = entry.path().strip_prefix(&base) else { continue };
         let path = fixed.join(below);
-        // A link to a directory is no file, wherever it leads.
+        // A symbolic link to a directory is not a file.
         let to_directory = || kind.is_symlink() && entry.path().is_dir();
         if glob.is_match(&path) && !to_directory() {
             matched.push(path);

@@ -1,24 +1,25 @@
-//! Lays what a suite or a variant says about isolation, network and limits over a case: the strictest holds.
+//! Applies isolation, network and limits of a suite or variant to a case; the strictest value wins.
 
 use crate::{Isolation, NetworkMode};
 use yb_yaml::{Entry, Node, Value};
 
-/// The keys that are meant.
+/// The keys to apply.
 pub(super) const KEYS: [&str; 3] = ["isolation", "network", "limits"];
 
-/// What a mapping says under these keys, marked as lying over a case.
+/// Returns the entries of these keys, as overlay.
 pub(super) fn of(node: &Node) -> Vec<Entry> {
-    let said = node.entries().iter().filter(|entry| KEYS.contains(&entry.key.name.as_str()));
-    said.map(|entry| {
-        let mut key = entry.key.clone();
-        key.span = key.span.over();
-        Entry { key, node: entry.node.clone().over() }
-    })
-    .collect()
+    let entries = node.entries().iter().filter(|entry| KEYS.contains(&entry.key.name.as_str()));
+    entries
+        .map(|entry| {
+            let mut key = entry.key.clone();
+            key.span = key.span.into_overlay();
+            Entry { key, node: entry.node.clone().into_overlay() }
+        })
+        .collect()
 }
 
-/// Changes the case where this is stricter, or where the case says nothing.
-pub(super) fn lay(case: &mut Node, over: &[Entry]) {
+/// Sets the entries in a case that does not have them or is less strict.
+pub(super) fn apply(case: &mut Node, over: &[Entry]) {
     let Value::Map(own) = &mut case.value else { return };
     for entry in over.iter().filter(|entry| entry.node.value != Value::Null) {
         let Some(known) = own.iter_mut().find(|known| known.key.name == entry.key.name) else {
@@ -35,7 +36,7 @@ pub(super) fn lay(case: &mut Node, over: &[Entry]) {
     }
 }
 
-/// Each limit by itself; zero is none at all.
+/// Takes the lower value of each limit; zero means no limit.
 fn lower(own: &mut Node, over: &Node) {
     let number = |node: &Node| match node.value {
         Value::Int(0) => Some(i64::MAX),
@@ -52,7 +53,7 @@ fn lower(own: &mut Node, over: &Node) {
     }
 }
 
-/// What can't be read is reported where it stands, so it is never taken.
+/// Returns the strictness of a value; 0 for an invalid one, which is reported by the validation.
 fn strictness(key: &str, node: &Node) -> u8 {
     let word = node.text().or_else(|| node.get("mode").and_then(Node::text)).unwrap_or_default();
     if key == "network" {

@@ -1,10 +1,10 @@
-//! Lays a variant over the agent of a case: key by key, and whatever says the same thing elsewhere gives way.
+//! Merges a variant over the agent of a case, key by key. Equivalent keys of the case are removed.
 
 use super::variant::Variant;
 use crate::fields_agent::AGENTS;
 use yb_yaml::{Entry, Key, Node, Value};
 
-/// The case with the variant merged over it.
+/// Returns the case with the variant merged over it.
 pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
     let mut case = case.clone();
     let (Value::Map(entries), Some(at)) = (&mut case.value, variant.at) else { return case };
@@ -12,14 +12,14 @@ pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
         return case;
     }
     match entries.iter_mut().find(|entry| entry.key.name == "agent") {
-        Some(Entry { node: Node { value: Value::Map(own), .. }, .. }) => lay_over(own, &variant.agent),
+        Some(Entry { node: Node { value: Value::Map(own), .. }, .. }) => merge_agent(own, &variant.agent),
         Some(Entry { node, .. }) if node.value == Value::Null => {
             node.value = Value::Map(variant.agent.clone());
         }
-        // What is no mapping is reported as it is.
+        // An invalid `agent` is reported by the validation.
         Some(_) => {}
         None => {
-            let span = at.over();
+            let span = at.into_overlay();
             let node = Node { value: Value::Map(variant.agent.clone()), span };
             entries.push(Entry { key: Key { name: "agent".to_owned(), span }, node });
         }
@@ -27,7 +27,7 @@ pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
     case
 }
 
-fn lay_over(own: &mut Vec<Entry>, over: &[Entry]) {
+fn merge_agent(own: &mut Vec<Entry>, over: &[Entry]) {
     let config = over.iter().find(|entry| entry.key.name == "config").map(|entry| &entry.node);
     let says = |key: &str| over.iter().any(|entry| entry.key.name == key);
     let configures = |key: &str| config.is_some_and(|config| config.get(key).is_some());
@@ -35,7 +35,7 @@ fn lay_over(own: &mut Vec<Entry>, over: &[Entry]) {
         drop_keys(own, &["model", "models"]);
         drop_below(own, &["config"], &["model"]);
     }
-    // Another agent has other versions.
+    // A version belongs to one agent.
     if says("type") {
         drop_keys(own, &["version"]);
     }
@@ -46,7 +46,7 @@ fn lay_over(own: &mut Vec<Entry>, over: &[Entry]) {
     if configures("prompt") || configures("prompt_file") {
         drop_below(own, &["config"], &["prompt", "prompt_file"]);
     }
-    // A section with the agent's own name wins over what all share, so the case's may not win over the variant's.
+    // The section of an agent takes precedence over shared keys. That of the case must not override the variant.
     let shared: Vec<&str> = config
         .map(Node::entries)
         .unwrap_or_default()
@@ -60,7 +60,7 @@ fn lay_over(own: &mut Vec<Entry>, over: &[Entry]) {
     put_all(own, over, 2);
 }
 
-/// Replaces and adds entries; mappings are merged for so many levels: `config`, and the sections of agents in it.
+/// Replaces and adds entries. Mappings are merged for `levels` levels: `config`, and the sections of agents in it.
 fn put_all(own: &mut Vec<Entry>, over: &[Entry], levels: usize) {
     for entry in over.iter().filter(|entry| entry.node.value != Value::Null) {
         let name = entry.key.name.as_str();

@@ -1,4 +1,4 @@
-//! The suite's own file: checked as a whole, and its plain values.
+//! The suite file: validation and scalar settings.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use crate::check::{Checker, Mode, join};
 use crate::fields_agent::AGENTS;
 use crate::gates::Gates;
 use crate::{LoadOptions, variables};
-use yb_yaml::diagnostic::{Findings, quoted};
+use yb_yaml::diagnostic::{Diagnostics, quoted};
 use yb_yaml::{Node, Value};
 
-/// The values that stand for themselves.
-pub(super) struct Plain {
+/// The settings of a suite other than cases and variants.
+pub(super) struct SuiteSettings {
     pub(super) name: Option<String>,
     pub(super) repeats: u32,
     pub(super) concurrency: BTreeMap<String, u32>,
@@ -22,8 +22,12 @@ pub(super) struct Plain {
     pub(super) gates: Gates,
 }
 
-/// Checks the file's own keys and fills in its variables; `None` if its version is unknown.
-pub(super) fn read(root: &mut Node, options: &LoadOptions, found: &mut Findings<'_>) -> Option<Plain> {
+/// Validates the keys and expands the variables; `None` for an unsupported version.
+pub(super) fn read(
+    root: &mut Node,
+    options: &LoadOptions,
+    found: &mut Diagnostics<'_>,
+) -> Option<SuiteSettings> {
     crate::mode(root, found)?;
     variables::substitute(root, &options.variables, found);
     let mut checker = Checker { mode: Mode::Strict, found };
@@ -40,7 +44,7 @@ pub(super) fn read(root: &mut Node, options: &LoadOptions, found: &mut Findings<
             error.did_you_mean(name, AGENTS.iter().copied());
         }
     }
-    Some(Plain {
+    Some(SuiteSettings {
         name: root.get("name").and_then(Node::text).map(str::to_owned),
         repeats: root.get("repeats").and_then(count).unwrap_or(1),
         concurrency,

@@ -1,19 +1,19 @@
-//! The JSON Schema of suite files for editors, made of the same description that the decoder checks by.
+//! The JSON Schema of suite files.
 
 use serde_json::{Map, Value};
 
 use super::fields::SUITE;
 use crate::schema::Maker;
 
-/// What a case or a variant may leave out, because the other may have it.
-const ELSEWHERE: &[(&str, &str)] = &[("case", "agent"), ("agent", "type"), ("command", "argv")];
+/// Required keys that a case or a variant can omit, because the other one can have them.
+const REQUIRED_AFTER_MERGE: &[(&str, &str)] = &[("case", "agent"), ("agent", "type"), ("command", "argv")];
 
-/// The schema of a suite file, as pretty JSON that ends with a line break.
+/// Returns the schema of suite files, as pretty-printed JSON with a final newline.
 #[must_use]
 pub fn schema() -> String {
     let mut maker = Maker { defs: Map::new() };
     let root = maker.object(&SUITE);
-    for (object, key) in ELSEWHERE {
+    for (object, key) in REQUIRED_AFTER_MERGE {
         if let Some(Value::Array(required)) =
             maker.defs.get_mut(*object).and_then(|made| made.get_mut("required"))
         {
@@ -23,5 +23,5 @@ pub fn schema() -> String {
     if let Some(selector) = maker.defs.get_mut("selector") {
         selector["minProperties"] = 1.into();
     }
-    maker.document("A suite of youBencha", &root)
+    maker.document("youBencha suite", &root)
 }

@@ -1,29 +1,30 @@
-//! Findings of many combinations as a person wants to read them: each mistake once, with what it takes to make it.
+//! Deduplicates the diagnostics of all combinations: each problem is reported once, with the combinations that cause it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::cases::Source;
+use super::cases::CaseSource;
 use super::variant::Variant;
 use yb_yaml::diagnostic::{Diagnostic, quoted};
 
-/// How many names a message shows.
+/// The maximum number of names in a message.
 const SHOWN: usize = 3;
 
+/// The identity of a diagnostic: file, line, column, key and message.
 type Id = (PathBuf, usize, usize, String, String);
 
-/// What was found so far.
+/// Diagnostics of all combinations.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct CombinedDiagnostics {
     order: Vec<Id>,
-    all: BTreeMap<Id, Seen>,
+    all: BTreeMap<Id, SeenDiagnostic>,
 }
 
-struct Seen {
+struct SeenDiagnostic {
     found: Diagnostic,
-    /// Whether the file has it by itself.
+    /// Whether it also occurs without a variant.
     own: bool,
-    /// The case and the variant that it arose with.
+    /// The combinations of case and variant with this problem.
     with: BTreeSet<(usize, usize)>,
 }
 
@@ -31,15 +32,15 @@ fn id(found: &Diagnostic) -> Id {
     (found.file.clone(), found.line, found.column, found.key.clone(), found.message.clone())
 }
 
-impl Tally {
-    /// Adds what a file has by itself.
+impl CombinedDiagnostics {
+    /// Adds diagnostics of a file, independent of variants.
     pub(super) fn own(&mut self, found: Vec<Diagnostic>) {
         for found in found {
             self.seen(&found).own = true;
         }
     }
 
-    /// Adds what arose with a variant; `alone` is what the case has without any.
+    /// Adds diagnostics of a combination; `alone` are those of the case without a variant.
     pub(super) fn combined(&mut self, found: Vec<Diagnostic>, alone: &BTreeSet<Id>, with: (usize, usize)) {
         for found in found {
             let own = alone.contains(&id(&found));
@@ -49,12 +50,12 @@ impl Tally {
         }
     }
 
-    fn seen(&mut self, found: &Diagnostic) -> &mut Seen {
+    fn seen(&mut self, found: &Diagnostic) -> &mut SeenDiagnostic {
         let id = id(found);
         if !self.all.contains_key(&id) {
             self.order.push(id.clone());
         }
-        let seen = self.all.entry(id).or_insert_with(|| Seen {
+        let seen = self.all.entry(id).or_insert_with(|| SeenDiagnostic {
             found: found.clone(),
             own: false,
             with: BTreeSet::new(),
@@ -63,18 +64,18 @@ impl Tally {
         seen
     }
 
-    /// All findings: the suite's own file first, in its order.
+    /// Returns all diagnostics: those of the suite file first, in file order.
     pub(super) fn into_vec(
         mut self,
         path: &Path,
-        cases: &[Source],
+        cases: &[CaseSource],
         variants: &[Variant],
         kept: &BTreeSet<(usize, usize)>,
     ) -> Vec<Diagnostic> {
         let ordered = self.order.iter().filter_map(|id| self.all.remove(id));
         let mut all: Vec<Diagnostic> = ordered
             .map(|mut seen| {
-                seen.found.with = takes(&seen, cases, variants, kept, path);
+                seen.found.with = causes(&seen, cases, variants, kept, path);
                 seen.found
             })
             .collect();
@@ -86,15 +87,15 @@ impl Tally {
     }
 }
 
-/// What the case says by itself.
+/// Returns the identities of diagnostics.
 pub(super) fn ids(found: &[Diagnostic]) -> BTreeSet<Id> {
     found.iter().map(id).collect()
 }
 
-/// What it takes for a finding to arise, unless it is there anyway.
-fn takes(
-    seen: &Seen,
-    cases: &[Source],
+/// Returns the combinations that cause a problem, unless it is independent of them.
+fn causes(
+    seen: &SeenDiagnostic,
+    cases: &[CaseSource],
     variants: &[Variant],
     kept: &BTreeSet<(usize, usize)>,
     path: &Path,
@@ -110,7 +111,7 @@ fn takes(
         seen.found.file == path && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     });
     if let Some(variant) = in_variant {
-        // With every case: then it is the variant's own.
+        // A problem with every case is a problem of the variant.
         if seen.own || (cases_of(*variant) > 1 && seen.with.len() == cases_of(*variant)) {
             return None;
         }

@@ -1,42 +1,42 @@
-//! Variants: what each lays over a case.
+//! Variants: agent configurations that override those of cases.
 
 use crate::{EnvVar, environment};
-use yb_yaml::diagnostic::Findings;
+use yb_yaml::diagnostic::Diagnostics;
 use yb_yaml::{Entry, Node, Span};
 
 /// One agent configuration.
 pub(super) struct Variant {
     pub(super) name: String,
-    /// Its place in the suite file; none for the one that nobody wrote.
+    /// The position in the suite file; none for the default variant.
     pub(super) at: Option<Span>,
-    /// Its key in the suite file.
+    /// The key in the suite file.
     pub(super) key: String,
-    /// What is laid over the case's agent, as that writes it.
+    /// The entries to merge over `agent` of the case.
     pub(super) agent: Vec<Entry>,
     pub(super) env: Vec<EnvVar>,
-    /// What it says about isolation, network and limits.
+    /// The entries for isolation, network and limits.
     pub(super) guard: Vec<Entry>,
 }
 
 impl Variant {
-    /// The cases as they are.
+    /// Creates the default variant, which changes nothing.
     pub(super) fn default() -> Self {
         let name = super::DEFAULT_VARIANT.to_owned();
         Self { name, at: None, key: String::new(), agent: Vec::new(), env: Vec::new(), guard: Vec::new() }
     }
 }
 
-/// Reads `variants`, which has been checked.
-pub(super) fn read(node: Option<&Node>, found: &mut Findings<'_>) -> Vec<Variant> {
+/// Reads the validated `variants`.
+pub(super) fn read(node: Option<&Node>, found: &mut Diagnostics<'_>) -> Vec<Variant> {
     let Some(node) = node else { return vec![Variant::default()] };
     let items = node.items().iter().enumerate();
     items.filter_map(|(at, item)| one(item, format!("variants[{at}]"), found)).collect()
 }
 
-fn one(node: &Node, key: String, found: &mut Findings<'_>) -> Option<Variant> {
+fn one(node: &Node, key: String, found: &mut Diagnostics<'_>) -> Option<Variant> {
     if let (Some(_), Some(second)) = (node.entry("env"), node.entry("environment")) {
         found
-            .error(second.key.span, format!("{key}.environment"), "two environments: `env` and `environment`")
+            .error(second.key.span, format!("{key}.environment"), "both `env` and `environment` given")
             .hint("use only one of them");
     }
     let name = node.get("name")?;
@@ -46,8 +46,8 @@ fn one(node: &Node, key: String, found: &mut Findings<'_>) -> Option<Variant> {
     });
     let over = |entry: &Entry| {
         let mut key = entry.key.clone();
-        key.span = key.span.over();
-        Entry { key, node: entry.node.clone().over() }
+        key.span = key.span.into_overlay();
+        Entry { key, node: entry.node.clone().into_overlay() }
     };
     Some(Variant {
         name: name.text()?.to_owned(),

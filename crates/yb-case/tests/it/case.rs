@@ -20,7 +20,7 @@ pub(crate) fn options() -> LoadOptions {
 }
 
 /// Everything found, a line each.
-pub(crate) fn said(loaded: &Loaded) -> String {
+pub(crate) fn messages(loaded: &Loaded) -> String {
     let lines = loaded.diagnostics.iter().map(|found| {
         let key = if found.key.is_empty() { String::new() } else { format!(" [{}]", found.key) };
         format!("{}:{}: {}: {}{key}", found.line, found.column, found.severity, found.message)
@@ -31,12 +31,12 @@ pub(crate) fn said(loaded: &Loaded) -> String {
 #[track_caller]
 fn load(name: &str, expected: &str) -> Case {
     let loaded = yb_case::load(&examples().join(name), &options());
-    assert_eq!(said(&loaded), expected, "{name}");
+    assert_eq!(messages(&loaded), expected, "{name}");
     Case::clone(&loaded.case.unwrap())
 }
 
 #[test]
-fn the_basic_example_loads_from_yaml_and_json_alike() {
+fn basic_example_loads_from_yaml_and_json() {
     let mut yaml = load("basic.yaml", "");
     let json = load("basic.json", "");
     yaml.file.clone_from(&json.file);
@@ -45,7 +45,7 @@ fn the_basic_example_loads_from_yaml_and_json_alike() {
 }
 
 #[test]
-fn everything_of_the_original_loads() {
+fn case_with_all_original_keys_loads() {
     let case = load("everything-of-the-original.yaml", NAMED_TWICE);
     assert_eq!(case.name, "Service: log in with a token");
     let Start::Repo { repo, branch, commit } = &case.start else { panic!("{:?}", case.start) };
@@ -87,7 +87,7 @@ fn everything_of_the_original_loads() {
 }
 
 #[test]
-fn everything_of_ours_loads() {
+fn case_with_all_own_keys_loads() {
     let case = load("everything.yaml", "");
     assert!(case.strict);
     assert!(matches!(&case.start, Start::Directory(dir) if dir.is_absolute()));
@@ -110,7 +110,7 @@ fn everything_of_ours_loads() {
 }
 
 #[test]
-fn the_seeds_examples_load() {
+fn seed_examples_load() {
     let vacuous =
         "warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff` [evaluators[0]]";
     let case = load(
@@ -133,7 +133,7 @@ fn the_seeds_examples_load() {
 }
 
 #[test]
-fn keys_that_never_meant_anything_are_warnings_in_the_originals_files() {
+fn ignored_keys_of_original_files_are_warnings() {
     let case = load(
         "wrong-as-in-the-docs.yaml",
         "11:5: warning: `copilot-cli` has no such setting: `temperature` [agent.config.temperature]\n\
@@ -147,7 +147,7 @@ fn keys_that_never_meant_anything_are_warnings_in_the_originals_files() {
 }
 
 #[test]
-fn the_settings_of_a_case_are_a_layer() {
+fn case_settings_are_a_config_layer() {
     let case = load("everything-of-the-original.yaml", NAMED_TWICE);
     let settings = Settings::default().with_case(&case);
     assert_eq!(settings.workspace_dir(), Path::new(".runs"));
@@ -158,7 +158,7 @@ fn the_settings_of_a_case_are_a_layer() {
 }
 
 #[test]
-fn the_committed_schema_did_not_drift() {
+fn committed_schema_is_up_to_date() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/case.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
         std::fs::write(&committed, yb_case::schema()).unwrap();
@@ -171,7 +171,7 @@ fn the_committed_schema_did_not_drift() {
 }
 
 #[test]
-fn the_schema_agrees_with_the_decoder() {
+fn schema_agrees_with_validation() {
     let schema: Value = serde_json::from_str(&yb_case::schema()).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
@@ -207,6 +207,6 @@ fn the_schema_agrees_with_the_decoder() {
             document.to_string()
         };
         let loaded = yb_case::parse(&examples().join("x.json"), strict.as_bytes(), &options());
-        assert_eq!(loaded.case.is_some(), valid, "{pointer}: {}", said(&loaded));
+        assert_eq!(loaded.case.is_some(), valid, "{pointer}: {}", messages(&loaded));
     }
 }

@@ -30,7 +30,7 @@ impl Dirs {
         Settings::from_files(Some(&self.root.path().join("home")), &self.root.path().join("project"))
     }
 
-    fn said(&self) -> Vec<String> {
+    fn messages(&self) -> Vec<String> {
         let found = self.load().1;
         found
             .iter()
@@ -40,7 +40,7 @@ impl Dirs {
 }
 
 #[test]
-fn the_defaults_are_those_of_the_surface() {
+fn config_defaults_are_documented_values() {
     let settings = Settings::default();
     assert_eq!(settings.workspace_dir(), PathBuf::from(".youbencha-workspace"));
     assert_eq!(settings.output_dir(), PathBuf::from(".youbencha-eval"));
@@ -54,7 +54,7 @@ fn the_defaults_are_those_of_the_surface() {
 }
 
 #[test]
-fn every_layer_wins_over_the_one_before() {
+fn config_layers_override_earlier_ones() {
     let dirs = Dirs::new();
     let user = dirs.write(
         "home/.youbencharc",
@@ -84,7 +84,7 @@ fn every_layer_wins_over_the_one_before() {
 }
 
 #[test]
-fn files_are_looked_for_in_the_originals_order() {
+fn config_files_are_searched_in_order() {
     let dirs = Dirs::new();
     for (at, name) in FILE_NAMES.iter().enumerate().rev() {
         let text = format!("{{\"timeout_ms\": {}}}", at + 1);
@@ -94,14 +94,14 @@ fn files_are_looked_for_in_the_originals_order() {
 }
 
 #[test]
-fn an_unknown_key_is_a_warning_and_the_rest_counts() {
+fn unknown_config_key_is_a_warning() {
     let dirs = Dirs::new();
     dirs.write(
         "project/.youbencharc",
         "workspce_dir: x\noutput_dir: y\nagent: { timeout: 5, timeout_ms: 7 }\n",
     );
     assert_eq!(
-        dirs.said(),
+        dirs.messages(),
         ["1:1 warning: unknown key: `workspce_dir`", "3:10 warning: unknown key: `timeout`"]
     );
     let (settings, found) = dirs.load();
@@ -111,7 +111,7 @@ fn an_unknown_key_is_a_warning_and_the_rest_counts() {
 }
 
 #[test]
-fn a_wrong_value_is_an_error() {
+fn wrong_config_value_is_an_error() {
     for (text, message) in [
         ("workspace_dir: 5", "1:16 error: wrong value: `5`"),
         ("timeout_ms: 0", "1:13 error: wrong value: `0`"),
@@ -125,7 +125,7 @@ fn a_wrong_value_is_an_error() {
     ] {
         let dirs = Dirs::new();
         dirs.write("home/.youbencha.yml", text);
-        assert_eq!(dirs.said(), [message], "{text}");
+        assert_eq!(dirs.messages(), [message], "{text}");
     }
     let environment = [("YB_KEEP_WORKSPACE".to_owned(), "maybe".to_owned())];
     let (settings, found) = Settings::default().with_environment(environment);
@@ -134,8 +134,8 @@ fn a_wrong_value_is_an_error() {
 }
 
 #[test]
-fn a_file_of_comments_says_nothing() {
+fn config_file_with_only_comments_is_empty() {
     let dirs = Dirs::new();
     dirs.write("project/.youbencharc", "# workspace_dir: x\n\n");
-    assert_eq!(dirs.said(), Vec::<String>::new());
+    assert_eq!(dirs.messages(), Vec::<String>::new());
 }

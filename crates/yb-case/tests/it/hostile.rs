@@ -5,33 +5,33 @@ use std::fs;
 use proptest::prelude::*;
 use yb_case::LoadOptions;
 
-use crate::case::said;
+use crate::case::messages;
 
 fn refused(bytes: &[u8]) -> String {
     let loaded = yb_case::parse("case.yaml".as_ref(), bytes, &LoadOptions::default());
     assert!(loaded.case.is_none());
-    said(&loaded)
+    messages(&loaded)
 }
 
 #[test]
-fn one_mebibyte_and_one_byte() {
+fn case_size_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("case.yaml");
     fs::write(&file, vec![b'#'; 1024 * 1024 + 1]).unwrap();
-    assert_eq!(said(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is too large");
+    assert_eq!(messages(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is too large");
     fs::write(&file, vec![b'#'; 1024 * 1024]).unwrap();
-    assert_eq!(said(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is empty");
+    assert_eq!(messages(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is empty");
 }
 
 #[test]
-fn nul_and_bytes_that_are_no_text() {
-    assert_eq!(refused(b"name: a\0b"), "1:8: error: a NUL character in the file");
-    assert_eq!(refused(b"name: \xff"), "1:7: error: not a text in UTF-8");
-    assert!(refused(b"name: \"a\\0b\"").contains("a NUL character in the text"));
+fn case_must_be_utf8_without_nul() {
+    assert_eq!(refused(b"name: a\0b"), "1:8: error: NUL character in the file");
+    assert_eq!(refused(b"name: \xff"), "1:7: error: invalid UTF-8");
+    assert!(refused(b"name: \"a\\0b\"").contains("NUL character in the string"));
 }
 
 #[test]
-fn alias_bombs_and_deep_nesting() {
+fn alias_bombs_and_deep_nesting_are_rejected() {
     let too_big = "the file is too large or too deep once its aliases are expanded";
     let mut bomb = "a0: &a0 [x, x]\n".to_owned();
     for level in 1..40 {
@@ -43,22 +43,22 @@ fn alias_bombs_and_deep_nesting() {
 }
 
 #[test]
-fn what_is_no_file() {
+fn case_must_be_a_regular_file() {
     let dir = tempfile::tempdir().unwrap();
-    let load = |name: &str| said(&yb_case::load(&dir.path().join(name), &LoadOptions::default()));
-    assert_eq!(load("none.yaml"), "0:0: error: failed to read the case: no such file");
-    assert_eq!(load(""), "0:0: error: failed to read the case: not a file");
+    let load = |name: &str| messages(&yb_case::load(&dir.path().join(name), &LoadOptions::default()));
+    assert_eq!(load("none.yaml"), "0:0: error: failed to read case: no such file");
+    assert_eq!(load(""), "0:0: error: failed to read case: not a file");
     #[cfg(unix)]
     {
         let pipe = dir.path().join("pipe");
         let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, mode).unwrap();
-        assert_eq!(load("pipe"), "0:0: error: failed to read the case: not a file");
+        assert_eq!(load("pipe"), "0:0: error: failed to read case: not a file");
     }
 }
 
 #[test]
-fn too_many_findings_are_cut() {
+fn number_of_diagnostics_is_limited() {
     let text: String = (0..5000).map(|at| format!("k{at}: 1\n")).collect();
     let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
     assert!(loaded.diagnostics.len() < 250);
@@ -71,7 +71,7 @@ fn too_many_findings_are_cut() {
 /// C5: whatever a case names stays below its directory.
 #[cfg(unix)]
 #[test]
-fn c5_traversal_and_links() {
+fn c5_traversal_and_links_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("case");
     fs::create_dir_all(root.join("in")).unwrap();
@@ -99,18 +99,18 @@ fn c5_traversal_and_links() {
     {
         let loaded = load(prompt, fine);
         assert!(loaded.case.is_none(), "{prompt}");
-        assert!(said(&loaded).contains("[agent.config.prompt_file]"), "{prompt}: {}", said(&loaded));
+        assert!(messages(&loaded).contains("[agent.config.prompt_file]"), "{prompt}: {}", messages(&loaded));
     }
     for file in ["file: link.md", "file: up/secret.md", "file: in", "file: ../secret.md"] {
         let loaded = load("inner.md", file);
         assert!(loaded.case.is_none(), "{file}");
-        assert!(said(&loaded).contains("[evaluators[0].file]"), "{file}: {}", said(&loaded));
+        assert!(messages(&loaded).contains("[evaluators[0].file]"), "{file}: {}", messages(&loaded));
     }
 }
 
 /// What is wrong in an evaluator's file is shown in that file.
 #[test]
-fn evaluator_files_have_their_own_places() {
+fn diagnostics_point_into_evaluator_files() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("judge.yaml"), "name: agentic-judge\nconfig:\n  tpye: claude-code\nname: x\n")
         .unwrap();
@@ -118,7 +118,7 @@ fn evaluator_files_have_their_own_places() {
                 agent: { type: claude-code, config: { prompt: Do what is asked. } }\nevaluators: [{ file: judge.yaml }]\n";
     let loaded = yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default());
     assert!(loaded.case.is_none());
-    let said: Vec<_> = loaded
+    let messages: Vec<_> = loaded
         .diagnostics
         .iter()
         .map(|found| {
@@ -126,7 +126,7 @@ fn evaluator_files_have_their_own_places() {
         })
         .collect();
     assert_eq!(
-        said,
+        messages,
         [
             "judge.yaml:3 unknown key: `tpye`",
             "judge.yaml:3 missing key: `type`",

@@ -2,7 +2,7 @@
 
 use yb_case::{Case, LoadOptions, Loaded, Start};
 
-use crate::case::said;
+use crate::case::messages;
 
 pub(crate) const BASE: &str = "youbencha: 1
 name: A case
@@ -28,8 +28,8 @@ pub(crate) fn with(line: &str) -> Loaded {
 pub(crate) fn accepts(lines: &[&str]) {
     for line in lines {
         let loaded = with(line);
-        assert!(loaded.case.is_some(), "{line}\n{}", said(&loaded));
-        assert_eq!(said(&loaded), "", "{line}");
+        assert!(loaded.case.is_some(), "{line}\n{}", messages(&loaded));
+        assert_eq!(messages(&loaded), "", "{line}");
     }
 }
 
@@ -39,9 +39,9 @@ pub(crate) fn rejects(key: &str, lines: &[&str]) {
         let loaded = with(line);
         assert!(loaded.case.is_none(), "accepted: {line}");
         let here = loaded.diagnostics.iter().any(|found| found.is_error() && found.key.starts_with(key));
-        assert!(here, "{line}\n{}", said(&loaded));
+        assert!(here, "{line}\n{}", messages(&loaded));
         let helps = loaded.diagnostics.iter().all(|found| found.expected.is_some() || found.hint.is_some());
-        assert!(helps, "{line}\n{}", said(&loaded));
+        assert!(helps, "{line}\n{}", messages(&loaded));
     }
 }
 
@@ -67,7 +67,7 @@ fn rejects_config(key: &str, keys: &[&str]) {
 #[track_caller]
 pub(crate) fn warns(line: &str, expected: &str) -> Case {
     let loaded = with(line);
-    let case = loaded.case.clone().unwrap_or_else(|| panic!("{}", said(&loaded)));
+    let case = loaded.case.clone().unwrap_or_else(|| panic!("{}", messages(&loaded)));
     let messages: Vec<_> = loaded.diagnostics.iter().map(|found| found.message.as_str()).collect();
     assert_eq!(messages.join("\n"), expected);
     Case::clone(&case)
@@ -85,7 +85,7 @@ fn prompt_1_to_1_000_000() {
         "agent.config.prompt",
         &[&agent("''"), &agent("'  '"), &agent(&"x".repeat(1_000_001)), &agent("7")],
     );
-    warns(&agent("Short"), "a very short prompt: 5 characters");
+    warns(&agent("Short"), "very short prompt: 5 characters");
 }
 
 #[test]
@@ -100,7 +100,7 @@ fn exactly_one_of_prompt_and_prompt_file() {
 #[test]
 fn prompt_file_at_most_500_and_stays_inside() {
     let agent = |file: &str| format!("agent: {{ type: claude-code, config: {{ prompt_file: {file} }} }}");
-    let missing = "no such prompt file beside the case: ";
+    let missing = "prompt file not found relative to the case: ";
     warns(&agent("./prompts/task.md"), &format!("{missing}`./prompts/task.md`"));
     let long = "x".repeat(501);
     rejects(
@@ -198,7 +198,7 @@ fn temperature_0_to_1_and_c13() {
 }
 
 #[test]
-fn c31_the_same_at_two_places() {
+fn c31_duplicate_settings_are_reported() {
     let agent = |outer: &str, inner: &str| {
         format!("agent: {{ type: claude-code, {outer}, config: {{ prompt: Do what is asked., {inner} }} }}")
     };
@@ -209,7 +209,7 @@ fn c31_the_same_at_two_places() {
 }
 
 #[test]
-fn c33_what_one_agent_lacks() {
+fn c33_unsupported_agent_settings_are_warnings() {
     let copilot = |keys: &str| {
         format!(
             "agent: {{ type: copilot-cli, model: claude-x, models: {{ copilot-cli: gpt-5 }}, config: {{ prompt: Do what is asked., {keys} }} }}"
@@ -233,7 +233,7 @@ fn c33_what_one_agent_lacks() {
 }
 
 #[test]
-fn c34_further_settings() {
+fn c34_additional_settings_are_validated() {
     accepts_config(&[
         "mcp_servers: { docs: { command: x } }",
         "max_turns: 5",
@@ -257,7 +257,7 @@ fn c34_further_settings() {
 // What is ours.
 
 #[test]
-fn our_own_fields() {
+fn own_fields_are_validated() {
     accepts(&[
         "timeouts: { clone: 1000, agent: 0, evaluators: 1h }",
         "max_budget_usd: 0.01",
@@ -280,7 +280,7 @@ fn our_own_fields() {
 }
 
 #[test]
-fn a_directory_is_a_starting_tree() {
+fn directory_can_be_the_start_tree() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("app")).unwrap();
     let load = |extra: &str| {
@@ -295,22 +295,22 @@ fn a_directory_is_a_starting_tree() {
     }
     rejects("directory", &["directory: ./app"]);
     let neither = parse(&BASE.replace("repo: https://github.com/example/x.git\n", ""));
-    assert_eq!(said(&neither), "1:1: error: missing key: `repo` [repo]");
+    assert_eq!(messages(&neither), "1:1: error: missing key: `repo` [repo]");
 }
 
 #[test]
-fn the_version_makes_a_file_strict() {
+fn version_makes_a_file_strict() {
     let typo = "evaluators: [{ name: git-diff, config: { asertions: { max_files_changed: 1 } } }]";
     assert!(with(typo).case.is_none());
     let lenient = parse(&BASE.replace("youbencha: 1\n", "").replace("assertions", "asertions"));
     assert!(lenient.case.unwrap().evaluators[0].vacuous, "it loads, and is shown as vacuous");
     rejects("youbencha", &["youbencha: 2", "youbencha: 0", "youbencha: yes"]);
     let newer = parse("youbencha: 2\nwhatever: { is: new }\n");
-    assert_eq!(said(&newer), "1:12: error: unknown version of the format: `2` [youbencha]");
+    assert_eq!(messages(&newer), "1:12: error: unsupported format version: `2` [youbencha]");
 }
 
 #[test]
-fn all_errors_of_a_file_come_at_once() {
+fn all_errors_of_a_file_are_reported() {
     let loaded = parse(
         "youbencha: 1\nname: ''\nnmae: x\nrepo: ftp://x\nagent: { type: x, config: { prompt: 5 } }\nevaluators: []\ntimeout: 0\n",
     );
@@ -322,7 +322,7 @@ fn all_errors_of_a_file_come_at_once() {
 }
 
 #[test]
-fn variables_are_replaced_and_unknown_ones_named() {
+fn variables_are_expanded_and_unknown_ones_reported() {
     let variables =
         [("BASE", "https://github.com/a"), ("WHO", "${BASE}")].map(|(n, v)| (n.to_owned(), v.to_owned()));
     let options = LoadOptions::default().with_variables(variables.into());
@@ -333,16 +333,16 @@ fn variables_are_replaced_and_unknown_ones_named() {
     let hints: Vec<_> = loaded.diagnostics.iter().filter_map(|found| found.hint.as_deref()).collect();
     assert_eq!(
         hints,
-        ["did you mean `BASE`?", "define it under `variables` in `.youbencharc`; it stays as it is"]
+        ["did you mean `BASE`?", "define it under `variables` in `.youbencharc`; it is not replaced"]
     );
     let case = loaded.case.unwrap();
     assert_eq!(case.name, "${BASE} ${BSAE} ${NOPE} ${x:-y} ${", "a value is not looked at again");
     assert_eq!(case.start.to_string(), "https://github.com/a/x.git");
-    warns("name: ${ENV:HOME}", "the environment is not read here: `${ENV:HOME}`");
+    warns("name: ${ENV:HOME}", "environment variables are not expanded here: `${ENV:HOME}`");
 }
 
 #[test]
-fn a_key_without_a_value_counts_as_not_given() {
+fn key_without_a_value_is_ignored() {
     let case = warns("branch:", "no value: `branch`");
     assert!(matches!(&case.start, Start::Repo { branch: None, .. }));
 }

@@ -1,4 +1,4 @@
-//! Suite files: what is read, combined, merged and chosen, and what is said about mistakes.
+//! Suite files: loading, combining, merging and selecting.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ impl Files {
     }
 
     /// Everything found, a line each, without the directory.
-    pub(crate) fn said(&self, loaded: &Loaded) -> String {
+    pub(crate) fn messages(&self, loaded: &Loaded) -> String {
         let lines = loaded.diagnostics.iter().map(|found| {
             let hint = found.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
             format!("{found} [{}]{hint}", found.key)
@@ -64,7 +64,7 @@ impl Files {
     #[track_caller]
     pub(crate) fn good(&self, text: &str) -> Suite {
         let loaded = self.load(text);
-        assert_eq!(self.said(&loaded), "");
+        assert_eq!(self.messages(&loaded), "");
         loaded.suite.unwrap()
     }
 }
@@ -78,7 +78,7 @@ pub(crate) fn inline(name: &str, more: &str) -> String {
 }
 
 #[test]
-fn a_plain_case_file_is_a_suite_of_one() {
+fn plain_case_file_is_a_suite_of_one_case() {
     let mut seen = 0;
     for entry in fs::read_dir(examples()).unwrap() {
         let path = entry.unwrap().path();
@@ -109,7 +109,7 @@ fn a_plain_case_file_is_a_suite_of_one() {
 }
 
 #[test]
-fn cases_come_from_files_globs_and_the_suite_itself() {
+fn suite_cases_come_from_files_globs_and_inline() {
     let files = Files::new();
     files.case("one.yaml", "one", "tags: [quick]");
     files.case("more/b.yaml", "b", "");

@@ -43,7 +43,7 @@ fn files() -> Files {
 
 fn only(files: &Files, name: &str, text: &str) -> Combination {
     let loaded = suite::load(&files.write(name, text), &options());
-    assert!(loaded.suite.is_some(), "{text}\n{}", files.said(&loaded));
+    assert!(loaded.suite.is_some(), "{text}\n{}", files.messages(&loaded));
     loaded.suite.unwrap().combinations.remove(0)
 }
 
@@ -78,7 +78,7 @@ fn changes(replacements: &[(&str, &str)], expected: Changes) {
 }
 
 #[test]
-fn what_the_agent_sees_changes_the_task_only() {
+fn agent_inputs_change_only_the_task_digest() {
     for (from, to) in [
         ("greet.\n    allowed", "greet by name.\n    allowed"),
         ("https://github.com/example/x", "https://github.com/example/y"),
@@ -103,7 +103,7 @@ fn what_the_agent_sees_changes_the_task_only() {
 }
 
 #[test]
-fn how_it_is_judged_changes_the_grade_only() {
+fn grading_changes_only_the_grade_digest() {
     for (from, to) in [
         ("max_files_changed: 1", "max_files_changed: 2"),
         ("It greets.", "It greets by name."),
@@ -127,7 +127,7 @@ fn how_it_is_judged_changes_the_grade_only() {
 }
 
 #[test]
-fn how_it_is_written_changes_nothing() {
+fn formatting_does_not_change_digests() {
     for replacements in [
         &[("name: one", "name: two"), ("description: x", "description: y")][..],
         &[("youbencha: 1\n", "# a comment\nyoubencha: 1\ntags: [a]\n\n")],
@@ -152,7 +152,7 @@ fn how_it_is_written_changes_nothing() {
 }
 
 #[test]
-fn neither_depends_on_where_the_files_are() {
+fn digests_do_not_depend_on_file_locations() {
     let (files, other) = (files(), files());
     let before = digests(&only(&files, "case.yaml", CASE));
     assert_eq!(before, digests(&only(&other, "renamed.yml", CASE)));
@@ -171,7 +171,7 @@ fn neither_depends_on_where_the_files_are() {
 }
 
 #[test]
-fn the_commit_the_variant_and_the_version_of_the_agent_are_part_of_the_task() {
+fn task_digest_includes_commit_variant_and_agent_version() {
     let files = files();
     let one = only(&files, "case.yaml", CASE);
     assert_ne!(one.task_digest(COMMIT), one.task_digest("another"));

@@ -30,7 +30,7 @@ variants:
 }
 
 #[test]
-fn isolation_is_never_less_than_anybody_demands() {
+fn strictest_isolation_wins() {
     for (suite, variant, case, expected) in [
         ("", "", "", Isolation::Auto),
         ("isolation: landlock", "", "", Isolation::Landlock),
@@ -45,7 +45,7 @@ fn isolation_is_never_less_than_anybody_demands() {
 }
 
 #[test]
-fn the_network_is_never_wider_than_anybody_demands() {
+fn strictest_network_mode_wins() {
     let named = "network: { mode: model-only, allow: [example.org] }";
     for (suite, variant, case, expected, allow) in [
         ("", "", "", None, 0),
@@ -62,7 +62,7 @@ fn the_network_is_never_wider_than_anybody_demands() {
 }
 
 #[test]
-fn each_limit_is_the_lowest_that_anybody_says() {
+fn lowest_limit_wins() {
     let case = load(
         "limits: { memory_mb: 500, processes: 9 }",
         "limits: { memory_mb: 900, cpu_seconds: 5 }",

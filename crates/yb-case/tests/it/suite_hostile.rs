@@ -47,7 +47,7 @@ const PARTS: &[&str] = &[
 ];
 
 #[test]
-fn a_suite_that_is_too_large_or_too_deep() {
+fn suite_size_and_depth_are_limited() {
     let files = Files::new();
     let mut bomb = "cases: &a0 [x, x]\n".to_owned();
     for level in 1..40 {
@@ -55,20 +55,20 @@ fn a_suite_that_is_too_large_or_too_deep() {
     }
     let loaded = files.load(&bomb);
     assert!(loaded.suite.is_none());
-    assert!(files.said(&loaded).contains("too large or too deep once its aliases are expanded"));
+    assert!(files.messages(&loaded).contains("too large or too deep once its aliases are expanded"));
     let loaded = files.load(&format!("cases: [x]\n{}", "#".repeat(1024 * 1024)));
-    assert!(files.said(&loaded).contains("the file is too large"), "{}", files.said(&loaded));
+    assert!(files.messages(&loaded).contains("the file is too large"), "{}", files.messages(&loaded));
 }
 
 #[test]
-fn a_long_prompt_is_not_multiplied_without_end() {
+fn size_of_combinations_is_limited() {
     let files = Files::new();
     let prompt = "x".repeat(900_000);
     let case = inline("one", &format!(", agent: {{ type: claude-code, config: {{ prompt: {prompt} }} }}"));
     let variants: String = (0..300).map(|n| format!("  - {{ name: v{n} }}\n")).collect();
     let loaded = files.load(&format!("cases:\n  - {case}\nvariants:\n{variants}"));
     assert!(loaded.suite.is_none());
-    assert!(files.said(&loaded).contains("too large once cases and variants are combined"));
+    assert!(files.messages(&loaded).contains("combinations of cases and variants are too large"));
 }
 
 proptest! {

@@ -28,7 +28,7 @@ env: { GREETING: Hello, TOKEN: '${ENV:APP_TOKEN}' }
 ";
 
 #[test]
-fn a_variant_is_merged_key_by_key() {
+fn variant_is_merged_key_by_key() {
     let files = Files::new();
     files.case("one.yaml", "one", RICH);
     files.write("prompts/other.md", "Make greet.sh greet by name.\n");
@@ -78,7 +78,7 @@ variants:
 }
 
 #[test]
-fn paths_of_a_variant_start_at_the_suite_and_those_of_a_case_at_the_case() {
+fn relative_paths_start_at_their_own_file() {
     let files = Files::new();
     files.case("cases/one.yaml", "one", "agent: { type: claude-code, config: { prompt_file: task.md } }");
     files.write("cases/task.md", "What the case says.");
@@ -91,7 +91,7 @@ fn paths_of_a_variant_start_at_the_suite_and_those_of_a_case_at_the_case() {
 }
 
 #[test]
-fn a_case_may_leave_out_what_every_variant_gives() {
+fn case_can_omit_keys_that_every_variant_sets() {
     let files = Files::new();
     files.case("half.yaml", "half", "agent: { config: { prompt: Make greet.sh greet. } }");
     let none = inline("none", "");
@@ -107,7 +107,7 @@ variants:
 }
 
 #[test]
-fn selectors_keep_and_drop() {
+fn selectors_include_and_exclude_combinations() {
     let files = Files::new();
     files.case("quick.yaml", "quick-1", "tags: [quick]");
     files.case("slow.yaml", "slow-1", "tags: [slow, big]");
@@ -127,7 +127,7 @@ fn selectors_keep_and_drop() {
 }
 
 #[test]
-fn the_plain_values() {
+fn suite_settings_are_read() {
     let files = Files::new();
     files.case("one.yaml", "one", "");
     let suite = files.good(
@@ -142,7 +142,7 @@ fn the_plain_values() {
 }
 
 #[test]
-fn variables_are_filled_in_once() {
+fn suite_variables_are_expanded_once() {
     let files = Files::new();
     files.case("one.yaml", "one", "");
     let suite = files.good(

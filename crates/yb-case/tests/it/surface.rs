@@ -2,7 +2,7 @@
 
 use yb_case::{LoadOptions, PrivateHosts};
 
-use crate::case::said;
+use crate::case::messages;
 use crate::rules::{BASE, accepts, long, parse, rejects, warns, with};
 
 #[test]
@@ -10,7 +10,7 @@ fn surface_name_1_to_200_and_required() {
     accepts(&["name: x", &long("name", 200)]);
     rejects("name", &["name: ''", &long("name", 201), "name: 5", "name: [a]"]);
     let missing = parse(&BASE.replace("name: A case\n", ""));
-    assert_eq!(said(&missing), "1:1: error: missing key: `name` [name]");
+    assert_eq!(messages(&missing), "1:1: error: missing key: `name` [name]");
 }
 
 #[test]
@@ -18,7 +18,7 @@ fn surface_description_1_to_1000_and_required() {
     accepts(&[&long("description", 1000)]);
     rejects("description", &["description: ''", &long("description", 1001)]);
     let missing = parse(&BASE.replace("description: About something.\n", ""));
-    assert_eq!(said(&missing), "1:1: error: missing key: `description` [description]");
+    assert_eq!(messages(&missing), "1:1: error: missing key: `description` [description]");
 }
 
 #[test]
@@ -66,12 +66,12 @@ fn surface_repo_is_a_public_url_or_local() {
     let private = BASE.replace("github.com", "10.0.0.1");
     let allowed = LoadOptions::default().with_private_hosts(PrivateHosts::Allowed);
     assert!(yb_case::parse("case.yaml".as_ref(), private.as_bytes(), &allowed).case.is_some());
-    let case = warns("repo: https://me:secret@example.com/x", "credentials in the repository's URL");
+    let case = warns("repo: https://me:secret@example.com/x", "credentials in the repository URL");
     assert!(!case.start.to_string().contains("secret"), "{}", case.start);
 }
 
 #[test]
-fn surface_branch_and_commit_are_texts() {
+fn surface_branch_and_commit_are_strings() {
     accepts(&["branch: main", "commit: abc123"]);
     rejects("branch", &["branch: 1", "branch: --evil", "branch: a b", "branch: ''"]);
     rejects("commit", &["commit: 1234567", "commit: -x"]);
@@ -145,7 +145,7 @@ fn surface_evaluators_without_assertions_are_vacuous() {
         let case = warns(&format!("evaluators: [{evaluator}]"), &format!("{VACUOUS}`{name}`"));
         assert!(case.evaluators[0].vacuous);
     }
-    // What could never look is said before an agent is paid for it.
+    // An evaluator that can never work is reported before an agent costs money.
     rejects("evaluators[0]", &["evaluators: [expected-diff]"]);
     let twice = "[{ name: git-diff, config: &c { assertions: { max_files_changed: 1 } } }, { name: git-diff, config: *c }]";
     warns(&format!("evaluators: {twice}"), "evaluator named twice: `git-diff`");

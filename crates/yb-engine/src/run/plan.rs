@@ -72,7 +72,7 @@ pub struct PlanOptions {
     pub network: Option<yb_case::NetworkMode>,
     /// Limits of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub limits: yb_case::Limits,
+    pub limits: yb_case::TrialLimits,
     /// What is done with tapes.
     #[serde(default, skip_serializing_if = "yb_agents::tape::TapeOptions::is_empty")]
     pub tape: yb_agents::tape::TapeOptions,
@@ -91,14 +91,14 @@ impl PlanOptions {
             isolation: None,
             gates: suite.gates.clone(),
             network: None,
-            limits: yb_case::Limits::default(),
+            limits: yb_case::TrialLimits::default(),
             tape: yb_agents::tape::TapeOptions::default(),
         }
     }
 }
 
-fn is_default(limits: &yb_case::Limits) -> bool {
-    *limits == yb_case::Limits::default()
+fn is_default(limits: &yb_case::TrialLimits) -> bool {
+    *limits == yb_case::TrialLimits::default()
 }
 
 /// One trial of a plan.

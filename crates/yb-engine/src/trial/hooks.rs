@@ -11,7 +11,7 @@ use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 use super::place::Place;
 use super::{Runner, TrialError, View, webhook};
 use yb_agents::{Environment, Places, base_view, connect, limit};
-use yb_case::{Case, Database, Limits, PostHook, Script, with_environment};
+use yb_case::{Case, Database, PostHook, Script, TrialLimits, with_environment};
 use yb_model::results::Results;
 
 /// How much of a hook's output is kept.
@@ -106,7 +106,7 @@ fn sandbox(
 struct Held {
     sandbox: Option<Sandboxed>,
     /// With the directory that counts beside the workspace.
-    limits: Option<(Limits, PathBuf)>,
+    limits: Option<(TrialLimits, PathBuf)>,
 }
 
 /// A hook's view, and where its HOME and TMPDIR are.

@@ -6,7 +6,7 @@ use yb_supervise::{SandboxKind, SandboxUnavailable};
 
 use super::{Attempt, Runner, TrialError};
 use yb_agents::Isolation;
-use yb_case::{Case, Limits, Network, NetworkMode, Start};
+use yb_case::{Case, Network, NetworkMode, Start, TrialLimits};
 use yb_repo::Source;
 
 /// What a trial gets, and what is to be said about it.
@@ -14,7 +14,7 @@ use yb_repo::Source;
 pub(super) struct Level {
     pub(super) used: Isolation,
     pub(super) network: Network,
-    pub(super) limits: Limits,
+    pub(super) limits: TrialLimits,
     pub(super) warnings: Vec<String>,
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use yb_engine::baseline::Recorded;
 use yb_engine::compare::{Metric, Options, compare};
-use yb_engine::gates::{Answer, Gates, Setting};
+use yb_engine::gates::{Answer, GateOverride, Gates};
 use yb_engine::run::RunResults;
 use yb_stats::{Decision, Estimand};
 
@@ -65,7 +65,7 @@ fn what_could_not_be_graded_is_tried_both_ways() {
 fn a_gate_tries_both_ways_too() {
     let dir = tempfile::tempdir().unwrap();
     let answer = |outcomes: &[&str], least: &str| {
-        let gates = Gates::default().with(&[Setting::parse(least).unwrap()]).unwrap();
+        let gates = Gates::default().with(&[GateOverride::parse(least).unwrap()]).unwrap();
         yb_engine::gates::evaluate(&gates, &run(&[("one", outcomes)], 0.1), dir.path())
             .unwrap()
             .gates
@@ -86,7 +86,7 @@ fn a_gate_tries_both_ways_too() {
     assert_eq!(answer(&outcomes, "isolation=external").answer, Answer::Failed);
     let mut untold = run(&[("one", &outcomes)], 0.1);
     untold.trials[0].attempts[0].spend = serde_json::from_value(json!({})).unwrap();
-    let gates = Gates::default().with(&[Setting::parse("max_cost_usd=9").unwrap()]).unwrap();
+    let gates = Gates::default().with(&[GateOverride::parse("max_cost_usd=9").unwrap()]).unwrap();
     let told = yb_engine::gates::evaluate(&gates, &untold, dir.path()).unwrap();
     assert_eq!(told.answer, Answer::CannotTell, "unreported usage is not a pass");
 }

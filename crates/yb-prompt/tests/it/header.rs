@@ -22,7 +22,7 @@ fn header_errors_have_a_location() {
         ),
         (
             "text_confg: {}\n",
-            "p.prompt.mdx:2:13: unknown key in the header: `text_confg` (did you mean `text_config`?)",
+            "p.prompt.mdx:2:1: unknown key in the header: `text_confg` (did you mean `text_config`?)",
         ),
         (
             "text_config: { model_name: m }\nimage_config: { model_name: m }\n",
@@ -53,7 +53,14 @@ fn header_errors_have_a_location() {
         assert_eq!(load_error(header), expected, "{header}");
     }
     assert!(load_error("a: [\n").starts_with("p.prompt.mdx:2:"), "{}", load_error("a: [\n"));
-    assert!(load_error("a: 1\na: 2\n").contains("not valid YAML"));
+    assert_eq!(
+        load_error("a: 1\na: 2\n"),
+        "p.prompt.mdx:3:1: key given twice: `a` (the first one is at line 2, column 1; remove one of them)"
+    );
+    assert_eq!(
+        load_error("name: {{x}}\n"),
+        "p.prompt.mdx:2:8: a list or mapping used as a key; expected a name (put a value that starts with `{{` in double quotes)"
+    );
     let none = load("<User>x</User>").unwrap_err().to_string();
     assert_eq!(none, "p.prompt.mdx:1:1: expected a header");
 }

@@ -102,7 +102,7 @@ impl FromStr for ReplayFault {
         let (lane, turn) = position.rsplit_once('/').unwrap_or((MAIN, position));
         let turn = turn.parse().ok().filter(|turn| *turn > 0).ok_or_else(invalid)?;
         let (name, wait) = match kind.split_once('=') {
-            Some((name, wait)) => (name, Some(duration(wait).ok_or_else(invalid)?)),
+            Some((name, wait)) => (name, Some(yb_yaml::parse_duration(wait).ok_or_else(invalid)?)),
             None => (kind, None),
         };
         let kind = match (name, wait) {
@@ -116,18 +116,6 @@ impl FromStr for ReplayFault {
         };
         Ok(Self { lane: lane.to_owned(), turn, kind })
     }
-}
-
-fn duration(text: &str) -> Option<Duration> {
-    let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.')?);
-    let number: f64 = number.parse().ok()?;
-    let seconds = match unit {
-        "ms" => number / 1000.0,
-        "s" => number,
-        "m" => number * 60.0,
-        _ => return None,
-    };
-    Duration::try_from_secs_f64(seconds).ok()
 }
 
 #[cfg(test)]
@@ -151,7 +139,7 @@ mod tests {
             assert_eq!(fault, ReplayFault::at(turn, kind).lane(lane), "{text}");
             assert_eq!(fault.to_string().parse(), Ok(fault), "{text}");
         }
-        for text in ["", "3", "0:cut", "x:cut", "3:200", "3:cut=1s", "3:slow", "3:429=", "3:429=1h"] {
+        for text in ["", "3", "0:cut", "x:cut", "3:200", "3:cut=1s", "3:slow", "3:429=", "3:429=1d"] {
             assert!(text.parse::<ReplayFault>().unwrap_err().to_string().contains("TURN:KIND"), "{text}");
         }
     }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use yb_yaml::{Key, Value};
+
 use super::{Block, LaneMatcher, MAIN, Reply, Script, ScriptLane, ScriptedUsage, StreamPacing, fault, units};
 use crate::cursor::{Cursor, Fields, ScriptSource};
 use crate::error::ScriptError;
 use crate::vars::Vars;
-use crate::yaml::{self, Key, Value};
+use crate::yaml;
 
 /// The supported format version.
 const VERSION: u64 = 1;

@@ -15,19 +15,7 @@ pub(super) fn duration(at: &Cursor<'_>) -> Result<Duration, ScriptError> {
     let wrong = || at.wrong(EXPECTED);
     // A missing unit is a common mistake, for which the general message about strings would not help.
     let text = at.text().map_err(|_| wrong())?;
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
-    let number: f64 = text[..split].trim().parse().map_err(|_| wrong())?;
-    let unit = match text[split..].trim() {
-        "ms" => 0.001,
-        "s" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        _ => return Err(wrong()),
-    };
-    Duration::try_from_secs_f64(number * unit)
-        .ok()
-        .filter(|duration| *duration <= MAX_DURATION)
-        .ok_or_else(wrong)
+    yb_yaml::parse_duration(&text).filter(|duration| *duration <= MAX_DURATION).ok_or_else(wrong)
 }
 
 /// Decodes a fault position: `request`, `3 events` or `120 bytes`.

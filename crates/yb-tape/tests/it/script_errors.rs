@@ -20,7 +20,8 @@ fn check_reply(reply: &str, expected: &str) {
 
 #[test]
 fn top_level_errors() {
-    check("", "script:1:1: wrong value, expected a mapping with the keys `tape` and `lanes`: nothing");
+    check("", "script: the script is empty\nhint: start the script with `tape: 1`");
+    check("~", "script:1:1: wrong value, expected a mapping with the keys `tape` and `lanes`: nothing");
     check("- a", "script:1:1: wrong value, expected a mapping with the keys `tape` and `lanes`: a list");
     check("lanes: {}", "script:1:1: missing key: `tape`\nhint: start the script with `tape: 1`");
     check(
@@ -69,7 +70,7 @@ fn lane_errors() {
     );
     check(
         "tape: 1\nlanes:\n  main:\n    match: ' '\n    replies: []",
-        "script:4:12: wrong value in `lanes.main.match`, expected a non-blank string: a blank text",
+        "script:4:12: wrong value in `lanes.main.match`, expected a non-blank string: a blank string",
     );
     check(
         "tape: 1\nlanes:\n  main:\n    match: {}\n    replies: []",
@@ -222,11 +223,11 @@ fn variable_errors() {
     );
     check_reply(
         "tools:\n        - Write: { file_path: {{workspace}}/a }",
-        "script:5:32: not valid YAML: expected string scalar\nhint: put a value that starts with `{{` in double quotes",
+        "script:5:32: a list or mapping used as a key, expected a name\nhint: put a value that starts with `{{` in double quotes",
     );
     check_reply(
         "tools:\n        - Write:\n            file_path: {{workspace}}/a",
-        "script:6:25: not valid YAML: expected string scalar\nhint: put a value that starts with `{{` in double quotes",
+        "script:6:25: a list or mapping used as a key, expected a name\nhint: put a value that starts with `{{` in double quotes",
     );
 }
 
@@ -234,18 +235,21 @@ fn variable_errors() {
 fn yaml_syntax_errors() {
     check_reply(
         "say: I say: no",
-        "script:4:17: not valid YAML: mapping values are not allowed in this context\nhint: put a text that contains `: ` in double quotes",
+        "script:4:17: not valid YAML: mapping values are not allowed in this context\nhint: put a string that contains `: ` in double quotes",
     );
-    check_reply("say: a\n      say: b", "script:5:7: key given twice: `say`");
+    check_reply(
+        "say: a\n      say: b",
+        "script:5:7: key given twice: `say`\nhint: the first one is at line 4, column 7; remove one of them",
+    );
     check("tape: 1\nlanes: *x", "script:2:8: alias of an anchor that does not exist");
     check(
         "tape: 1\n---\ntape: 1",
-        "script:3:1: more than one document in the script\nhint: remove the `---` line",
+        "script:2:1: more than one document in the script\nhint: remove the `---` line, or use two files",
     );
     check("tape: 1\nlanes: [", "script:2:8: not valid YAML: unclosed bracket `[`");
     check(
         "tape: 1\nlanes:\n\tmain: []",
-        "script:3:2: not valid YAML: tabs disallowed within this context (block indentation)",
+        "script:3:2: not valid YAML: tabs disallowed within this context (block indentation)\nhint: indent with spaces; YAML does not allow tabs",
     );
     check_reply(r#"say: "a"#, "script:4:12: not valid YAML: unclosed quote");
     check(

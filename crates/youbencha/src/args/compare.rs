@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Subcommand;
-use yb_engine::gates::Setting;
+use yb_engine::gates::GateOverride;
 use yb_engine::stats::Estimand;
 
 #[derive(Debug, clap::Args)]
@@ -78,8 +78,8 @@ pub(crate) struct GateArgs {
     pub(crate) config: Option<PathBuf>,
 
     /// A gate, instead of the file's or beside it: `min_pass_rate=0.9`; docs/guides/gates.md has all keys; may be repeated
-    #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = Setting::parse)]
-    pub(crate) gates: Vec<Setting>,
+    #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = GateOverride::parse)]
+    pub(crate) gates: Vec<GateOverride>,
 
     /// Print one JSON object
     #[arg(long)]

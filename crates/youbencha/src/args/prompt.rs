@@ -155,5 +155,5 @@ fn permission_mode(text: &str) -> Result<PermissionMode, String> {
 
 /// Checked here, and read where runs are.
 fn gate(text: &str) -> Result<String, String> {
-    yb_engine::gates::Setting::parse(text).map(|_| text.to_owned())
+    yb_engine::gates::GateOverride::parse(text).map(|_| text.to_owned())
 }

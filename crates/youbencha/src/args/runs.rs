@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use yb_engine::case::{Isolation, Limits, NetworkMode, TapeSpeed};
+use yb_engine::case::{Isolation, NetworkMode, TapeSpeed, TrialLimits};
 
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
@@ -55,8 +55,8 @@ pub(crate) struct RunArgs {
 
     /// What the results have to hold, beside or instead of the suite's gates: `min_pass_rate=0.9`; docs/guides/gates.md has all
     /// keys; may be repeated
-    #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::Setting::parse)]
-    pub(crate) gates: Vec<yb_engine::gates::Setting>,
+    #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::GateOverride::parse)]
+    pub(crate) gates: Vec<yb_engine::gates::GateOverride>,
 
     /// What agents can connect to, instead of what the cases say: `open`, `model-only` or `none`
     #[arg(long, value_name = "MODE", value_parser = network)]
@@ -156,9 +156,9 @@ fn fault(text: &str) -> Result<String, String> {
 
 fn limit(text: &str) -> Result<(String, u64), String> {
     let parsed = text.split_once('=').and_then(|(name, number)| Some((name, number.parse().ok()?)));
-    let known = parsed.filter(|(name, _)| Limits::names().any(|known| known == *name));
+    let known = parsed.filter(|(name, _)| TrialLimits::names().any(|known| known == *name));
     known.map(|(name, number)| (name.to_owned(), number)).ok_or_else(|| {
-        let known: Vec<String> = Limits::names().map(|name| format!("`{name}=N`")).collect();
+        let known: Vec<String> = TrialLimits::names().map(|name| format!("`{name}=N`")).collect();
         format!("expected one of {}", known.join(", "))
     })
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
-use yb_engine::gates::{Gates, Setting};
+use yb_engine::gates::{GateOverride, Gates};
 use yb_engine::run::{
     self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
     Setup, Told,
@@ -186,7 +186,7 @@ fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
 }
 
 /// Gates with what the command line says of them.
-pub(super) fn gates(gates: Gates, settings: &[Setting]) -> Result<Gates, CliError> {
+pub(super) fn gates(gates: Gates, settings: &[GateOverride]) -> Result<Gates, CliError> {
     gates.with(settings).map_err(|reason| CliError::new(ErrorKind::Usage, reason))
 }
 

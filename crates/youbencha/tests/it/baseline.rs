@@ -54,7 +54,7 @@ fn a_baseline_is_set_listed_and_removed() {
     ----- stdout -----
     ----- stderr -----
     error: not a name for a baseline: `../x`
-    hint: expected 1 to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit, and not `latest`
+    hint: expected 1 to 100 letters, digits, `.`, `_` and `-`, starting with a letter or digit, and not `latest`
     ");
 }
 

@@ -74,7 +74,7 @@ fn a_variable_of_the_environment_holds_for_a_run() {
     error: wrong value: `soon`
      --> YB_TIMEOUT_MS
       = key: `YB_TIMEOUT_MS`
-      = expected: a whole number, at least 1
+      = expected: an integer, at least 1
     ");
 }
 
@@ -145,15 +145,15 @@ fn a_mistake_changes_nothing_and_is_explained() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: not one value but several: `agent`
-    hint: name one of them: `agent.timeout_ms`, `agent.model`
+    error: is a section, not a value: `agent`
+    hint: use a key of the section: `agent.timeout_ms`, `agent.model`
     ");
     assert_snapshot!(set("timeout_ms", "soon"), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: `timeout_ms`: wrong value: `soon`
-    hint: it must be a whole number, at least 1
+    hint: it must be an integer, at least 1
     ");
     assert_snapshot!(set("log_level", "wran"), @r"
     exit code: 2
@@ -167,8 +167,8 @@ fn a_mistake_changes_nothing_and_is_explained() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: not the name of a variable: `a b`
-    hint: it needs the name of a variable: letters, digits and `_`, the first no digit
+    error: invalid variable name: `a b`
+    hint: it needs a variable name: letters, digits and `_`, not starting with a digit
     ");
     assert!(!context.dir().join(".youbencharc").exists());
     context.write(".youbencharc", "agent: [\n");
@@ -182,7 +182,7 @@ fn a_mistake_changes_nothing_and_is_explained() {
       |        ^
 
     error: failed to change `timeout_ms` in `[TEMP]/work/.youbencharc`
-      caused by: the file can't be read as it is
+      caused by: the file is invalid
     hint: nothing was changed; open the file in an editor
     ");
     assert_eq!(context.read(".youbencharc"), "agent: [\n");
@@ -224,58 +224,58 @@ fn a_new_file_explains_every_key() {
     # Settings of youBencha. A line counts once the `#` in front of it is removed.
     # `yb config list` shows what holds and where it came from; an environment variable wins over a file.
 
-    # Where runs are kept. (YB_WORKSPACE_DIR)
+    # Directory for runs. (YB_WORKSPACE_DIR)
     #workspace_dir: .youbencha-workspace
 
-    # Where the results of evaluating a directory are kept. (YB_OUTPUT_DIR)
+    # Directory for the results of `yb eval`. (YB_OUTPUT_DIR)
     #output_dir: .youbencha-eval
 
-    # The time for each step. (YB_TIMEOUT_MS)
+    # Timeout for each step, in milliseconds. (YB_TIMEOUT_MS)
     #timeout_ms: 300000
 
-    # How much is logged. (YB_LOG_LEVEL)
+    # Log level. (YB_LOG_LEVEL)
     #log_level: info
 
-    # Whether workspaces are kept. (YB_KEEP_WORKSPACE)
+    # Keep workspaces after a run. (YB_KEEP_WORKSPACE)
     #keep_workspace: true
 
-    # What stands between agents and the machine, where a case does not say it. (YB_ISOLATION)
+    # Sandbox for agents, unless a case sets it. (YB_ISOLATION)
     #isolation: auto
 
-    # What agents can connect to, where a case does not say it. (YB_NETWORK)
+    # Network access of agents, unless a case sets it. (YB_NETWORK)
     #network: open
 
     #agent:
-    # The time for the agent; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
+    # Timeout for the agent, in milliseconds; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
     #  timeout_ms: 300000
     # The model. (YB_AGENT_MODEL)
     #  model: sonnet
 
     #evaluators:
-    # How many run at the same time. (YB_EVALUATORS_MAX_CONCURRENT)
+    # Maximum number of concurrent evaluators. (YB_EVALUATORS_MAX_CONCURRENT)
     #  max_concurrent: 4
 
     #limits:
-    # Memory of all its processes together, in MB. (YB_LIMITS_MEMORY_MB)
+    # Memory of all processes together, in MB. (YB_LIMITS_MEMORY_MB)
     #  memory_mb: 8192
-    # Processes at the same time. (YB_LIMITS_PROCESSES)
+    # Number of concurrent processes. (YB_LIMITS_PROCESSES)
     #  processes: 1024
-    # CPU time of all its processes together, in seconds. (YB_LIMITS_CPU_SECONDS)
+    # CPU time of all processes together, in seconds. (YB_LIMITS_CPU_SECONDS)
     #  cpu_seconds: 0
-    # What it writes into its workspace and private directory, in MB. (YB_LIMITS_DISK_MB)
+    # Disk usage of the workspace and the private directory, in MB. (YB_LIMITS_DISK_MB)
     #  disk_mb: 10240
 
     #otel:
-    # Where traces go, over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` wins over it. (YB_OTEL_ENDPOINT)
+    # OTLP endpoint for traces; `OTEL_EXPORTER_OTLP_ENDPOINT` takes precedence. (YB_OTEL_ENDPOINT)
     #  endpoint: http://127.0.0.1:4318
-    # The file that traces are added to, as lines of OTLP JSON. (YB_OTEL_FILE)
+    # File to append traces to, as lines of OTLP JSON. (YB_OTEL_FILE)
     #  file: trace.jsonl
-    # Whether prompts, answers and tool calls are in traces. (YB_OTEL_CONTENT)
+    # Include prompts, responses and tool calls in traces. (YB_OTEL_CONTENT)
     #  content: false
-    # The names of spans and attributes: OpenTelemetry's, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
+    # Names of spans and attributes: those of OpenTelemetry, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
     #  vocabulary: genai-latest
 
-    # What `${NAME}` in a case is replaced by.
+    # Values for `${NAME}` in cases.
     #variables:
     #  NAME: value
     ");

@@ -594,7 +594,7 @@ expected: nowhere
     8 | mand, config: { shell: a, argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^
       = key: `evaluators[0].config.hidden.x`
-    hint: the path starts at the directory of the case file, and stays below it
+    hint: the path is relative to the directory of the case file and must stay below it
 
     error: not a regular expression (unclosed group): `(`
      --> case.yaml:8:92
@@ -624,12 +624,12 @@ expected: nowhere
       = key: `evaluators[1].config.metrics.m`
       = expected: `regex`, or `json` with a pointer such as `/totals/percent`
 
-    error: bad name: `1X`
+    error: invalid name: `1X`
      --> case.yaml:9:69
     9 |   - { name: command-2, config: { metrics: { m: { min: 1 } }, env: { 1X: y } } }
       |                                                                     ^^
       = key: `evaluators[1].config.env`
-      = expected: the name of a variable: letters, digits and `_`, the first no digit
+      = expected: a variable name: letters, digits and `_`, not starting with a digit
 
     error: not a regular expression (unclosed character class): `[`
       --> case.yaml:10:58
@@ -666,12 +666,12 @@ expected: nowhere
        = key: `evaluators[4].config.threshold`
        = expected: a number from 0 to 1
 
-    error: failed to read what is expected (no such file): `nowhere`
+    error: failed to read the expected result (no such file): `nowhere`
       --> case.yaml:14:11
     14 | expected: nowhere
        |           ^^^^^^^
        = key: `expected`
-    hint: the path starts at the directory of the case file, and stays below it
+    hint: the path is relative to the directory of the case file and must stay below it
 
     invalid: 1 file, 12 errors, 1 warning
     ----- stderr -----

@@ -202,7 +202,7 @@ fn mistakes_in_gates_have_a_place() {
       = key: `gates.no_regression.tolerance`
       = expected: a number from 0 to 1
 
-    error: no case has the tag: `slow`
+    error: no case with this tag: `slow`
       --> suite.yaml:10:11
     10 |   tags: { slow: { min_pass_rate: 1 } }
        |           ^^^^
@@ -224,7 +224,7 @@ fn mistakes_in_gates_have_a_place() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: nothing to compare with: add `--gate no_regression=BASELINE`
+    error: no run to compare with: add `--gate no_regression=BASELINE`
     ");
     world.suite(&["--quiet"]).run();
     assert_snapshot!(yb(&world, &["gate"]).snapshot(), @r"

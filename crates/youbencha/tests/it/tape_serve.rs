@@ -39,7 +39,7 @@ fn a_bad_script_is_named_with_its_place() {
     ----- stderr -----
     error: failed to load the script
       caused by: script.yaml:4:17: not valid YAML: mapping values are not allowed in this context
-    hint: put a text that contains `: ` in double quotes
+    hint: put a string that contains `: ` in double quotes
     ");
 }
 

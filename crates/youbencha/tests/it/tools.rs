@@ -228,5 +228,5 @@ fn a_program_of_the_case_has_no_version_to_pin() {
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     let said = format!("{}{}", outcome.stdout, outcome.stderr);
     assert!(said.contains("`command` has no version that could be pinned: `2.1.120`"), "{said}");
-    assert!(said.contains("a whole version, such as `2.1.325`"), "{said}");
+    assert!(said.contains("an exact version, such as `2.1.325`"), "{said}");
 }

@@ -103,7 +103,7 @@ name: again
       = key: `description`
       = expected: a text of 1 to 1000 characters
 
-    error: host of the repository is private: `10.0.0.1`
+    error: repository on a private host: `10.0.0.1`
      --> bad.yaml:3:7
     3 | repo: http://10.0.0.1/x.git
       |       ^^^^^^^^^^^^^^^^^^^^^
@@ -125,7 +125,7 @@ name: again
       = key: `agent.config.prompt_file`
       = expected: a relative path without `..`
 
-    error: two prompts: `prompt` and `prompt_file`
+    error: both `prompt` and `prompt_file` given
      --> bad.yaml:8:18
     8 |     prompt_file: ../task.md
       |                  ^^^^^^^^^^
@@ -158,14 +158,14 @@ name: again
     15 |   agent: soon
        |          ^^^^
        = key: `timeouts.agent`
-       = expected: a time: 0 for none, milliseconds such as `300000`, or a text such as `5m`
+       = expected: a duration: 0 for no limit, milliseconds such as `300000`, or a string such as `5m`
 
     error: key given twice: `name`
       --> bad.yaml:16:1
     16 | name: again
        | ^^^^
        = key: `name`
-    hint: it is also at line 2, column 1; remove one of them
+    hint: the first one is at line 2, column 1; remove one of them
 
     invalid: 1 file, 9 errors, 1 warning
     ----- stderr -----
@@ -248,7 +248,7 @@ fn files_that_are_no_cases() {
      --> broken.yaml:1:8
     1 | name: a: b
       |        ^
-    hint: put a text that contains `: ` in double quotes
+    hint: put a string that contains `: ` in double quotes
 
     error: not valid JSON: `}`
      --> broken.json:1:16
@@ -265,7 +265,7 @@ fn files_that_are_no_cases() {
       = expected: at most 1048576 bytes
     hint: keep long prompts in files of their own: `prompt_file`
 
-    error: failed to read the case: no such file
+    error: failed to read case: no such file
      --> none.yaml
 
     invalid: 5 files, 5 errors

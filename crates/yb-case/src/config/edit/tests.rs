@@ -15,7 +15,7 @@ fn check_unset(file: &str, before: &str, key: &str, after: &str) {
 }
 
 #[test]
-fn comments_order_and_style_stay() {
+fn edit_keeps_comments_order_and_style() {
     let before =
         "# mine\ntimeout_ms: 5  # short\n\nagent:   # who\n    model: 'opus' # best\nlog_level: warn\n";
     check_set("c", before, "timeout_ms", 7, &before.replace("timeout_ms: 5", "timeout_ms: 7"));
@@ -28,7 +28,7 @@ fn comments_order_and_style_stay() {
 }
 
 #[test]
-fn a_text_never_becomes_something_else() {
+fn edit_quotes_ambiguous_strings() {
     for text in
         ["true", "5", "1e3", "null", "~", "", "a b", "#x", "- x", "ä", "\"", "a\nb", "{x}", "*a", "&a"]
     {
@@ -39,21 +39,21 @@ fn a_text_never_becomes_something_else() {
 }
 
 #[test]
-fn an_empty_file_and_one_of_comments_get_their_first_key() {
+fn edit_adds_first_key_to_empty_file() {
     check_set("c", "", "agent.model", "opus", "agent:\n  model: opus\n");
     check_set("c", "# only\n# comments", "timeout_ms", 1, "# only\n# comments\ntimeout_ms: 1\n");
     check_set("c.json", "", "agent.model", "opus", "{\n  \"agent\": {\n    \"model\": \"opus\"\n  }\n}\n");
 }
 
 #[test]
-fn keys_without_a_value_get_one() {
+fn edit_sets_keys_without_a_value() {
     check_set("c", "agent:\ntimeout_ms: 1\n", "agent.model", "a", "agent:\n  model: a\ntimeout_ms: 1\n");
     check_set("c", "agent: ~\n", "agent.model", "a", "agent: { model: a }\n");
     check_set("c", "timeout_ms: # how long\n", "timeout_ms", 3, "timeout_ms: 3 # how long\n");
 }
 
 #[test]
-fn braces_are_kept() {
+fn edit_keeps_flow_style() {
     check_set("c", "agent: { model: a }\n", "agent.model", "b", "agent: { model: b }\n");
     check_set("c", "agent: {model: a}\n", "agent.timeout_ms", 2, "agent: {model: a, timeout_ms: 2}\n");
     check_set("c", "agent: {}\n", "agent.timeout_ms", 2, "agent: { timeout_ms: 2 }\n");
@@ -64,7 +64,7 @@ fn braces_are_kept() {
 }
 
 #[test]
-fn json_stays_json() {
+fn edit_keeps_json() {
     let before = "{\n  \"timeout_ms\": 5,\n  \"agent\": { \"model\": \"a\" }\n}\n";
     check_set("c.json", before, "timeout_ms", 6, &before.replace('5', "6"));
     check_set("c.json", before, "agent.timeout_ms", 6, &before.replace("\"a\"", "\"a\", \"timeout_ms\": 6"));
@@ -76,7 +76,7 @@ fn json_stays_json() {
 }
 
 #[test]
-fn what_can_not_be_changed_safely_is_refused() {
+fn edit_rejects_unsupported_styles() {
     let set = |text: &str, key: &str| set(Path::new("c"), text, key, &"new".into());
     for (text, key) in [
         ("variables:\n  A: |\n    two\n    lines\n", "variables.A"),
@@ -90,7 +90,7 @@ fn what_can_not_be_changed_safely_is_refused() {
 }
 
 #[test]
-fn a_missing_line_break_and_wide_letters_do_no_harm() {
+fn edit_handles_missing_newline_and_wide_characters() {
     check_set("c", "variables: {A: ü, B: x}", "variables.B", "y", "variables: {A: ü, B: y}");
     check_set("c", "timeout_ms: 1\n...\n", "log_level", "info", "timeout_ms: 1\nlog_level: info\n...\n");
     check_set("c", "timeout_ms: 1", "log_level", "info", "timeout_ms: 1\nlog_level: info\n");

@@ -154,7 +154,7 @@ fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
     assert_eq!(run("auto", json!("open"), &["--network", "lan"]).code, Some(2));
     let hosts = run("auto", json!({ "mode": "none", "allow": ["example.org"] }), &[]);
     assert_eq!(hosts.code, Some(2));
-    assert!(hosts.stderr.contains("`allow` means nothing here"), "{}", hosts.stderr);
+    assert!(hosts.stderr.contains("`allow` has no effect with this mode"), "{}", hosts.stderr);
     let host = run("auto", json!({ "mode": "model-only", "allow": ["https://example.org"] }), &[]);
     assert!(host.stderr.contains("expected: a host such as"), "{}", host.stderr);
     let proxy = world.context.command(YB).args(["run", "-c", "case.yaml", "--network", "model-only"]);
