@@ -168,7 +168,7 @@ fn a_mistake_changes_nothing_and_is_explained() {
     ----- stdout -----
     ----- stderr -----
     error: invalid variable name: `a b`
-    hint: it needs a variable name: letters, digits and `_`, not starting with a digit
+    hint: expected a variable name: letters, digits and `_`, not starting with a digit
     ");
     assert!(!context.dir().join(".youbencharc").exists());
     context.write(".youbencharc", "agent: [\n");
@@ -248,7 +248,7 @@ fn a_new_file_explains_every_key() {
     #agent:
     # Timeout for the agent, in milliseconds; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
     #  timeout_ms: 300000
-    # The model. (YB_AGENT_MODEL)
+    # Model of the agent. (YB_AGENT_MODEL)
     #  model: sonnet
 
     #evaluators:
@@ -275,7 +275,7 @@ fn a_new_file_explains_every_key() {
     # Names of spans and attributes: those of OpenTelemetry, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
     #  vocabulary: genai-latest
 
-    # Values for `${NAME}` in cases.
+    # What `${NAME}` in a case is replaced by.
     #variables:
     #  NAME: value
     ");

@@ -594,7 +594,7 @@ expected: nowhere
     8 | mand, config: { shell: a, argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^
       = key: `evaluators[0].config.hidden.x`
-    hint: the path is relative to the directory of the case file and must stay below it
+    hint: the path starts at the directory of the case file, and stays below it
 
     error: not a regular expression (unclosed group): `(`
      --> case.yaml:8:92

@@ -193,7 +193,7 @@ fn mistakes_in_gates_have_a_place() {
     9 |   no_regression: { tolerance: 5 }
       |                    ^^^^^^^^^
       = key: `gates.no_regression.against`
-      = expected: a text of 1 to 200 characters
+      = expected: a string of 1 to 200 characters
 
     error: wrong value: `5`
      --> suite.yaml:9:31

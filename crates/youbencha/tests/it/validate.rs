@@ -101,14 +101,14 @@ name: again
     1 | youbencha: 1
       | ^^^^^^^^^
       = key: `description`
-      = expected: a text of 1 to 1000 characters
+      = expected: a string of 1 to 1000 characters
 
     error: repository on a private host: `10.0.0.1`
      --> bad.yaml:3:7
     3 | repo: http://10.0.0.1/x.git
       |       ^^^^^^^^^^^^^^^^^^^^^
       = key: `repo`
-    hint: use `--allow-private-hosts` if this host is meant, or the path of a local repository
+    hint: use `--allow-private-hosts` to allow it, or the path of a local repository
 
     error: wrong value: `claude-cod`
      --> bad.yaml:5:9
@@ -256,14 +256,14 @@ fn files_that_are_no_cases() {
       |                ^
       = expected: a key in double quotes
 
-    error: a NUL character in the file
+    error: NUL character in the file
      --> nul.yaml:1:8
     hint: remove it; is this a text file?
 
     error: the file is too large
      --> large.yaml
       = expected: at most 1048576 bytes
-    hint: keep long prompts in files of their own: `prompt_file`
+    hint: put long prompts into separate files, with `prompt_file`
 
     error: failed to read case: no such file
      --> none.yaml
