@@ -1,7 +1,7 @@
 //! Cases, suites and configuration: parses a file into a [`Case`], or reports all errors in it.
 //!
 //! ```
-//! use yb_engine::case::{self, LoadOptions};
+//! use yb_case::LoadOptions;
 //!
 //! let text = "
 //! youbencha: 1
@@ -11,7 +11,7 @@
 //! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 //! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 //! ";
-//! let loaded = case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+//! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
 //! assert!(loaded.diagnostics.is_empty());
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
 //! ```

@@ -1,7 +1,7 @@
 //! Suites: cases combined with agent configurations. All combinations are merged and validated before a run.
 //!
 //! ```
-//! use yb_engine::{crate::LoadOptions, suite};
+//! use yb_case::{LoadOptions, suite};
 //!
 //! let dir = std::env::temp_dir();
 //! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &LoadOptions::default());

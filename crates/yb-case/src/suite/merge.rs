@@ -29,17 +29,17 @@ pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
 
 fn merge_agent(own: &mut Vec<Entry>, over: &[Entry]) {
     let config = over.iter().find(|entry| entry.key.name == "config").map(|entry| &entry.node);
-    let says = |key: &str| over.iter().any(|entry| entry.key.name == key);
+    let sets = |key: &str| over.iter().any(|entry| entry.key.name == key);
     let configures = |key: &str| config.is_some_and(|config| config.get(key).is_some());
-    if says("model") || configures("model") {
+    if sets("model") || configures("model") {
         drop_keys(own, &["model", "models"]);
         drop_below(own, &["config"], &["model"]);
     }
     // A version belongs to one agent.
-    if says("type") {
+    if sets("type") {
         drop_keys(own, &["version"]);
     }
-    if says("agent_name") || configures("agent_name") || configures("agent") {
+    if sets("agent_name") || configures("agent_name") || configures("agent") {
         drop_keys(own, &["agent_name"]);
         drop_below(own, &["config"], &["agent_name", "agent"]);
     }

@@ -1,4 +1,4 @@
-//! Case files: examples, the schema, and what the other modules about cases use.
+//! Case files: examples and the schema, with helpers for other tests of cases.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! `.youbencharc`: its layers, where each value came from, and what is wrong in it.
+//! `.youbencharc`: layers, sources and diagnostics.
 
 use std::fs;
 use std::path::PathBuf;

@@ -108,7 +108,7 @@ fn c5_traversal_and_links_are_rejected() {
     }
 }
 
-/// What is wrong in an evaluator's file is shown in that file.
+/// Diagnostics about an evaluator file point into that file.
 #[test]
 fn diagnostics_point_into_evaluator_files() {
     let dir = tempfile::tempdir().unwrap();

@@ -254,7 +254,7 @@ fn c34_additional_settings_are_validated() {
     assert_eq!(args.agent.config.extra_args, ["--a", "--b=c", "--d=1"]);
 }
 
-// What is ours.
+// Keys that the original does not have.
 
 #[test]
 fn own_fields_are_validated() {

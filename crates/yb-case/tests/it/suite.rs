@@ -11,7 +11,7 @@ use crate::case::{examples, options};
 pub(crate) const HEAD: &str = "youbencha: 1\nname: nightly\n";
 const EVALUATORS: &str = "evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]";
 
-/// A directory with a suite and what it names.
+/// A directory with a suite and its case files.
 pub(crate) struct Files {
     dir: TempDir,
 }
@@ -131,7 +131,7 @@ fn suite_cases_come_from_files_globs_and_inline() {
         .collect();
     assert_eq!(read, ["more/a.yaml", "more/b.yaml", "one.yaml", "suite.yaml"].map(Path::new));
     assert!(suite.files.iter().all(|file| file.digest.len() == 64));
-    // What is merged is what the file says.
+    // The merged case has the values of the file.
     let alone = yb_case::load(&files.path().join("one.yaml"), &options()).case.unwrap();
     assert_eq!(suite.combinations[0].case, alone);
 }

@@ -1,4 +1,4 @@
-//! What suites and variants say about isolation, network and limits: the strictest holds.
+//! Isolation, network and limits of suites and variants: the strictest value wins.
 
 use yb_case::suite;
 use yb_case::{Isolation, LoadOptions, NetworkMode};

@@ -1,4 +1,4 @@
-//! Variants laid over cases, and which combinations are kept.
+//! Variants merged over cases, and selected combinations.
 
 use yb_case::suite::Suite;
 use yb_case::{Case, EnvVar, Prompt};
