@@ -102,11 +102,11 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
             format!("no results, killed after {at:?}, exit code {code:?}, last {last}: {output}").into()
         );
     };
-    let told: serde_json::Value = serde_json::from_slice(&bytes)?;
-    let right = told["done"] == TRIALS
+    let results: serde_json::Value = serde_json::from_slice(&bytes)?;
+    let right = results["done"] == TRIALS
         && after.len() == TRIALS
-        && told["outcomes"]["passed"] == TRIALS
-        && told["finished"] == true;
+        && results["outcomes"]["passed"] == TRIALS
+        && results["finished"] == true;
     count.wrong += usize::from(!right);
     Ok(())
 }

@@ -93,7 +93,7 @@ impl Expression {
         match &mut self.kind {
             ExpressionKind::Literal(_) | ExpressionKind::Name(_) => {}
             ExpressionKind::Member(one, _) | ExpressionKind::Not(one) | ExpressionKind::Minus(one) => {
-                one.shift(by)
+                one.shift(by);
             }
             ExpressionKind::Index(one, two) | ExpressionKind::Binary(_, one, two) => {
                 one.shift(by);
@@ -105,7 +105,7 @@ impl Expression {
                 three.shift(by);
             }
             ExpressionKind::Call(_, all) | ExpressionKind::List(all) => {
-                all.iter_mut().for_each(|one| one.shift(by))
+                all.iter_mut().for_each(|one| one.shift(by));
             }
             ExpressionKind::Object(all) => all.iter_mut().for_each(|(_, one)| one.shift(by)),
         }

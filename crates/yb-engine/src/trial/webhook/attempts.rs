@@ -147,7 +147,7 @@ impl Sender<'_> {
         let mut connection = connector.connect_to(url, &way.addresses).await?;
         let mut request = Request::new(body);
         *request.method_mut() = prepared.method.clone();
-        *request.uri_mut() = url.path_and_query().clone();
+        *request.uri_mut() = url.path_and_query();
         *request.headers_mut() = prepared.headers.clone();
         request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         let (head, body) = connection.send(request).await?.into_parts();
