@@ -13,7 +13,6 @@ pub use fold::Metric;
 use crate::baseline::Recorded;
 use crate::stats::{self, Decision, Difference, Estimand, Interval, Lost, Method, PassPair, Question, Tally};
 use fold::{Pair, Sides};
-pub(crate) use words::percent;
 
 /// The format of a comparison; a newer major is not read.
 const VERSION: &str = "1.0.0";

@@ -1,4 +1,4 @@
-//! The shell parts of docs/ci.md, run as they are written, with `yb` on the PATH and a suite of the `command` agent.
+//! Runs the shell scripts of docs/ci.md with `yb` on the PATH and a suite of the `command` agent.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use yb_testkit::Outcome;
 use crate::YB;
 use crate::suites::{BAD, GOOD, World, suite};
 
-/// The blocks of a page that are marked as `sh`, by the name in the comment on their first line.
+/// Returns the `sh` blocks of a page by the name in their first comment.
 fn block(name: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -17,7 +17,7 @@ fn block(name: &str) -> String {
     page[start..end].to_owned()
 }
 
-/// Every line of a script of a workflow, by the name of its step.
+/// Returns the script of a workflow step.
 fn step(name: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -48,7 +48,7 @@ fn sh(world: &World, script: &str) -> Outcome {
 const GATES: &str = "repeats: 6\ngates: { no_regression: { against: main, on_inconclusive: pass } }";
 
 #[test]
-fn the_steps_of_the_github_workflow() {
+fn github_workflow_steps_run() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], GATES));
     let first = sh(&world, &step("Run the suite"));
     assert_eq!(first.code, Some(0), "{}{}", first.stdout, first.stderr);
@@ -64,7 +64,7 @@ fn the_steps_of_the_github_workflow() {
 }
 
 #[test]
-fn the_script_of_the_gitlab_job() {
+fn gitlab_job_script_runs() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let job = &page[page.find("```yaml\n# .gitlab-ci.yml").unwrap()..];
@@ -84,7 +84,7 @@ fn the_script_of_the_gitlab_job() {
 }
 
 #[test]
-fn the_script_that_reads_exit_codes() {
+fn exit_code_script_runs() {
     for (agent, said) in [(GOOD, "not worse"), (BAD, "worse: do not merge")] {
         let world = World::with(&suite(&["one"], &[("v", GOOD)], "repeats: 6"));
         world.suite(&["--quiet"]).run();

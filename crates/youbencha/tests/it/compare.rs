@@ -1,4 +1,4 @@
-//! `yb compare`: pairs, figures, the answer and its exit code.
+//! `yb compare`: pairing, metrics, decision and exit code.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -10,7 +10,7 @@ fn yb(world: &World, args: &[&str]) -> yb_testkit::Outcome {
     world.context.run(YB, args)
 }
 
-/// A run of a suite, whatever it comes to.
+/// Runs a suite with any outcome.
 fn ran(world: &World, text: &str) -> String {
     world.context.write("suite.yaml", text);
     world.suite(&["--quiet", "--retries", "0"]).run();
@@ -23,9 +23,9 @@ fn json(world: &World, args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_run_that_got_worse_is_told_case_by_case() {
+fn compare_reports_a_regression_by_case() {
     let mut world = World::new();
-    world.context.filter(r"(?m)^time  .*$", "time  [FIGURES]");
+    world.context.filter(r"(?m)^time  .*$", "time  [FIGURES]").filter(r"(\S) {2,}", "$1  ");
     let before = ran(&world, &suite(&["one", "two"], &[("v", GOOD)], "repeats: 8"));
     let half = format!("{GOOD}; d=${{PWD%/attempt-*}}; case ${{d##*/}} in one--*) {BAD};; esac");
     ran(&world, &suite(&["one", "two"], &[("v", &half)], "repeats: 8"));
@@ -35,17 +35,17 @@ fn a_run_that_got_worse_is_told_case_by_case() {
     before: [RUN], nightly
     now:    [RUN], nightly
 
-    case  variant  before  now  points  time before  now
-    one   v        8/8     0/8  -100.0  [TIME]        [TIME]
-    two   v        8/8     8/8  =       [TIME]        [TIME]
+    case  variant  before  now  change  time before  now
+    one  v  8/8  0/8  -100.0 pp  [TIME]  [TIME]
+    two  v  8/8  8/8  =  [TIME]  [TIME]
 
-    all cases  before   now     difference    95 % bounds       p        p (Holm)
-    pass rate  100.0 %  50.0 %  -50.0 points  -63.7 to -28.1    < 0.001  < 0.001
-    pass@5     100.0 %  50.0 %
-    pass^5     100.0 %  50.0 %
+    all cases  before  now  difference  95% bounds  p  p (Holm)
+    pass rate  100.0%  50.0%  -50.0 pp  -63.7 to -28.1 pp  < 0.001  < 0.001
+    pass@5     100.0%  50.0%
+    pass^5     100.0%  50.0%
     time  [FIGURES]
 
-    regressed: the pass rate is lower by more than 5 points: 100.0 % → 50.0 %, -50.0 points (95 % bounds -63.7 and -28.1)
+    regressed: pass rate dropped by more than 5 pp: 100.0% → 50.0%, -50.0 pp (95% bounds -63.7 to -28.1 pp)
     ----- stderr -----
     ");
     let told = json(&world, &["compare", &before, "latest", "--json"]);
@@ -58,7 +58,7 @@ fn a_run_that_got_worse_is_told_case_by_case() {
 }
 
 #[test]
-fn the_three_exit_codes() {
+fn compare_has_three_exit_codes() {
     let world = World::new();
     ran(&world, &suite(&["one"], &[("good", GOOD), ("bad", BAD)], "repeats: 3"));
     let code = |args: &[&str]| yb(&world, &[&["compare", "latest"], args].concat()).code;
@@ -78,7 +78,7 @@ fn the_three_exit_codes() {
 }
 
 #[test]
-fn what_does_not_belong_together_is_said() {
+fn compare_rejects_runs_without_common_cases() {
     let world = World::new();
     let one = ran(&world, &suite(&["one", "two"], &[("a", GOOD), ("b", GOOD)], ""));
     let other = ran(&world, &suite(&["one", "three"], &[("c", GOOD), ("d", GOOD)], ""));
@@ -111,7 +111,7 @@ fn what_does_not_belong_together_is_said() {
 }
 
 #[test]
-fn a_single_variant_on_each_side_needs_no_name() {
+fn single_variants_are_paired_without_names() {
     let world = World::new();
     let one = ran(&world, &suite(&["one"], &[("old", GOOD)], ""));
     let two = ran(&world, &suite(&["one"], &[("new", GOOD)], ""));
@@ -121,7 +121,7 @@ fn a_single_variant_on_each_side_needs_no_name() {
 }
 
 #[test]
-fn too_many_lost_trials_leave_no_answer() {
+fn too_many_excluded_trials_are_inconclusive() {
     let world = World::new();
     let flaky = format!("{}test ${{PWD#*--3/}} = $PWD || {{ {}; }}; {GOOD}", "", refused(500));
     let text = format!(
@@ -134,11 +134,11 @@ fn too_many_lost_trials_leave_no_answer() {
     assert_eq!(told["decision"], "cannot_tell");
     assert_eq!(told["b"]["lost"], 1, "{told:#}");
     let reason = told["reason"].as_str().unwrap();
-    assert!(reason.contains("2 of 6 trials were lost, more than 5.0 %"), "{reason}");
+    assert!(reason.contains("2 of 6 trials excluded by infrastructure failures (maximum 5.0%)"), "{reason}");
 }
 
 #[test]
-fn results_and_baselines_are_files_that_can_be_carried() {
+fn compare_reads_results_and_baseline_files() {
     let world = World::new();
     let run = ran(&world, &suite(&["one"], &[("v", GOOD)], "repeats: 2"));
     let path = world.only_run().join("results.json");
@@ -161,7 +161,7 @@ fn results_and_baselines_are_files_that_can_be_carried() {
 }
 
 #[test]
-fn the_schema_describes_what_is_printed() {
+fn json_output_matches_its_schema() {
     let world = World::new();
     ran(&world, &suite(&["one"], &[("v", GOOD)], "repeats: 2\ngates: { min_pass_rate: 1 }"));
     for (name, document) in [
