@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::case::format::Format;
 use crate::run::{self, RunDir, RunError, RunInfo, RunResults};
+use yb_case::format::Format;
 
 /// The folder, below the workspace directory.
 const FOLDER: &str = "baselines";

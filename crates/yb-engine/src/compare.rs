@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 pub use fold::Metric;
 
 use crate::baseline::Recorded;
-use crate::stats::{self, Decision, Difference, Estimand, Interval, Lost, Method, PassPair, Question, Tally};
 use fold::{Pair, Sides};
+use yb_stats::{Decision, Difference, Estimand, Interval, Lost, Method, PassPair, Question, Tally};
 
 /// The format of a comparison; a newer major is not read.
 const VERSION: &str = "1.0.0";
@@ -272,7 +272,8 @@ pub fn compare(a: &Recorded, b: &Recorded, options: &Options) -> Result<Comparis
         && agreed == Some(Decision::CannotTell)
         && options.estimand == Estimand::Suite
     {
-        shown.more = stats::more_repeats(&counted(&sides, (false, false), Lost::LeftOut), &options.question);
+        shown.more =
+            yb_stats::more_repeats(&counted(&sides, (false, false), Lost::LeftOut), &options.question);
     }
     // Too many that are lost are the first thing to say, also where the rest would not tell either.
     let told = agreed.is_some_and(|agreed| agreed != Decision::CannotTell || lost == Lost::LeftOut);
@@ -291,15 +292,15 @@ fn counted(sides: &Sides, pass: (bool, bool), lost: Lost) -> Vec<PassPair> {
 fn difference(sides: &Sides, options: &Options, pass: (bool, bool), lost: Lost) -> Option<Difference> {
     let counted = counted(sides, pass, lost);
     match options.estimand {
-        Estimand::Suite => stats::suite(&counted, &options.question),
-        Estimand::NewCases => stats::new_cases(&sides.by_case(&counted), &options.question),
+        Estimand::Suite => yb_stats::suite(&counted, &options.question),
+        Estimand::NewCases => yb_stats::new_cases(&sides.by_case(&counted), &options.question),
     }
 }
 
 fn side(of: &Recorded, sides: &Sides, tally: Tally, arm: impl Fn(&Pair) -> &fold::Arm) -> Side {
     let passes: Vec<_> =
         sides.pairs.iter().map(|pair| arm(pair).tally.passes(false, Lost::LeftOut)).collect();
-    let rate = stats::rate_of_cases(&passes, CONFIDENCE);
+    let rate = yb_stats::rate_of_cases(&passes, CONFIDENCE);
     // No further than every case goes, in both runs: so all numbers are about the same cases.
     let least =
         sides.pairs.iter().map(|pair| pair.a.tally.counted().min(pair.b.tally.counted())).min().unwrap_or(0);
@@ -318,8 +319,8 @@ fn side(of: &Recorded, sides: &Sides, tally: Tally, arm: impl Fn(&Pair) -> &fold
         lost: tally.lost,
         pass_rate: rate.map(|(rate, _)| rate),
         interval: rate.map(|(_, interval)| interval),
-        pass_at_k: by_k(&|k| stats::pass_at_k(&passes, k)),
-        pass_hat_k: by_k(&|k| stats::pass_hat_k(&passes, k)),
+        pass_at_k: by_k(&|k| yb_stats::pass_at_k(&passes, k)),
+        pass_hat_k: by_k(&|k| yb_stats::pass_hat_k(&passes, k)),
         flaky: sides
             .pairs
             .iter()
@@ -334,7 +335,7 @@ impl Comparison {
     fn adjust(&mut self) {
         let own = self.pass_rate.and_then(|found| found.p_value);
         let all: Vec<f64> = own.into_iter().chain(self.metrics.iter().map(|metric| metric.p_value)).collect();
-        let mut adjusted = stats::holm(&all).into_iter();
+        let mut adjusted = yb_stats::holm(&all).into_iter();
         self.pass_rate_p_holm = own.and_then(|_| adjusted.next());
         for (metric, p_holm) in self.metrics.iter_mut().zip(adjusted) {
             metric.p_holm = p_holm;

@@ -1,101 +1,16 @@
-//! Gates: what a run's results have to hold, so that a CI job can act on one exit code.
+//! Gates: evaluates the results of a run against the gates of its suite, so that a CI job can act on one exit code.
 
 mod answer;
-mod setting;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::baseline::Recorded;
-use crate::case::Isolation;
 use crate::run::{RunError, RunResults};
-use crate::stats::Estimand;
 
-pub use setting::Setting;
-
-/// What a gate may demand of the isolation, strongest first.
-pub(crate) const LEVELS: &[&str] = &["bubblewrap", "landlock", "external"];
-pub(crate) const ESTIMANDS: &[&str] = &["suite", "new-cases"];
-pub(crate) const ON_INCONCLUSIVE: &[&str] = &["cannot_tell", "pass", "fail"];
-
-/// What the results have to hold.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Gates {
-    /// Of all trials.
-    #[serde(default)]
-    pub limits: Limits,
-    /// Not lower than another run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub no_regression: Option<NoRegression>,
-    /// Of the trials whose case has a tag.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub tags: BTreeMap<String, Limits>,
-}
-
-/// What some trials have to hold.
-#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct Limits {
-    /// At least this share passes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub min_pass_rate: Option<f64>,
-    /// All of them cost no more than this.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_cost_usd: Option<f64>,
-    /// No more than this share is lost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_lost: Option<f64>,
-    /// This, or something stronger, stood between every agent and the machine.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<Isolation>,
-}
-
-/// Which run the results are compared with, and how.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[non_exhaustive]
-pub struct NoRegression {
-    /// A baseline or a run.
-    pub against: String,
-    /// A loss up to this is no regression.
-    pub tolerance: f64,
-    /// How often the answer may be wrong.
-    pub alpha: f64,
-    /// What the answer is about.
-    pub estimand: Estimand,
-    /// What it counts as when nobody can tell.
-    pub on_inconclusive: OnInconclusive,
-}
-
-/// What a comparison counts as when nobody can tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum OnInconclusive {
-    /// As that: exit code 5.
-    #[default]
-    CannotTell,
-    /// The gate holds.
-    Pass,
-    /// It does not.
-    Fail,
-}
-
-impl OnInconclusive {
-    /// As a suite writes it.
-    #[must_use]
-    pub fn read(word: &str) -> Option<Self> {
-        match word {
-            "cannot_tell" => Some(Self::CannotTell),
-            "pass" => Some(Self::Pass),
-            "fail" => Some(Self::Fail),
-            _ => None,
-        }
-    }
-}
+pub use yb_case::gates::{GateLimits, Gates, NoRegression, OnInconclusive, Setting};
 
 /// Whether a gate holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -162,44 +77,36 @@ pub struct GateAnswer {
     pub limit: Option<f64>,
 }
 
-impl Gates {
-    /// Whether nothing is demanded.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
+/// Checks that the run to compare with exists, before anything is spent. A missing one is an error unless an inconclusive
+/// comparison counts as a pass: then a first run can become the baseline.
+///
+/// # Errors
+/// When it does not exist or can't be read.
+pub fn check(gates: &Gates, root: &Path) -> Result<(), RunError> {
+    match &gates.no_regression {
+        Some(gate) if gate.on_inconclusive != OnInconclusive::Pass => {
+            Recorded::before(root, &gate.against, None).map(drop)
+        }
+        _ => Ok(()),
     }
+}
 
-    /// Whether the run that is compared with is there; asked before anything is spent. Without it nobody can tell, which is an error
-    /// unless that counts as a pass: so a first run can become the baseline.
-    ///
-    /// # Errors
-    /// When it is not there, or can't be read.
-    pub fn check(&self, root: &Path) -> Result<(), RunError> {
-        match &self.no_regression {
-            Some(gate) if gate.on_inconclusive != OnInconclusive::Pass => {
-                Recorded::before(root, &gate.against, None).map(drop)
-            }
-            _ => Ok(()),
-        }
+/// Evaluates the gates against these results; baselines and runs to compare with are below `root`. `None` without gates.
+#[must_use]
+pub fn evaluate(gates: &Gates, results: &RunResults, root: &Path) -> Option<GateReport> {
+    if gates.is_empty() {
+        return None;
     }
-
-    /// What the gates say to these results; baselines and runs to compare with are below `root`. `None` without gates.
-    #[must_use]
-    pub fn evaluate(&self, results: &RunResults, root: &Path) -> Option<GateReport> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut gates = answer::limits("", &self.limits, results, |_| true);
-        let max_lost = self.limits.max_lost.unwrap_or(crate::compare::MAX_LOST);
-        gates.extend(
-            self.no_regression.as_ref().map(|gate| answer::no_regression(gate, max_lost, results, root)),
-        );
-        for (tag, limits) in &self.tags {
-            gates.extend(answer::limits(&format!("tags.{tag}."), limits, results, |trial| {
-                trial.tags.contains(tag)
-            }));
-        }
-        let answer = Answer::strongest(&gates);
-        Some(GateReport { answer, gates })
+    let mut answers = answer::limits("", &gates.limits, results, |_| true);
+    let max_lost = gates.limits.max_lost.unwrap_or(crate::compare::MAX_LOST);
+    answers.extend(
+        gates.no_regression.as_ref().map(|gate| answer::no_regression(gate, max_lost, results, root)),
+    );
+    for (tag, limits) in &gates.tags {
+        answers.extend(answer::limits(&format!("tags.{tag}."), limits, results, |trial| {
+            trial.tags.contains(tag)
+        }));
     }
+    let answer = Answer::strongest(&answers);
+    Some(GateReport { answer, gates: answers })
 }

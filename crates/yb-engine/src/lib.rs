@@ -1,27 +1,20 @@
-//! The engine: case → plan → trial → capture → grade → record.
+//! The engine: runs the trials of a suite, grades them, and records the results.
 
-pub mod adapter;
 pub mod baseline;
-pub mod case;
 pub mod compare;
-pub mod config;
-pub mod diagnostic;
-pub mod diff;
-pub mod evaluate;
 pub mod gates;
 pub mod index;
-pub mod log;
-mod net;
-mod nonce;
-pub mod outcome;
-pub mod repo;
-pub mod results;
 pub mod run;
-pub mod stats;
 pub mod suggest;
-pub mod suite;
-pub mod tape;
-pub mod tools;
-pub mod trace;
 pub mod trial;
-mod yaml;
+
+pub use yb_agents as adapter;
+pub use yb_agents::{tape, tools, trace};
+pub use yb_case as case;
+pub use yb_case::{config, suite};
+pub use yb_evaluate as evaluate;
+pub use yb_model::{log, outcome, results, safe_name};
+pub use yb_repo as repo;
+pub use yb_repo::diff;
+pub use yb_stats as stats;
+pub use yb_yaml::diagnostic;

@@ -23,7 +23,7 @@ mod results;
 mod state;
 mod unit;
 
-pub use dir::{CACHE, RUNS, RunDir, folder_name};
+pub use dir::{CACHE, RUNS, RunDir};
 pub use dispatch::{Control, Limits, Over};
 pub(crate) use error::is_full;
 pub use error::{Problem, RunError};

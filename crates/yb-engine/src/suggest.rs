@@ -9,16 +9,14 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::adapter::{
-    AgentConfig, AvailabilityStatus, CommandSpec, ExecutionContext, ExecutionResult, adapter,
-};
-use crate::case::{self, LoadOptions};
-use crate::diagnostic::Diagnostic;
-use crate::log::ExecutionStatus;
-use crate::outcome::Outcome;
-use crate::repo::{Cache, Git, History, Refresh, RepoError, Revision, Source, WorkspaceOptions};
 use crate::trial::{Runner, TrialError, agent_host};
 use prompt::Facts;
+use yb_agents::{AgentConfig, AvailabilityStatus, CommandSpec, ExecutionContext, ExecutionResult, adapter};
+use yb_case::LoadOptions;
+use yb_model::log::ExecutionStatus;
+use yb_model::outcome::Outcome;
+use yb_repo::{Cache, Git, History, Refresh, RepoError, Revision, Source, WorkspaceOptions};
+use yb_yaml::diagnostic::Diagnostic;
 
 /// The file that the agent is asked to write.
 const FILE: &str = "testcase-suggestion.yaml";
@@ -139,7 +137,7 @@ impl Runner {
                 tell("no case in the answer".to_owned());
                 continue;
             };
-            let loaded = case::parse(&request.save, text.as_bytes(), &options);
+            let loaded = yb_case::parse(&request.save, text.as_bytes(), &options);
             suggestion.diagnostics = loaded.diagnostics;
             if loaded.case.is_some() {
                 suggestion.case = Some(text);
@@ -179,7 +177,7 @@ impl Runner {
             cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
-        write(&desk.work.join(SCHEMA_FILE), case::schema().as_bytes())?;
+        write(&desk.work.join(SCHEMA_FILE), yb_case::schema().as_bytes())?;
         let beside =
             request.save.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = beside.canonicalize().ok();

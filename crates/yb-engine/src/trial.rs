@@ -19,31 +19,30 @@ use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use yb_supervise::{CancellationToken, PauseSwitch, disk_usage};
 
-pub use agent::agent_host;
 pub use error::TrialError;
 pub use eval::Evaluated;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
 pub(crate) use place::PRIVATE;
+pub use yb_agents::agent_host;
 
-use crate::adapter::{
+use crate::run::RunDir;
+use place::Place;
+use yb_agents::tape::{TapeOptions, TapeUse};
+use yb_agents::trace::{self, AgentBegins, End, Trace};
+use yb_agents::{
     AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
     Isolation, Observer, adapter, without_secrets,
 };
-use crate::case::{self, Case, Start};
-use crate::config::Settings;
-use crate::evaluate;
-use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
-use crate::outcome::Outcome;
-use crate::repo::{
+use yb_case::config::Settings;
+use yb_case::{Case, Start};
+use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
+use yb_model::outcome::Outcome;
+use yb_model::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
+use yb_repo::{
     Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
     Resolved, Revision, Source, StartTree, WorkspaceOptions, blocking,
 };
-use crate::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
-use crate::run::RunDir;
-use crate::tape::{TapeOptions, TapeUse};
-use crate::trace::{self, AgentBegins, End, Trace};
-use place::Place;
 
 const RESULTS_FILE: &str = "results.json";
 
@@ -64,9 +63,9 @@ pub struct Runner {
     /// Holds everything still.
     pub pause: PauseSwitch,
     /// The isolation, where it is another than the case's.
-    pub isolation: Option<case::Isolation>,
+    pub isolation: Option<yb_case::Isolation>,
     /// The network, where it is another than the case's.
-    pub network: Option<case::NetworkMode>,
+    pub network: Option<yb_case::NetworkMode>,
     /// What is done with tapes, beside what the case says.
     pub tape: TapeOptions,
     /// Looks on while the agent works.
@@ -126,8 +125,8 @@ impl Runner {
 pub(super) struct View {
     pub(super) isolation: Isolation,
     pub(super) hidden: Vec<PathBuf>,
-    pub(super) network: case::Network,
-    pub(super) limits: case::Limits,
+    pub(super) network: yb_case::Network,
+    pub(super) limits: yb_case::Limits,
 }
 
 /// What a trial tells while it runs.
@@ -551,7 +550,7 @@ impl StartPoint {
             branch: self.branch.clone(),
             commit: self.commit().to_owned(),
             expected_branch: match &case.expected {
-                Some(case::Expected::Branch(name)) => Some(name.clone()),
+                Some(yb_case::Expected::Branch(name)) => Some(name.clone()),
                 _ => None,
             },
         }
@@ -568,7 +567,7 @@ fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
     let missing: Vec<String> = case
         .evaluators
         .iter()
-        .filter(|evaluator| !evaluate::runs(evaluator))
+        .filter(|evaluator| !yb_evaluate::runs(evaluator))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }

@@ -10,7 +10,7 @@ mod transcript;
 mod trial;
 mod values;
 
-use yb_engine::run::folder_name;
+use yb_engine::safe_name;
 
 use self::markup::Markup;
 use crate::model::{Report, Run, Trial};
@@ -71,7 +71,7 @@ impl TrialEntry<'_> {
 
     /// Returns the file name in a multi-page report.
     fn file(&self) -> String {
-        format!("{:04}-{}.html", self.at + 1, folder_name(&self.trial.name))
+        format!("{:04}-{}.html", self.at + 1, safe_name(&self.trial.name))
     }
 }
 

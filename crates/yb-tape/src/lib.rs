@@ -59,7 +59,7 @@ pub use crate::tape::{Difference, Exchange, Lane, Tape, TapeCut, Verification};
 pub use crate::upstream::Upstream;
 pub use crate::usage::{Observed, TokenUsage};
 pub use crate::vars::Vars;
-pub use yb_net::Roots;
+pub use yb_net::tls::Roots;
 
 /// The README's Rust example is compiled and run like any other.
 #[cfg(doctest)]

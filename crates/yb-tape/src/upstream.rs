@@ -1,25 +1,21 @@
 //! The real API: one connection for each request under way, kept for the next one.
 
-use std::net::ToSocketAddrs as _;
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use std::{fmt, io};
 
-use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1::SendRequest;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use yb_net::{Roots, Tls};
+use yb_net::http::{HttpConnection, HttpConnector, HttpUrl, UrlError};
+use yb_net::policy::HostPolicy;
+use yb_net::tls::{Roots, Tls};
 
 use crate::error::Error;
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(30);
-/// Connections that are kept while nobody uses them.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Idle connections kept for the next request.
 const MAX_IDLE: usize = 32;
 /// Headers that belong to one connection and not to the message.
 const HOP_BY_HOP: [HeaderName; 8] = [
@@ -36,48 +32,29 @@ const HOP_BY_HOP: [HeaderName; 8] = [
 /// Where a model's API is.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upstream {
-    url: String,
-    secure: bool,
-    host: String,
-    port: u16,
-    authority: HeaderValue,
-    /// Stands before every path.
+    /// As given, without a trailing slash.
+    text: String,
+    url: HttpUrl,
+    /// Prepended to every path.
     prefix: String,
     roots: Roots,
 }
 
 impl Upstream {
-    /// Reads an address such as `https://api.example.org` or `http://127.0.0.1:4000/v1`.
+    /// Parses a base URL such as `https://api.example.org` or `http://127.0.0.1:4000/v1`.
     ///
     /// # Errors
-    /// When it is no address of that kind, or has a name and a password in it.
+    /// Fails if the URL is invalid, or has credentials or a query.
     pub fn new(url: &str) -> Result<Self, Error> {
-        let wrong = |reason| Error::Upstream { url: without_userinfo(url), reason };
-        let uri: Uri = url.parse().map_err(|_| wrong("not a URL"))?;
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(wrong("only http and https are spoken")),
-        };
-        let authority = uri.authority().ok_or_else(|| wrong("the host is missing"))?;
-        if authority.as_str().contains('@') {
-            return Err(wrong("credentials in the address"));
+        let invalid = |reason| Error::Upstream { url: without_userinfo(url), reason };
+        let parsed: HttpUrl = url.parse().map_err(|error: UrlError| invalid(error.reason()))?;
+        if parsed.query().is_some() {
+            return Err(invalid("a query is not allowed in the URL"));
         }
-        if uri.query().is_some() {
-            return Err(wrong("a query in the address"));
-        }
-        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
-        if host.is_empty() || authority.as_str().ends_with(':') {
-            return Err(wrong("the host or the port is missing"));
-        }
-        let port = authority.port_u16().unwrap_or(if secure { 443 } else { 80 });
         Ok(Self {
-            url: url.trim_end_matches('/').to_owned(),
-            secure,
-            host,
-            port,
-            authority: HeaderValue::from_str(authority.as_str()).map_err(|_| wrong("not a URL"))?,
-            prefix: uri.path().trim_end_matches('/').to_owned(),
+            text: url.trim_end_matches('/').to_owned(),
+            prefix: parsed.path().trim_end_matches('/').to_owned(),
+            url: parsed,
             roots: Roots::System,
         })
     }
@@ -92,7 +69,7 @@ impl Upstream {
     /// The address as it was given.
     #[must_use]
     pub fn url(&self) -> &str {
-        &self.url
+        &self.text
     }
 }
 
@@ -105,57 +82,52 @@ fn without_userinfo(url: &str) -> String {
 
 impl fmt::Debug for Upstream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Upstream").field(&self.url).finish()
+        f.debug_tuple("Upstream").field(&self.text).finish()
     }
 }
 
-pub(crate) type Sender = SendRequest<Full<Bytes>>;
+pub(crate) type Sender = HttpConnection;
 
 /// Speaks to an upstream.
 pub(crate) struct Client {
     upstream: Upstream,
-    tls: Option<Tls>,
+    connector: HttpConnector,
     idle: Mutex<Vec<Sender>>,
 }
 
 impl Client {
     pub(crate) fn new(upstream: Upstream) -> Result<Arc<Self>, Error> {
-        let tls = upstream.secure.then(|| Tls::new(&upstream.roots)).transpose();
-        let tls = tls.map_err(|error| Error::Tls(error.to_string()))?;
-        Ok(Arc::new(Self { upstream, tls, idle: Mutex::default() }))
+        // An upstream may well be on this machine or in a private network.
+        let mut connector = HttpConnector::new(HostPolicy::AllowPrivate, CONNECT_TIMEOUT);
+        if upstream.url.is_https() {
+            let tls = Tls::new(&upstream.roots).map_err(|error| Error::Tls(error.to_string()))?;
+            connector = connector.with_tls(tls);
+        }
+        Ok(Arc::new(Self { upstream, connector, idle: Mutex::default() }))
     }
 
     pub(crate) fn upstream(&self) -> &Upstream {
         &self.upstream
     }
 
-    /// Sends a request on; what comes back is to be read through the connection that comes with it.
+    /// Forwards a request. The returned connection has to be kept until the response body is read.
     pub(crate) async fn send(
         &self,
         parts: &Parts,
         body: Bytes,
     ) -> Result<(Response<Incoming>, Sender), String> {
-        // A kept connection may have died since: then the request was not sent, and a new one is made.
-        while let Some(mut sender) = self.take_idle() {
-            if sender.ready().await.is_ok() {
-                match sender.try_send_request(self.request(parts, body.clone())?).await {
-                    Ok(response) => return Ok((response, sender)),
-                    Err(mut failed) => {
-                        if failed.take_message().is_none() {
-                            return Err(with_cause(&failed.into_error()));
-                        }
-                    }
-                }
+        let request = self.request(parts, body)?;
+        // The server may have closed an idle connection. If nothing was sent on it, the next one is tried.
+        while let Some(mut connection) = self.take_idle() {
+            let sent = connection.send_on_idle(request.clone()).await;
+            if let Some(response) = sent.map_err(|error| error.to_string())? {
+                return Ok((response, connection));
             }
         }
-        let connecting = tokio::time::timeout(CONNECT_PATIENCE, self.connect());
-        let mut sender = match connecting.await {
-            Ok(connected) => connected?,
-            Err(_) => return Err(format!("no connection to {} in {CONNECT_PATIENCE:?}", self.upstream.url)),
-        };
-        let response = sender.send_request(self.request(parts, body)?).await;
-        let response = response.map_err(|error| with_cause(&error))?;
-        Ok((response, sender))
+        let mut connection =
+            self.connector.connect(&self.upstream.url).await.map_err(|error| error.to_string())?;
+        let response = connection.send(request).await.map_err(|error| error.to_string())?;
+        Ok((response, connection))
     }
 
     /// Keeps a connection whose answer was read to its end.
@@ -170,8 +142,8 @@ impl Client {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn request(&self, parts: &Parts, body: Bytes) -> Result<Request<Full<Bytes>>, String> {
-        let mut request = Request::new(Full::new(body));
+    fn request(&self, parts: &Parts, body: Bytes) -> Result<Request<Bytes>, String> {
+        let mut request = Request::new(body);
         *request.method_mut() = parts.method.clone();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let target: Uri = format!("{}{path}", self.upstream.prefix)
@@ -180,40 +152,16 @@ impl Client {
         *request.uri_mut() = target;
         let mut headers = end_to_end(&parts.headers);
         headers.remove(header::CONTENT_LENGTH);
-        headers.insert(header::HOST, self.upstream.authority.clone());
         // A tape holds what was said, not how it was packed.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         *request.headers_mut() = headers;
         Ok(request)
     }
-
-    async fn connect(&self) -> Result<Sender, String> {
-        let Upstream { host, port, url, .. } = &self.upstream;
-        let addresses =
-            resolve(host, *port).await.map_err(|error| format!("no address of `{host}`: {error}"))?;
-        let mut failed = format!("no address of `{host}`");
-        for address in addresses {
-            match TcpStream::connect(address).await {
-                Ok(stream) => {
-                    let _ = stream.set_nodelay(true);
-                    return match &self.tls {
-                        None => handshake(stream).await,
-                        Some(tls) => {
-                            let stream = tls.connect(host, stream).await;
-                            handshake(stream.map_err(|error| format!("{url}: {error}"))?).await
-                        }
-                    };
-                }
-                Err(error) => failed = format!("failed to connect to {address}: {error}"),
-            }
-        }
-        Err(failed)
-    }
 }
 
 impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Client").field(&self.upstream.url).finish()
+        f.debug_tuple("Client").field(&self.upstream.text).finish()
     }
 }
 
@@ -234,43 +182,12 @@ pub(crate) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
     kept
 }
 
-async fn handshake<S>(stream: S) -> Result<Sender, String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let made = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (sender, connection) = made.map_err(|error| with_cause(&error))?;
-    // It moves the bytes; how it ends is told to whoever waits for an answer.
-    tokio::spawn(async move { drop(connection.await) });
-    Ok(sender)
-}
-
-fn with_cause(error: &hyper::Error) -> String {
-    let cause = std::error::Error::source(error).map(|cause| format!(": {cause}")).unwrap_or_default();
-    format!("{error}{cause}")
-}
-
-/// In a thread of its own: a runtime that ends waits for its blocking tasks, and this one can't be told to stop.
-async fn resolve(host: &str, port: u16) -> io::Result<Vec<std::net::SocketAddr>> {
-    if let Ok(address) = host.parse() {
-        return Ok(vec![std::net::SocketAddr::new(address, port)]);
-    }
-    let host = host.to_owned();
-    let (answer, answered) = tokio::sync::oneshot::channel();
-    std::thread::Builder::new().name("resolve".to_owned()).spawn(move || {
-        let found = (host.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // Whoever asked may have gone.
-        drop(answer.send(found));
-    })?;
-    answered.await.unwrap_or_else(|_| Err(io::Error::other("the resolver ended without an answer")))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn addresses_of_an_api() {
+    fn upstream_urls_are_parsed_or_refused_without_credentials() {
         for (url, secure, host, port, prefix) in [
             ("https://api.example.org", true, "api.example.org", 443, ""),
             ("https://api.example.org/", true, "api.example.org", 443, ""),
@@ -279,7 +196,7 @@ mod tests {
         ] {
             let found = Upstream::new(url).unwrap();
             assert_eq!(
-                (found.secure, found.host.as_str(), found.port, found.prefix.as_str()),
+                (found.url.is_https(), found.url.host(), found.url.port(), found.prefix.as_str()),
                 (secure, host, port, prefix)
             );
         }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CaseDifference, CaseSide, CompareError, MetricDifference};
 use crate::baseline::Recorded;
 use crate::run::{AttemptRecord, RunResults, TrialResults};
-use crate::stats::{self, Interval, Method, Observation, PassPair, Seen, Tally, ValuePair};
+use yb_stats::{Interval, Method, Observation, PassPair, Seen, Tally, ValuePair};
 
 /// A figure of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -75,7 +75,7 @@ pub(super) struct Sides {
 
 /// How people are told of a case with a variant.
 fn label(case: &str, variant: &str) -> String {
-    if variant == crate::suite::DEFAULT_VARIANT { case.to_owned() } else { format!("{case} / {variant}") }
+    if variant == yb_case::suite::DEFAULT_VARIANT { case.to_owned() } else { format!("{case} / {variant}") }
 }
 
 impl Arm {
@@ -89,7 +89,7 @@ impl Arm {
         Self {
             label: label(&case, &variant),
             variant,
-            tally: stats::tally(&observations),
+            tally: yb_stats::tally(&observations),
             grade_digest: of(|one| &one.grade_digest),
             values: Metric::ALL.map(|metric| results.iter().filter_map(|one| metric.of(one)).collect()),
         }
@@ -156,7 +156,7 @@ impl Sides {
             .map(|pair| ValuePair { a: pair.a.values(metric).to_vec(), b: pair.b.values(metric).to_vec() })
             .filter(|pair| !pair.a.is_empty() && !pair.b.is_empty())
             .collect();
-        let found = stats::shift(&both, alpha)?;
+        let found = yb_stats::shift(&both, alpha)?;
         let interval = Interval { lower: found.lower, upper: found.upper };
         let side = |of: fn(&ValuePair) -> &Vec<f64>| {
             both.iter().filter_map(|pair| mean(of(pair))).sum::<f64>() / both.len() as f64

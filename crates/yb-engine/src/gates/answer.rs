@@ -5,12 +5,12 @@ use std::path::Path;
 
 use yb_figures::{money, percent, plural};
 
-use super::{Answer, GateAnswer, Limits, NoRegression, OnInconclusive};
+use super::{Answer, GateAnswer, GateLimits, NoRegression, OnInconclusive};
 use crate::baseline::Recorded;
-use crate::case::Isolation;
 use crate::compare::{self, MAX_LOST};
 use crate::run::{RunResults, TrialResults};
-use crate::stats::{self, Decision, Lost, Observation, Question, Tally};
+use yb_case::Isolation;
+use yb_stats::{Decision, Lost, Observation, Question, Tally};
 
 const NEAR: f64 = 1e-9;
 
@@ -21,13 +21,13 @@ fn said(gate: String, answer: Answer, reason: String) -> GateAnswer {
 /// The limits of some trials, whose keys begin with `prefix`.
 pub(super) fn limits(
     prefix: &str,
-    limits: &Limits,
+    limits: &GateLimits,
     results: &RunResults,
     takes: impl Fn(&TrialResults) -> bool,
 ) -> Vec<GateAnswer> {
     let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
     let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
-    let tally = stats::tally(&observations);
+    let tally = yb_stats::tally(&observations);
     let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
     let too_many = tally.lost as f64 > max_lost * tally.all() as f64 + NEAR;
     let mut all = Vec::new();

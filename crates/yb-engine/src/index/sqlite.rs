@@ -138,7 +138,7 @@ fn put(index: &mut Connection, results: &RunResults) -> rusqlite::Result<()> {
 
 fn insert(change: &Transaction<'_>, results: &RunResults) -> rusqlite::Result<()> {
     change.execute("DELETE FROM trials WHERE run = ?1", [&results.run])?;
-    let passed = results.outcomes.get(&crate::outcome::Outcome::Passed).copied().unwrap_or(0);
+    let passed = results.outcomes.get(&yb_model::outcome::Outcome::Passed).copied().unwrap_or(0);
     let gates = results.gates.as_ref().map(|told| told.answer.label());
     change.execute(
         "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",

@@ -144,7 +144,7 @@ fn link(target: &Path, link: &Path) -> io::Result<()> {
         use std::os::unix::fs::symlink;
         match symlink(target, link) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                let part = crate::repo::temporary_name(link);
+                let part = yb_model::atomic_file::temporary_sibling(link);
                 symlink(target, &part)?;
                 fs::rename(&part, link)
             }
@@ -158,31 +158,9 @@ fn link(target: &Path, link: &Path) -> io::Result<()> {
     }
 }
 
-/// A name that is safe in a path and in a ref: letters, digits, `-` and `_`.
-#[must_use]
-pub fn folder_name(text: &str) -> String {
-    let safe: String = text
-        .chars()
-        .map(|c| if c.is_whitespace() { '-' } else { c })
-        .filter(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
-        .collect();
-    let safe: String = safe.trim_start_matches(['-', '_']).chars().take(100).collect();
-    if safe.is_empty() { "workspace".to_owned() } else { safe }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_made_safe() {
-        for (text, expected) in
-            [("My case: v1.2", "My-case-v12"), ("--x", "x"), ("ü/..", "workspace"), ("a b", "a-b")]
-        {
-            assert_eq!(folder_name(text), expected);
-        }
-        assert_eq!(folder_name(&"x".repeat(200)).len(), 100);
-    }
 
     #[test]
     fn two_runs_of_the_same_moment_have_two_names() {

@@ -17,9 +17,9 @@ use super::results::RunResults;
 use super::state::RunState;
 use super::unit::{Ended, News, next_attempt, remove_private};
 use crate::gates::GateReport;
-use crate::outcome::{Outcome, Retry};
-use crate::trace::{Begin, End, Trace};
 use crate::trial::{Stop, TrialError};
+use yb_agents::trace::{Begin, End, Trace};
+use yb_model::outcome::{Outcome, Retry};
 
 /// How long trials that are killed may take before they are given up: an exit is promised within three seconds.
 const KILL_LIMIT: Duration = Duration::from_millis(2300);
@@ -227,7 +227,7 @@ impl Dispatcher<'_> {
             let place = (self.open.run.clone(), self.open.cache.clone(), self.open.store.clone());
             let (stop, news) = (Stop::default(), self.news.clone());
             let trace =
-                self.open.trace.as_ref().map(|run| run.begin(Begin::Trial { trial: &unit.trial, attempt }));
+                self.open.trace.as_ref().map(|run| run.begin(Begin::Trial(&unit.trial.trace_start(attempt))));
             let run = unit.attempt(index, attempt, place, stop.clone(), trace.clone(), news);
             let task = self.tasks.spawn(async move { (index, run.await) }).id();
             let running =
@@ -360,7 +360,7 @@ impl Dispatcher<'_> {
             self.queue.push_back(Queued { unit: index, not_before: None });
         }
         if let Some(trace) = &running.trace {
-            trace.end(End::Trial(&record));
+            trace.end(End::Trial(&record.trace_end()));
         }
         self.record(vec![RunEvent::AttemptFinished(record)]);
         if let Some(error) = error.filter(TrialError::is_configuration) {
@@ -429,7 +429,7 @@ impl Dispatcher<'_> {
         self.record(vec![last]);
         let Self { open, failure, mistake, .. } = self;
         let mut results = RunResults::of(&open.plan, &open.state);
-        results.gates = open.plan.options.gates.evaluate(&results, open.run.root());
+        results.gates = crate::gates::evaluate(&open.plan.options.gates, &results, open.run.root());
         let written = results.write(&open.run.results());
         // Derived, and made again by whoever misses it: never a reason to fail.
         let _ = crate::index::update(open.run.root(), &results);

@@ -8,10 +8,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use yb_supervise::TreeRecord;
 
-use crate::adapter::{Isolation, Live};
-use crate::evaluate::EvaluatorStatus;
-use crate::outcome::Outcome;
 use crate::trial::Step;
+use yb_agents::{Isolation, Live};
+use yb_evaluate::EvaluatorStatus;
+use yb_model::outcome::Outcome;
 
 /// The journal's format; a newer one is not read.
 pub const JOURNAL_VERSION: u32 = 1;
@@ -143,10 +143,10 @@ pub struct AttemptRecord {
     pub isolation: Option<Isolation>,
     /// What the agent could connect to; absent if there was no agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<crate::case::NetworkMode>,
+    pub network: Option<yb_case::NetworkMode>,
     /// The tape that it was recorded on or replayed from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tape: Option<Box<crate::tape::TapeUse>>,
+    pub tape: Option<Box<yb_agents::tape::TapeUse>>,
     /// The trees before and after, in the run's store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trees: Option<Trees>,

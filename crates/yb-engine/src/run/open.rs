@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use yb_model::atomic_file::{Durability, write_atomic};
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
@@ -15,10 +15,10 @@ use super::plan::{Plan, PlanOptions, PlannedTrial};
 use super::prepare::{Part, Ready, Setup};
 use super::state::RunState;
 use super::unit::{Unit, on_disk, remove_half_made};
-use crate::outcome::{Counts, Outcome};
-use crate::repo::ObjectStore;
-use crate::suite::{Combination, Suite};
-use crate::trace::Trace;
+use yb_agents::trace::Trace;
+use yb_case::suite::{Combination, Suite};
+use yb_model::outcome::{Counts, Outcome};
+use yb_repo::ObjectStore;
 
 /// A run that this process works on.
 #[non_exhaustive]
@@ -74,7 +74,7 @@ impl Plan {
     /// The files that are others now than when the plan was made.
     #[must_use]
     pub fn changed_files(&self) -> Vec<String> {
-        let same = |file: &crate::suite::SourceFile| {
+        let same = |file: &yb_case::suite::SourceFile| {
             fs::read(&file.path).is_ok_and(|bytes| blake3::hash(&bytes).to_hex().as_str() == file.digest)
         };
         self.files.iter().filter(|file| !same(file)).map(|file| file.path.display().to_string()).collect()
@@ -290,17 +290,7 @@ fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
     }
 }
 
-/// Replaces a file as a whole. Its content is on disk when this returns, its name when the folder is.
+/// Replaces a file atomically. Its content is on disk when this returns; its name is once the directory is synced.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
-    let part = crate::repo::temporary_name(path);
-    let written = || {
-        let mut file = fs::File::create(&part)?;
-        file.write_all(content)?;
-        file.sync_data()?;
-        fs::rename(&part, path)
-    };
-    written().map_err(|error| {
-        let _ = fs::remove_file(&part);
-        RunError::io("write", path)(error)
-    })
+    write_atomic(path, content, Durability::Synced).map_err(RunError::io("write", path))
 }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use globset::{GlobBuilder, GlobMatcher};
 use serde::{Deserialize, Serialize};
 
-use super::dir::folder_name;
 use super::error::RunError;
 use crate::gates::Gates;
-use crate::suite::{Combination, SourceFile, Suite};
+use yb_agents::trace::TrialStart;
+use yb_case::suite::{Combination, SourceFile, Suite};
+use yb_model::safe_name;
 
 /// The format of `plan.json`; a newer one is not read.
 pub const PLAN_VERSION: u32 = 1;
@@ -62,19 +63,19 @@ pub struct PlanOptions {
     pub max_cost_usd: Option<f64>,
     /// The isolation of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub isolation: Option<crate::case::Isolation>,
+    pub isolation: Option<yb_case::Isolation>,
     /// What the results have to hold.
     #[serde(default, skip_serializing_if = "Gates::is_empty")]
     pub gates: Gates,
     /// The network of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub network: Option<crate::case::NetworkMode>,
+    pub network: Option<yb_case::NetworkMode>,
     /// Limits of all trials, instead of the cases' own.
     #[serde(default, skip_serializing_if = "is_default")]
-    pub limits: crate::case::Limits,
+    pub limits: yb_case::Limits,
     /// What is done with tapes.
-    #[serde(default, skip_serializing_if = "crate::tape::TapeOptions::is_empty")]
-    pub tape: crate::tape::TapeOptions,
+    #[serde(default, skip_serializing_if = "yb_agents::tape::TapeOptions::is_empty")]
+    pub tape: yb_agents::tape::TapeOptions,
 }
 
 impl PlanOptions {
@@ -90,14 +91,14 @@ impl PlanOptions {
             isolation: None,
             gates: suite.gates.clone(),
             network: None,
-            limits: crate::case::Limits::default(),
-            tape: crate::tape::TapeOptions::default(),
+            limits: yb_case::Limits::default(),
+            tape: yb_agents::tape::TapeOptions::default(),
         }
     }
 }
 
-fn is_default(limits: &crate::case::Limits) -> bool {
-    *limits == crate::case::Limits::default()
+fn is_default(limits: &yb_case::Limits) -> bool {
+    *limits == yb_case::Limits::default()
 }
 
 /// One trial of a plan.
@@ -130,6 +131,21 @@ pub struct PlannedTrial {
     pub grade_digest: String,
     /// How long the agent may take; zero is for ever.
     pub timeout_ms: u64,
+}
+
+impl PlannedTrial {
+    /// An attempt at this trial, for a trace.
+    pub(super) fn trace_start(&self, attempt: u32) -> TrialStart<'_> {
+        TrialStart {
+            folder: &self.folder,
+            case: &self.case,
+            variant: &self.variant,
+            agent: &self.agent,
+            tags: &self.tags,
+            repeat: self.repeat,
+            attempt,
+        }
+    }
 }
 
 /// Which trials of a suite are meant.
@@ -243,8 +259,8 @@ pub(super) fn expand(taken: &[(&Combination, &str, u64)], repeats: u32) -> Vec<P
                     id: blake3::hash(identity.as_bytes()).to_hex().chars().take(16).collect(),
                     folder: format!(
                         "{}--{}--{repeat}",
-                        folder_name(&combination.case_name),
-                        folder_name(&combination.variant)
+                        safe_name(&combination.case_name),
+                        safe_name(&combination.variant)
                     ),
                     case: combination.case_name.clone(),
                     variant: combination.variant.clone(),

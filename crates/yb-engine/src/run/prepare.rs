@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-use super::dir::{CACHE, RunDir, folder_name};
+use super::dir::{CACHE, RunDir};
 use super::error::{Problem, RunError};
 use super::event::{JOURNAL_VERSION, RunEvent};
 use super::journal::Journal;
@@ -15,10 +15,10 @@ use super::open::OpenRun;
 use super::plan::{PLAN_VERSION, Plan, PlanOptions, PlannedTrial, Selection, expand, label, select};
 use super::state::RunState;
 use super::unit::Unit;
-use crate::config::Settings;
-use crate::repo::HostPolicy;
-use crate::suite::{Combination, Suite};
 use crate::trial::{KnownStart, Runner, StartPoint, TrialError};
+use yb_case::config::Settings;
+use yb_case::suite::{Combination, Suite};
+use yb_repo::HostPolicy;
 use yb_supervise::PauseSwitch;
 
 /// What all runs of this process share.
@@ -45,7 +45,7 @@ pub struct Ready {
     pub(super) name: String,
     pub(super) prefix: String,
     pub(super) config: PathBuf,
-    pub(super) files: Vec<crate::suite::SourceFile>,
+    pub(super) files: Vec<yb_case::suite::SourceFile>,
     pub(super) units: Vec<Unit>,
 }
 
@@ -67,7 +67,7 @@ impl Setup {
         options: &PlanOptions,
     ) -> Result<Ready, RunError> {
         let taken = select(suite, selection)?;
-        options.gates.check(&self.root(suite)?)?;
+        crate::gates::check(&options.gates, &self.root(suite)?)?;
         let repeats = selection.repeats.unwrap_or(suite.repeats);
         let (parts, agents) = self.parts(suite, &taken, options, &BTreeMap::new()).await?;
         let units: Vec<Unit> = expand(&parts.iter().map(Part::for_plan).collect::<Vec<_>>(), repeats)
@@ -76,7 +76,7 @@ impl Setup {
             .collect();
         check_tapes(&units, &parts)?;
         let prefix = match (&suite.name, suite.combinations.first()) {
-            (None, Some(only)) => only.case.workspace_name.as_deref().map(folder_name),
+            (None, Some(only)) => only.case.workspace_name.as_deref().map(yb_model::safe_name),
             _ => None,
         };
         Ok(Ready {

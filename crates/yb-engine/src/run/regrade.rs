@@ -19,14 +19,14 @@ use super::find::RunInfo;
 use super::plan::PlannedTrial;
 use super::prepare::Setup;
 use super::state::{RunState, TrialState};
-use crate::case::EvalFile;
-use crate::evaluate::{self, GradeError, Subject};
-use crate::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
-use crate::outcome::Outcome;
-use crate::repo::ObjectStore;
-use crate::suite::{Combination, SourceFile, Suite};
 use crate::trial::{Runner, expected_tree};
 use files::{Made, Part, SCRATCH, TRIALS};
+use yb_case::EvalFile;
+use yb_case::suite::{Combination, SourceFile, Suite};
+use yb_evaluate::{GradeError, Subject};
+use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
+use yb_model::outcome::Outcome;
+use yb_repo::ObjectStore;
 
 /// How many trials are looked at together where no evaluator runs anything: what they ask of git is asked at once.
 const TOGETHER: usize = 128;
@@ -246,7 +246,7 @@ impl Setup {
             let which = if how.failed_only { "was left without a verdict" } else { "was recorded" };
             return Err(RunError::NothingToRerun { run: info.run.id(), which });
         }
-        let together = all.values().all(|one| !evaluate::needs_tree(&one.combination.case.evaluators));
+        let together = all.values().all(|one| !yb_evaluate::needs_tree(&one.combination.case.evaluators));
         Ok((work, together))
     }
 
@@ -338,13 +338,13 @@ impl Work {
             files: OnceCell::new(),
             trace: None,
         });
-        let mut results = evaluate::grade(&case.evaluators, &subject, shared.runner.limits()).await?;
+        let mut results = yb_evaluate::grade(&case.evaluators, &subject, shared.runner.limits()).await?;
         for result in &mut results {
             graded.durations.push(std::mem::take(&mut result.duration_ms));
             result.timestamp.clone_from(&subject.log.execution.completed_at);
         }
         // What decided the trial before anything was graded still does.
-        graded.after = subject.log.outcome.unwrap_or_else(|| evaluate::outcome(&results));
+        graded.after = subject.log.outcome.unwrap_or_else(|| yb_evaluate::outcome(&results));
         graded.evaluators =
             results.iter().map(|one| Graded { name: one.evaluator.clone(), status: one.status }).collect();
         let judges: Vec<f64> = results.iter().filter_map(|one| one.cost_usd).collect();

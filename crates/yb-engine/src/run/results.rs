@@ -11,8 +11,8 @@ use super::event::{AttemptRecord, Spend, StopReason};
 use super::plan::Plan;
 use super::state::RunState;
 use crate::gates::GateReport;
-use crate::outcome::Outcome;
-use crate::stats::{Observation, Seen};
+use yb_model::outcome::Outcome;
+use yb_stats::{Observation, Seen};
 
 /// The format; a newer major is not read.
 const VERSION: &str = "1.1.0";

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use yb_supervise::TreeRecord;
 
 use super::event::{AttemptRecord, Entry, Graded, RunEvent, Spend, StopReason, Then};
-use crate::outcome::{Counts, Outcome, Retry};
+use yb_model::outcome::{Counts, Outcome, Retry};
 
 /// A run, folded.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
+use yb_agents::trace::TrialEnd;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
@@ -11,13 +12,13 @@ use yb_supervise::TreeRecord;
 use super::dir::RunDir;
 use super::event::{AttemptRecord, Graded, Spend, Then, Trees};
 use super::plan::PlannedTrial;
-use crate::adapter::{Live, Observer};
-use crate::case::Case;
-use crate::log::UsageSource;
-use crate::outcome::Outcome;
-use crate::repo::ObjectStore;
-use crate::trace::Trace;
 use crate::trial::{Attempt, Finished, KnownStart, PRIVATE, Runner, StartPoint, Step, Stop, TrialError};
+use yb_agents::trace::Trace;
+use yb_agents::{Live, Observer};
+use yb_case::Case;
+use yb_model::log::UsageSource;
+use yb_model::outcome::Outcome;
+use yb_repo::ObjectStore;
 
 /// The longest error and warnings that go into the journal; the log has all of them.
 const KEPT: usize = 500;
@@ -166,6 +167,16 @@ pub(super) fn on_disk(run: &RunDir, trial: &str) -> impl Iterator<Item = u32> {
 }
 
 impl AttemptRecord {
+    /// The end of this attempt, for a trace.
+    pub(super) fn trace_end(&self) -> TrialEnd<'_> {
+        TrialEnd {
+            outcome: self.outcome,
+            isolation: self.isolation,
+            cost_usd: self.spend.total(),
+            error: self.error.as_deref(),
+        }
+    }
+
     pub(super) fn new(trial: &str, attempt: u32, started_at: String) -> Self {
         Self {
             trial: trial.to_owned(),

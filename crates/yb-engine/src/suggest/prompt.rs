@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::{FILE, SCHEMA_FILE};
-use crate::diagnostic::Diagnostic;
-use crate::evaluate::known_evaluators;
+use yb_evaluate::known_evaluators;
+use yb_yaml::diagnostic::Diagnostic;
 
 /// Ours; a user's own take their place.
 const INSTRUCTIONS: &str = include_str!("instructions.md");

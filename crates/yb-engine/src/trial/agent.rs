@@ -6,9 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TrialError;
-use crate::adapter::{AcpSpec, AgentConfig, CommandSpec, Host};
-use crate::case::{Case, Prompt, with_environment};
-use crate::tools::Tools;
+use yb_agents::{AcpSpec, AgentConfig, CommandSpec, Host};
+use yb_case::{Case, Prompt, with_environment};
 
 /// The adapter's configuration.
 pub(super) fn config(
@@ -62,22 +61,12 @@ pub(super) fn host(
     env: &BTreeMap<String, String>,
     shim: Option<&Path>,
 ) -> Result<Host, TrialError> {
-    let mut host = agent_host(&case.agent.kind, env);
+    let mut host = yb_agents::agent_host(&case.agent.kind, env);
     host.env.extend(own(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match shim {
         Some(shim) => host.with_shim(shim),
         None => host,
     })
-}
-
-/// What an agent of this kind gets of an environment, before a case adds to it.
-#[must_use]
-pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
-    // Agents are looked for where they will look for their tools.
-    let own = crate::adapter::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
-    let names = ["PATH"].into_iter().chain(own);
-    Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
-        .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
 }
 
 /// The variables that the case itself names.
@@ -102,7 +91,7 @@ pub(super) fn secrets(
     case: &Case,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
-    Ok(crate::adapter::secrets_of(&host(case, env, None)?))
+    Ok(yb_agents::secrets_of(&host(case, env, None)?))
 }
 
 fn fill(text: &str, env: &BTreeMap<String, String>) -> Result<String, TrialError> {

@@ -3,10 +3,11 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::adapter::AdapterError;
-use crate::log::LogFileError;
-use crate::repo::{GitError, RepoError, RepoErrorKind};
 use crate::run::is_full;
+use yb_agents::AdapterError;
+use yb_evaluate::JudgeError;
+use yb_model::log::LogFileError;
+use yb_repo::{GitError, RepoError, RepoErrorKind};
 
 /// What git says when it can't write, in the words of the system.
 const FULL: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Read-only file system"];
@@ -51,7 +52,7 @@ pub enum TrialError {
         /// Which.
         mode: &'static str,
         /// The isolation that there would be.
-        level: crate::adapter::Isolation,
+        level: yb_agents::Isolation,
         /// Why not.
         reason: String,
         /// The way out.
@@ -104,6 +105,18 @@ pub enum TrialError {
     /// The log can't be written.
     #[error(transparent)]
     Log(#[from] LogFileError),
+}
+
+impl From<JudgeError> for TrialError {
+    fn from(error: JudgeError) -> Self {
+        match error {
+            JudgeError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
+            JudgeError::NoVariable { name } => Self::NoVariable { name },
+            JudgeError::Unavailable { message, hints } => Self::Unavailable { message, hints },
+            JudgeError::Agent(error) => Self::Agent(error),
+            JudgeError::Grading { reason } => Self::Grading { reason },
+        }
+    }
 }
 
 impl TrialError {

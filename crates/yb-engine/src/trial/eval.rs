@@ -11,16 +11,16 @@ use yb_supervise::CancellationToken;
 
 use super::place::{PRIVATE, Place};
 use super::{RESULTS_FILE, Runner, TrialError, expected_tree, hooks, refuse_unsupported, webhook};
-use crate::adapter::Isolation;
-use crate::case::{Case, EvalFile, MANUAL, NetworkMode};
-use crate::evaluate::{self, PATCH_FILE, Subject};
-use crate::log::{
+use yb_agents::Isolation;
+use yb_case::{Case, EvalFile, MANUAL, NetworkMode};
+use yb_evaluate::{PATCH_FILE, Subject};
+use yb_model::log::{
     AgentInfo, Draft, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, ModelInfo,
     ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
 };
-use crate::outcome::Outcome;
-use crate::repo::{Cache, CaptureWarning, Git, ObjectStore, Refresh, Revision, Source};
-use crate::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
+use yb_model::outcome::Outcome;
+use yb_model::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
+use yb_repo::{Cache, CaptureWarning, Git, ObjectStore, Refresh, Revision, Source};
 
 /// git knows it without having it.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
@@ -88,11 +88,11 @@ impl Runner {
             files: OnceCell::new(),
             trace: None,
         });
-        let evaluators = evaluate::grade(&case.evaluators, &subject, self.limits())
+        let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.limits())
             .await
             .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
         subject.store.close().await;
-        let outcome = match (self.stop.outcome(), evaluate::outcome(&evaluators)) {
+        let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&evaluators)) {
             (Some(stopped), Outcome::GraderError) => stopped,
             (_, outcome) => outcome,
         };
@@ -134,7 +134,7 @@ impl Runner {
             told.push(result);
             place.write(hooks::HOOKS_FILE, &told)?;
         }
-        crate::evaluate::remove_tree(&place.scratch);
+        yb_evaluate::remove_tree(&place.scratch);
         Ok(Evaluated { outcome, results, artifacts: place.artifacts, warnings })
     }
 

@@ -9,11 +9,11 @@ use yb_supervise::CancellationToken;
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
-use crate::case::{self, Case, Check, Expected, Judge, with_environment};
-use crate::evaluate::{self, Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
-use crate::log::YouBenchaLog;
-use crate::outcome::Outcome;
-use crate::repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
+use yb_case::{Case, Check, Expected, Judge, with_environment};
+use yb_evaluate::{Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
+use yb_model::log::YouBenchaLog;
+use yb_model::outcome::Outcome;
+use yb_repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
 
 impl Runner {
     /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
@@ -46,10 +46,10 @@ impl Runner {
             trace: self.trace.clone(),
         });
         let results = tokio::select! {
-            results = evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,
+            results = yb_evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,
             never = self.interrupted(&cancel) => match never {},
         };
-        let outcome = match (self.stop.outcome(), evaluate::outcome(&results)) {
+        let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&results)) {
             // Whoever was interrupted has no verdict: the trial is still to be done.
             (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
             (_, outcome) => outcome,
@@ -61,13 +61,13 @@ impl Runner {
     pub(super) fn check_variables(&self, case: &Case) -> Result<(), TrialError> {
         let given = |name: &str| self.env.get(name).cloned();
         let unset = |name: String| TrialError::NoVariable { name };
-        for variable in case.evaluators.iter().flat_map(case::Evaluator::variables) {
+        for variable in case.evaluators.iter().flat_map(yb_case::Evaluator::variables) {
             match &variable.value {
                 Some(value) => drop(with_environment(value, given).map_err(unset)?),
                 None => drop(given(&variable.name).ok_or_else(|| unset(variable.name.clone()))?),
             }
         }
-        for text in case.prepare.iter().flat_map(case::Script::texts) {
+        for text in case.prepare.iter().flat_map(yb_case::Script::texts) {
             with_environment(text, given).map_err(unset)?;
         }
         Ok(())
@@ -81,18 +81,18 @@ impl Runner {
         attempt: &Attempt<'_>,
         start: &str,
     ) -> Result<(), TrialError> {
-        if case.prepare.is_empty() || !evaluate::needs_tree(&case.evaluators) {
+        if case.prepare.is_empty() || !yb_evaluate::needs_tree(&case.evaluators) {
             return Ok(());
         }
         let bench = self.bench(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
-        let preparation = evaluate::Preparation {
+        let preparation = yb_evaluate::Preparation {
             store: attempt.store,
             start,
             commands: &case.prepare,
             secrets: &self.secrets(case)?,
             bench: &bench,
         };
-        evaluate::prepared(&preparation).await?;
+        yb_evaluate::prepared(&preparation).await?;
         Ok(())
     }
 
@@ -133,14 +133,14 @@ impl Runner {
     /// Finds out whether the judges of a case can be, without starting anything.
     pub(crate) fn check_judges(&self, case: &Case) -> Result<(), TrialError> {
         let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
-        judges(case).try_for_each(|judge| evaluate::check_judge(judge, bench.isolation, &bench))
+        Ok(judges(case).try_for_each(|judge| yb_evaluate::check_judge(judge, bench.isolation, &bench))?)
     }
 
     /// Finds out whether the judges of a case are installed and may ask their models.
     pub(crate) async fn judges_available(&self, case: &Case) -> Result<(), TrialError> {
         let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
         for judge in judges(case) {
-            evaluate::judge_available(judge, &bench).await?;
+            yb_evaluate::judge_available(judge, &bench).await?;
         }
         Ok(())
     }

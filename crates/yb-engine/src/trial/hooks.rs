@@ -10,9 +10,9 @@ use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
 use super::place::Place;
 use super::{Runner, TrialError, View, webhook};
-use crate::adapter::{Environment, Places, base_view, connect, limit};
-use crate::case::{Case, Database, Limits, PostHook, Script, with_environment};
-use crate::results::Results;
+use yb_agents::{Environment, Places, base_view, connect, limit};
+use yb_case::{Case, Database, Limits, PostHook, Script, with_environment};
+use yb_model::results::Results;
 
 /// How much of a hook's output is kept.
 pub(super) const SHOWN: usize = 1000;

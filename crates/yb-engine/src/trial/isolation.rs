@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use yb_supervise::{SandboxKind, SandboxUnavailable};
 
 use super::{Attempt, Runner, TrialError};
-use crate::adapter::Isolation;
-use crate::case::{self, Case, Limits, Network, NetworkMode, Start};
-use crate::repo::Source;
+use yb_agents::Isolation;
+use yb_case::{Case, Limits, Network, NetworkMode, Start};
+use yb_repo::Source;
 
 /// What a trial gets, and what is to be said about it.
 #[derive(Debug)]
@@ -73,16 +73,16 @@ impl Runner {
 }
 
 /// What a case can't do without.
-fn least(demanded: case::Isolation) -> Isolation {
+fn least(demanded: yb_case::Isolation) -> Isolation {
     match demanded {
-        case::Isolation::Bubblewrap => Isolation::Bubblewrap,
-        case::Isolation::Landlock => Isolation::Landlock,
-        case::Isolation::Auto | case::Isolation::None | case::Isolation::External => Isolation::None,
+        yb_case::Isolation::Bubblewrap => Isolation::Bubblewrap,
+        yb_case::Isolation::Landlock => Isolation::Landlock,
+        yb_case::Isolation::Auto | yb_case::Isolation::None | yb_case::Isolation::External => Isolation::None,
     }
 }
 
 fn level(
-    demanded: case::Isolation,
+    demanded: yb_case::Isolation,
     probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
 ) -> Result<(Isolation, Option<String>), TrialError> {
     let works = |used| Ok((used, None));
@@ -91,11 +91,11 @@ fn level(
         Err(why) => Err(TrialError::Isolation { level: demanded.as_str(), reason: why.reason, fix: why.fix }),
     };
     match demanded {
-        case::Isolation::None => works(Isolation::None),
-        case::Isolation::External => works(Isolation::External),
-        case::Isolation::Bubblewrap => named(Isolation::Bubblewrap, SandboxKind::Bubblewrap),
-        case::Isolation::Landlock => named(Isolation::Landlock, SandboxKind::Landlock),
-        case::Isolation::Auto => {
+        yb_case::Isolation::None => works(Isolation::None),
+        yb_case::Isolation::External => works(Isolation::External),
+        yb_case::Isolation::Bubblewrap => named(Isolation::Bubblewrap, SandboxKind::Bubblewrap),
+        yb_case::Isolation::Landlock => named(Isolation::Landlock, SandboxKind::Landlock),
+        yb_case::Isolation::Auto => {
             let Err(bubblewrap) = probe(SandboxKind::Bubblewrap) else { return works(Isolation::Bubblewrap) };
             let fix = format!("{}; fix: {}", bubblewrap.reason, bubblewrap.fix);
             Ok(match probe(SandboxKind::Landlock) {
@@ -117,7 +117,7 @@ fn level(
 fn hold(
     mode: NetworkMode,
     used: Isolation,
-    demanded: case::Isolation,
+    demanded: yb_case::Isolation,
     probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
 ) -> Result<Option<String>, TrialError> {
     let refused = |reason: String, fix: &str| {
@@ -125,7 +125,7 @@ fn hold(
     };
     match (mode, used) {
         (NetworkMode::Open, _) | (_, Isolation::Bubblewrap) => Ok(None),
-        (_, Isolation::Landlock) if demanded == case::Isolation::Landlock => {
+        (_, Isolation::Landlock) if demanded == yb_case::Isolation::Landlock => {
             match probe(SandboxKind::Landlock) {
                 Ok(()) => Ok(Some(format!(
                     "`network: {mode}` under landlock holds TCP only: datagrams, names and Unix sockets were open"
@@ -151,7 +151,7 @@ mod tests {
     /// A machine on which only these work.
     fn on(
         works: &'static [SandboxKind],
-        demanded: case::Isolation,
+        demanded: yb_case::Isolation,
     ) -> Result<(Isolation, Option<String>), TrialError> {
         let probe = |kind: SandboxKind| match works.contains(&kind) {
             true => Ok(()),
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn auto_takes_the_strongest_that_works_and_says_what_is_missing() {
         use SandboxKind::{Bubblewrap, Landlock};
-        let auto = case::Isolation::Auto;
+        let auto = yb_case::Isolation::Auto;
         assert_eq!(on(&[Bubblewrap, Landlock], auto).unwrap(), (Isolation::Bubblewrap, None));
         for (works, used, said) in [
             (&[Landlock][..], Isolation::Landlock, "landlock stood between the agent and the machine"),
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn a_network_that_nothing_holds_is_refused() {
         use NetworkMode::{ModelOnly, None, Open};
-        use case::Isolation as Asked;
+        use yb_case::Isolation as Asked;
         let ask = |mode, used, asked| hold(mode, used, asked, |_| Ok(()));
         for level in [Isolation::None, Isolation::External, Isolation::Landlock] {
             assert!(ask(Open, level, Asked::Auto).unwrap().is_none());
@@ -198,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_level_that_is_named_is_taken_or_refused() {
-        use case::Isolation as Asked;
+        use yb_case::Isolation as Asked;
         for (asked, used) in [(Asked::None, Isolation::None), (Asked::External, Isolation::External)] {
             assert_eq!(on(&[], asked).unwrap(), (used, None));
         }

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use yb_model::atomic_file::{Durability, write_atomic};
 
 use serde::Serialize;
 
 use super::TrialError;
-use crate::evaluate::FOLDER;
 use crate::run::{RunDir, sync_folder};
+use yb_evaluate::FOLDER;
 
 /// The folders of an attempt that nobody needs afterwards: the agent's own, that of the hooks before it, and the one in
 /// which evaluators work.
@@ -52,9 +53,8 @@ impl Place {
     /// Writes a file of the artifacts; whoever looks sees the whole file or none.
     pub(super) fn write(&self, file: &str, content: &impl Serialize) -> Result<(), TrialError> {
         let path = self.artifacts.join(file);
-        let part = self.artifacts.join(format!(".{file}.part"));
         let text = serde_json::to_vec_pretty(content).map_err(|error| TrialError::io(&path)(error.into()))?;
-        fs::write(&part, text).and_then(|()| fs::rename(&part, &path)).map_err(TrialError::io(&path))
+        write_atomic(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
     }
 
     /// Removes what nobody needs any more: the private files, and the workspace unless that is kept.

@@ -10,11 +10,11 @@ use yb_tape::{
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError, agent};
-use crate::adapter::{ExecutionResult, Host, observed_cost};
-use crate::case::{Case, TapeMode, TapeSource, TapeSpeed};
-use crate::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
-use crate::outcome::Outcome;
-use crate::tape::{self, Base, TapeHow, TapeUse, bases, stand_in};
+use yb_agents::tape::{self, Base, TapeHow, TapeUse, bases, stand_in};
+use yb_agents::{ExecutionResult, Host, observed_cost};
+use yb_case::{Case, TapeMode, TapeSource, TapeSpeed};
+use yb_model::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
+use yb_model::outcome::Outcome;
 
 /// Where nobody listens: for checks before there is a tape.
 const NOWHERE: &str = "http://127.0.0.1:9";
@@ -215,7 +215,7 @@ impl Reel {
         let part = directory.join(format!(".{}.attempt-{}.part", attempt.trial, attempt.number));
         let _ = std::fs::remove_file(&part);
         let mut secrets = Secrets::new();
-        for (name, value) in crate::adapter::secrets_of(host) {
+        for (name, value) in yb_agents::secrets_of(host) {
             secrets = secrets.with(name, String::from_utf8_lossy(&value));
         }
         let mut options = RecorderOptions::new(Upstream::new(&upstream)?, &part)

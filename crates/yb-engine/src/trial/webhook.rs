@@ -16,11 +16,13 @@ use serde_json::{Map, Value, json};
 
 use super::hooks::{HookResult, SHOWN};
 use super::{Runner, TrialError};
-use crate::adapter::secrets_in_object;
-use crate::case::{Case, PostHook, Webhook, environment_names, with_environment};
-use crate::net::{Roots, SystemResolver, Target};
-use crate::results::Results;
 use attempts::{Sender, Sent, SystemClock};
+use yb_agents::secrets_in_object;
+use yb_case::{Case, PostHook, Webhook, environment_names, with_environment};
+use yb_model::results::Results;
+use yb_net::http::HttpUrl;
+use yb_net::policy::SystemResolver;
+use yb_net::tls::Roots;
 
 const USER_AGENT: &str = concat!("youBencha/", env!("CARGO_PKG_VERSION"));
 /// Headers that follow from the request itself; another value would be another request.
@@ -37,7 +39,7 @@ const SHORTEST: usize = 4;
 
 /// A request that is ready but for its body.
 struct Prepared {
-    target: Target,
+    url: HttpUrl,
     method: Method,
     headers: HeaderMap,
     /// What must not be kept, the longest first.
@@ -88,7 +90,7 @@ fn prepare(hook: &Webhook, env: &BTreeMap<String, String>) -> Result<Prepared, T
         with_environment(text, |name| env.get(name).cloned()).map_err(|name| TrialError::NoVariable { name })
     };
     let wrong = |reason: String, hint| TrialError::Webhook { reason, hint };
-    let target = Target::parse(&fill(&hook.url)?).map_err(|reason| {
+    let url: HttpUrl = fill(&hook.url)?.parse().map_err(|reason| {
         wrong(
             format!("`url`: {reason}"),
             "write `https://host/path`, and credentials into a header: `Authorization: Bearer ${ENV:NAME}`",
@@ -113,7 +115,7 @@ fn prepare(hook: &Webhook, env: &BTreeMap<String, String>) -> Result<Prepared, T
         headers.insert(header, content);
         filled.insert(name.clone(), Value::String(value));
     }
-    let mut prepared = Prepared { target, method, headers, secrets: Vec::new() };
+    let mut prepared = Prepared { url, method, headers, secrets: Vec::new() };
     for (name, value) in secrets_in_object(&filled) {
         prepared.hide(&name, &String::from_utf8_lossy(&value));
     }
@@ -125,8 +127,12 @@ fn prepare(hook: &Webhook, env: &BTreeMap<String, String>) -> Result<Prepared, T
     }
     // Of an address that comes from the environment a server repeats the path alone: `Cannot POST /services/…`.
     if !environment_names(&hook.url).is_empty() {
-        let (path, query) = prepared.target.path();
-        for part in [Some(path), query].into_iter().flatten().map(str::to_owned).collect::<Vec<_>>() {
+        for part in [Some(prepared.url.path()), prepared.url.query()]
+            .into_iter()
+            .flatten()
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+        {
             prepared.hide("url", &part);
         }
     }
@@ -142,12 +148,12 @@ fn prepare(hook: &Webhook, env: &BTreeMap<String, String>) -> Result<Prepared, T
 impl Prepared {
     /// Where it goes, without path and query: many services have their token there.
     fn what(&self) -> String {
-        format!("{} {}", self.method, self.target.origin())
+        format!("{} {}", self.method, self.url.origin())
     }
 
     /// Keeps a value out of all that is kept; but for the host, which every message names.
     fn hide(&mut self, name: &str, value: &str) {
-        if value.len() >= SHORTEST && !self.target.origin().contains(value) {
+        if value.len() >= SHORTEST && !self.url.origin().contains(value) {
             self.secrets.push((name.to_owned(), value.to_owned()));
             self.secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         }

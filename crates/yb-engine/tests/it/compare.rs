@@ -5,7 +5,7 @@ use yb_engine::baseline::Recorded;
 use yb_engine::compare::{Metric, Options, compare};
 use yb_engine::gates::{Answer, Gates, Setting};
 use yb_engine::run::RunResults;
-use yb_engine::stats::{Decision, Estimand};
+use yb_stats::{Decision, Estimand};
 
 /// A run of cases, each with the outcomes of its repeats and what each cost.
 fn run(cases: &[(&str, &[&str])], usd: f64) -> RunResults {
@@ -66,7 +66,10 @@ fn a_gate_tries_both_ways_too() {
     let dir = tempfile::tempdir().unwrap();
     let answer = |outcomes: &[&str], least: &str| {
         let gates = Gates::default().with(&[Setting::parse(least).unwrap()]).unwrap();
-        gates.evaluate(&run(&[("one", outcomes)], 0.1), dir.path()).unwrap().gates.remove(0)
+        yb_engine::gates::evaluate(&gates, &run(&[("one", outcomes)], 0.1), dir.path())
+            .unwrap()
+            .gates
+            .remove(0)
     };
     let outcomes = ["passed", "passed", "grader_error", "failed"];
     assert_eq!(answer(&outcomes, "min_pass_rate=0.5").answer, Answer::Held);
@@ -81,7 +84,7 @@ fn a_gate_tries_both_ways_too() {
     let mut untold = run(&[("one", &outcomes)], 0.1);
     untold.trials[0].attempts[0].spend = serde_json::from_value(json!({})).unwrap();
     let gates = Gates::default().with(&[Setting::parse("max_cost_usd=9").unwrap()]).unwrap();
-    let told = gates.evaluate(&untold, dir.path()).unwrap();
+    let told = yb_engine::gates::evaluate(&gates, &untold, dir.path()).unwrap();
     assert_eq!(told.answer, Answer::CannotTell, "unreported usage is not a pass");
 }
 
@@ -131,7 +134,7 @@ fn results_of_a_newer_major_are_refused() {
 
 #[test]
 fn the_committed_schemas_did_not_drift() {
-    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("schemas");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas");
     for (name, schema) in
         [("run-results", RunResults::schema()), ("comparison", yb_engine::compare::Comparison::schema())]
     {

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
-use yb_engine::case::{self, LoadOptions};
-use yb_engine::config::Settings;
-use yb_engine::outcome::Outcome;
-use yb_engine::repo::HostPolicy;
+use yb_case::LoadOptions;
+use yb_case::config::Settings;
 use yb_engine::run::RunDir;
 use yb_engine::trial::{Attempt, Finished, KnownStart, Runner, Step, Stop, TrialError};
+use yb_model::outcome::Outcome;
+use yb_repo::HostPolicy;
 use yb_testkit::git::Repo;
 
 /// A repository with one file, a case for it, and who runs it.
@@ -49,7 +49,7 @@ impl World {
     pub(crate) async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
         let file = self.path("case.yaml");
         std::fs::write(&file, text).unwrap();
-        let loaded = case::load(&file, &LoadOptions::default());
+        let loaded = yb_case::load(&file, &LoadOptions::default());
         let case = loaded.case.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
         let runner = &self.runner;
         runner.check(&case)?;
@@ -363,7 +363,7 @@ async fn trials_without_hooks_share_the_tree_that_they_begin_with() {
     let world = World::new();
     let file = world.path("case.yaml");
     std::fs::write(&file, case("echo more >> greet.sh", "")).unwrap();
-    let case = case::load(&file, &LoadOptions::default()).case.unwrap();
+    let case = yb_case::load(&file, &LoadOptions::default()).case.unwrap();
     let (runner, root) = (&world.runner, world.runner.settings.workspace_dir());
     let cache = root.join(yb_engine::run::CACHE);
     let start = runner.start_point(&case, &cache, None).await.unwrap();

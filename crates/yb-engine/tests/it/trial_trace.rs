@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use yb_engine::trace::{Begin, End, Trace};
+use yb_agents::trace::{Begin, End, Trace};
 
 use crate::trial::{World, case};
 

@@ -1,4 +1,4 @@
-//! Telemetry in a file: one OTLP request as JSON in each line, as collectors read and write it.
+//! The trace file: one OTLP request per line as JSON, the format that collectors read and write.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -7,14 +7,14 @@ use std::path::{Path, PathBuf};
 use super::config::PipelineError;
 use super::encode::Request;
 
-/// The file.
+/// The open trace file.
 pub(super) struct JsonLines {
     file: File,
     path: PathBuf,
 }
 
 impl JsonLines {
-    /// Opens it, new or with what it has: a resumed run goes on in the same file.
+    /// Opens a file for appending: a resumed run continues its file.
     pub(super) fn open(path: &Path) -> Result<Self, PipelineError> {
         let file = OpenOptions::new()
             .create(true)
@@ -25,14 +25,14 @@ impl JsonLines {
     }
 
     pub(super) fn write(&mut self, request: &Request) -> Result<(), String> {
-        let mut line = json(request)?;
+        let mut line = to_json(request)?;
         line.push(b'\n');
         self.file.write_all(&line).map_err(|error| format!("{}: {error}", self.path.display()))
     }
 }
 
-/// A request in OTLP's JSON form.
-pub(super) fn json(request: &Request) -> Result<Vec<u8>, String> {
+/// Encodes a request as OTLP JSON.
+pub(super) fn to_json(request: &Request) -> Result<Vec<u8>, String> {
     let json = match request {
         Request::Traces(request) => serde_json::to_vec(request),
         Request::Logs(request) => serde_json::to_vec(request),

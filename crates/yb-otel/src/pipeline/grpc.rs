@@ -1,4 +1,4 @@
-//! A receiver that is reached by gRPC, without TLS: the collector on this machine or in this cluster.
+//! The OTLP/gRPC exporter, without TLS: for a collector on the same machine or in the same cluster.
 
 use std::time::Duration;
 
@@ -11,28 +11,29 @@ use tonic::{Code, Status};
 
 use super::config::{PipelineError, SignalSettings};
 use super::encode::Request;
-use super::http::Refused;
+use super::http::ExportError;
 
-/// A receiver.
-pub(super) struct GrpcReceiver {
+/// A receiver of one signal over gRPC.
+pub(super) struct GrpcExporter {
     endpoint: Endpoint,
-    /// Connected by the thread that sends, when it first does.
+    /// Connected on the exporter thread by the first request.
     channel: Option<Channel>,
     headers: MetadataMap,
     origin: String,
     timeout: Duration,
 }
 
-impl GrpcReceiver {
+impl GrpcExporter {
     pub(super) fn new(settings: &SignalSettings) -> Result<Self, PipelineError> {
         let invalid = |reason: &str| PipelineError::Endpoint {
             variable: settings.variable.clone(),
             reason: reason.to_owned(),
         };
         if settings.endpoint.starts_with("https:") {
-            return Err(invalid("gRPC is spoken without TLS only: use http/protobuf"));
+            return Err(invalid("gRPC over TLS is not supported: use `http/protobuf`"));
         }
-        let endpoint = Endpoint::from_shared(settings.endpoint.clone()).map_err(|_| invalid("not a URL"))?;
+        let endpoint =
+            Endpoint::from_shared(settings.endpoint.clone()).map_err(|_| invalid("not a valid URL"))?;
         let mut headers = MetadataMap::new();
         for (name, value) in &settings.headers {
             let header = (MetadataKey::from_bytes(name.to_ascii_lowercase().as_bytes()), value.parse());
@@ -50,10 +51,10 @@ impl GrpcReceiver {
         })
     }
 
-    pub(super) async fn send(&mut self, request: &Request) -> Result<(), Refused> {
+    pub(super) async fn export(&mut self, request: &Request) -> Result<(), ExportError> {
         let channel = self.channel.get_or_insert_with(|| self.endpoint.connect_lazy()).clone();
         let origin = self.origin.clone();
-        let exchange = async {
+        let call = async {
             match request {
                 Request::Traces(body) => {
                     TraceServiceClient::new(channel).export(self.with_headers(body.clone())).await.map(drop)
@@ -66,10 +67,10 @@ impl GrpcReceiver {
                 }
             }
         };
-        match tokio::time::timeout(self.timeout, exchange).await {
+        match tokio::time::timeout(self.timeout, call).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(status)) => Err(refused(&status, &origin)),
-            Err(_) => Err(Refused::ForGood(format!("{origin}: no answer in time"))),
+            Ok(Err(status)) => Err(export_error(&status, &origin)),
+            Err(_) => Err(ExportError::Permanent(format!("{origin}: no response within {:?}", self.timeout))),
         }
     }
 
@@ -80,8 +81,8 @@ impl GrpcReceiver {
     }
 }
 
-fn refused(status: &Status, origin: &str) -> Refused {
-    let reason = format!("{origin}: it answered {}", status.code());
+fn export_error(status: &Status, origin: &str) -> ExportError {
+    let reason = format!("{origin}: gRPC status {}", status.code());
     match status.code() {
         Code::Cancelled
         | Code::DeadlineExceeded
@@ -89,8 +90,8 @@ fn refused(status: &Status, origin: &str) -> Refused {
         | Code::OutOfRange
         | Code::Unavailable
         | Code::DataLoss
-        | Code::ResourceExhausted => Refused::Later(reason),
-        Code::Unimplemented => Refused::Unknown(reason),
-        _ => Refused::ForGood(reason),
+        | Code::ResourceExhausted => ExportError::Retryable(reason),
+        Code::Unimplemented => ExportError::Unsupported(reason),
+        _ => ExportError::Permanent(reason),
     }
 }

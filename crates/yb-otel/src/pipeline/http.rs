@@ -1,59 +1,46 @@
-//! A receiver that is reached by http or https: one connection for one request, and no proxy, redirect or cookie.
+//! The OTLP/HTTP exporter: one connection per request, without proxies, redirects or cookies.
 
 use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full};
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
-use hyper::{Method, Request, StatusCode, Uri};
-use hyper_util::rt::TokioIo;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
-use yb_net::{Roots, Tls};
+use hyper::{Method, Request, StatusCode};
+use yb_net::http::{HttpConnector, HttpError, HttpUrl, UrlError, discard_body};
+use yb_net::policy::HostPolicy;
+use yb_net::tls::{Roots, Tls};
 
 use super::config::{PipelineError, Protocol, SignalSettings};
 
-/// A request that did not arrive.
+/// A request that was not accepted.
 #[derive(Debug)]
-pub(super) enum Refused {
-    /// Another time it may.
-    Later(String),
-    /// It never will.
-    ForGood(String),
-    /// Nobody there takes this kind of telemetry.
-    Unknown(String),
+pub(super) enum ExportError {
+    /// A retry may succeed.
+    Retryable(String),
+    /// A retry would fail again.
+    Permanent(String),
+    /// The receiver does not accept this signal.
+    Unsupported(String),
 }
 
-/// A receiver.
-pub(super) struct HttpReceiver {
-    host: String,
-    port: u16,
-    path: Uri,
-    /// What may be shown of its address.
-    origin: String,
+/// A receiver of one signal over HTTP.
+pub(super) struct HttpExporter {
+    url: HttpUrl,
     headers: HeaderMap,
-    tls: Option<Tls>,
+    connector: HttpConnector,
     timeout: Duration,
     json: bool,
 }
 
-impl HttpReceiver {
+impl HttpExporter {
     pub(super) fn new(settings: &SignalSettings) -> Result<Self, PipelineError> {
-        let invalid = |reason: &str| PipelineError::Endpoint {
+        let url: HttpUrl = settings.endpoint.parse().map_err(|error| PipelineError::Endpoint {
             variable: settings.variable.clone(),
-            reason: reason.to_owned(),
-        };
-        let uri: Uri = settings.endpoint.parse().map_err(|_| invalid("not a URL"))?;
-        let secure = match uri.scheme_str() {
-            Some("https") => true,
-            Some("http") => false,
-            _ => return Err(invalid("only http and https are spoken")),
-        };
-        let authority = uri.authority().ok_or_else(|| invalid("the host is missing"))?;
-        if authority.as_str().contains('@') {
-            return Err(invalid("credentials in the URL: use OTEL_EXPORTER_OTLP_HEADERS"));
-        }
+            reason: match error {
+                UrlError::Credentials => format!("{error}: use `OTEL_EXPORTER_OTLP_HEADERS`"),
+                error => error.to_string(),
+            },
+        })?;
         let json = settings.protocol == Protocol::HttpJson;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
@@ -64,93 +51,65 @@ impl HttpReceiver {
             value.set_sensitive(true);
             headers.insert(name, value);
         }
-        let kind = if json { "application/json" } else { "application/x-protobuf" };
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+        let content_type = if json { "application/json" } else { "application/x-protobuf" };
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
         headers.insert(
             header::USER_AGENT,
             HeaderValue::from_static(concat!("yb-otel/", env!("CARGO_PKG_VERSION"))),
         );
         headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
-        let host_header = HeaderValue::from_str(authority.as_str()).map_err(|_| invalid("not a URL"))?;
-        headers.insert(header::HOST, host_header);
-        let path = uri.path_and_query().map_or("/", |path| path.as_str());
-        Ok(Self {
-            host: authority.host().trim_matches(['[', ']']).to_owned(),
-            port: authority.port_u16().unwrap_or(if secure { 443 } else { 80 }),
-            path: path.parse().map_err(|_| invalid("not a URL"))?,
-            origin: format!("{}://{authority}", if secure { "https" } else { "http" }),
-            headers,
-            tls: secure.then(|| tls(settings.certificate.as_deref())).transpose()?,
-            timeout: settings.timeout,
-            json,
-        })
+        // Collectors usually run on the same machine.
+        let mut connector = HttpConnector::new(HostPolicy::AllowPrivate, settings.timeout);
+        if url.is_https() {
+            connector = connector.with_tls(load_tls(settings.certificate.as_deref())?);
+        }
+        Ok(Self { url, headers, connector, timeout: settings.timeout, json })
     }
 
     pub(super) fn wants_json(&self) -> bool {
         self.json
     }
 
-    pub(super) async fn send(&self, body: Bytes) -> Result<(), Refused> {
-        let sent = tokio::time::timeout(self.timeout, self.exchange(body)).await;
-        let status = match sent {
+    pub(super) async fn export(&self, body: Bytes) -> Result<(), ExportError> {
+        let origin = self.url.origin();
+        let status = match tokio::time::timeout(self.timeout, self.post(body)).await {
             Ok(Ok(status)) => status,
-            Ok(Err(reason)) => return Err(Refused::Later(format!("{}: {reason}", self.origin))),
-            // What took this long once is not tried again: the queue would only fill.
-            Err(_) => return Err(Refused::ForGood(format!("{}: no answer in time", self.origin))),
+            // Retrying after a timeout would only fill the queue.
+            Ok(Err(error @ HttpError::Timeout(_))) => {
+                return Err(ExportError::Permanent(format!("{origin}: {error}")));
+            }
+            Ok(Err(error)) => return Err(ExportError::Retryable(format!("{origin}: {error}"))),
+            Err(_) => {
+                return Err(ExportError::Permanent(format!(
+                    "{origin}: no response within {:?}",
+                    self.timeout
+                )));
+            }
         };
-        let reason = || format!("{}: it answered {status}", self.origin);
+        let reason = || format!("{origin}: HTTP {status}");
         match status.as_u16() {
             200..300 => Ok(()),
-            429 | 502 | 503 | 504 => Err(Refused::Later(reason())),
-            404 | 405 => Err(Refused::Unknown(reason())),
-            _ => Err(Refused::ForGood(reason())),
+            429 | 502 | 503 | 504 => Err(ExportError::Retryable(reason())),
+            404 | 405 => Err(ExportError::Unsupported(reason())),
+            _ => Err(ExportError::Permanent(reason())),
         }
     }
 
-    async fn exchange(&self, body: Bytes) -> Result<StatusCode, String> {
-        let stream =
-            TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
-        let mut request = Request::new(Full::new(body));
+    async fn post(&self, body: Bytes) -> Result<StatusCode, HttpError> {
+        let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.path.clone();
+        *request.uri_mut() = self.url.path_and_query().clone();
         *request.headers_mut() = self.headers.clone();
-        match &self.tls {
-            Some(tls) => {
-                let stream = tls.connect(&self.host, stream).await.map_err(|error| error.to_string())?;
-                talk(stream, request).await
-            }
-            None => talk(stream, request).await,
-        }
+        let mut connection = self.connector.connect(&self.url).await?;
+        let (head, body) = connection.send(request).await?.into_parts();
+        discard_body(body).await;
+        Ok(head.status)
     }
 }
 
-/// With the roots of a file, or the system's.
-fn tls(certificate: Option<&Path>) -> Result<Tls, PipelineError> {
+/// Loads the roots of a PEM file, or the system's.
+fn load_tls(certificate: Option<&Path>) -> Result<Tls, PipelineError> {
     let roots =
         certificate.map_or(Roots::System, |file| Roots::Named { file: Some(file.to_owned()), dir: None });
     Tls::new(&roots).map_err(|error| PipelineError::Tls(error.to_string()))
-}
-
-async fn talk<S>(stream: S, request: Request<Full<Bytes>>) -> Result<StatusCode, String>
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let said = |error: hyper::Error| error.to_string();
-    let (mut sender, connection) =
-        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.map_err(said)?;
-    let answer = async {
-        let mut response = sender.send_request(request).await.map_err(said)?;
-        // Read to its end, so that the receiver sees no broken connection; what it says does not matter.
-        while let Some(Ok(_)) = response.body_mut().frame().await {}
-        Ok(response.status())
-    };
-    let moving = async {
-        drop(connection.await);
-        std::future::pending::<()>().await;
-    };
-    tokio::select! {
-        biased;
-        answer = answer => answer,
-        () = moving => Err("the connection ended".to_owned()),
-    }
 }

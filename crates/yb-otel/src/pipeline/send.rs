@@ -1,4 +1,4 @@
-//! Where requests go: a receiver that speaks OTLP, a file, or both.
+//! The destinations of OTLP requests: a receiver per signal, a file, or both.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use prost::Message as _;
 
 use super::config::{ENDPOINT, PipelineError, Protocol, Settings, SignalSettings};
 use super::encode::Request;
-use super::file::{JsonLines, json};
-use super::http::{HttpReceiver, Refused};
+use super::file::{JsonLines, to_json};
+use super::http::{ExportError, HttpExporter};
 
-/// How long to wait before a request is sent again, each time.
-const AGAIN_AFTER: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
+/// The delays before the first and the second retry.
+const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
-/// Who gets a kind of request.
-enum Receiver {
-    Http(Box<HttpReceiver>),
+/// An exporter for the configured protocol.
+enum Exporter {
+    Http(Box<HttpExporter>),
     #[cfg(feature = "grpc")]
-    Grpc(Box<super::grpc::GrpcReceiver>),
+    Grpc(Box<super::grpc::GrpcExporter>),
 }
 
-/// A receiver of one kind of telemetry.
+/// The receiver of one signal.
 struct Destination {
-    receiver: Receiver,
-    /// Whether nobody said that it takes this kind: one address was given for everything, and many take traces only.
-    presumed: bool,
+    exporter: Exporter,
+    /// Whether the endpoint was configured for all signals. Many receivers accept traces only, so a 404 is not an error.
+    optional: bool,
 }
 
-/// Everybody who gets something.
+/// All destinations.
 pub(super) struct Destinations {
     traces: Option<Destination>,
     metrics: Option<Destination>,
@@ -37,79 +37,83 @@ pub(super) struct Destinations {
 
 impl Destinations {
     pub(super) fn open(settings: &Settings) -> Result<Self, PipelineError> {
-        let open = |of: &SignalSettings| {
-            Ok(Destination { receiver: Receiver::new(of)?, presumed: of.variable == ENDPOINT })
+        let open = |signal: &SignalSettings| {
+            Ok(Destination { exporter: Exporter::new(signal)?, optional: signal.variable == ENDPOINT })
         };
         let traces = settings.traces.as_ref().map(open).transpose()?;
         Ok(Self {
-            traces: traces.map(|traces| Destination { presumed: false, ..traces }),
+            traces: traces.map(|traces| Destination { optional: false, ..traces }),
             metrics: settings.metrics.as_ref().map(open).transpose()?,
             logs: settings.logs.as_ref().map(open).transpose()?,
             file: settings.file.as_deref().map(JsonLines::open).transpose()?,
         })
     }
 
-    /// Sends it to all; the error is that of the last who did not get it.
+    /// Sends a request to all destinations. Returns the error of the file first, then that of the receiver.
     pub(super) async fn send(&mut self, request: &Request) -> Result<(), String> {
         let written = self.file.as_mut().map_or(Ok(()), |file| file.write(request));
-        let to = match request {
+        let destination = match request {
             Request::Traces(_) => &mut self.traces,
             Request::Metrics(_) => &mut self.metrics,
             Request::Logs(_) => &mut self.logs,
         };
-        let Some(Destination { receiver, presumed }) = to else { return written };
-        let sent = match receiver.send(request).await {
-            Err(Refused::Unknown(_)) if *presumed => {
-                // It is not asked again, and nothing is lost that anybody counted on.
-                *to = None;
+        let Some(Destination { exporter, optional }) = destination else { return written };
+        let sent = match exporter.send(request).await {
+            Err(ExportError::Unsupported(_)) if *optional => {
+                // The signal is not sent again, and not counted as dropped.
+                *destination = None;
                 Ok(())
             }
-            Err(Refused::Later(reason) | Refused::ForGood(reason) | Refused::Unknown(reason)) => Err(reason),
+            Err(
+                ExportError::Retryable(reason)
+                | ExportError::Permanent(reason)
+                | ExportError::Unsupported(reason),
+            ) => Err(reason),
             Ok(()) => Ok(()),
         };
         written.and(sent)
     }
 }
 
-impl Receiver {
+impl Exporter {
     fn new(settings: &SignalSettings) -> Result<Self, PipelineError> {
         match settings.protocol {
             #[cfg(feature = "grpc")]
-            Protocol::Grpc => super::grpc::GrpcReceiver::new(settings).map(Box::new).map(Self::Grpc),
+            Protocol::Grpc => super::grpc::GrpcExporter::new(settings).map(Box::new).map(Self::Grpc),
             #[cfg(not(feature = "grpc"))]
             Protocol::Grpc => Err(PipelineError::NoGrpc),
             Protocol::HttpProtobuf | Protocol::HttpJson => {
-                HttpReceiver::new(settings).map(Box::new).map(Self::Http)
+                HttpExporter::new(settings).map(Box::new).map(Self::Http)
             }
         }
     }
 
-    /// Sends it, and again when the receiver asks for that.
-    async fn send(&mut self, request: &Request) -> Result<(), Refused> {
-        let mut pauses = AGAIN_AFTER.into_iter();
+    /// Sends a request, with retries after transient failures.
+    async fn send(&mut self, request: &Request) -> Result<(), ExportError> {
+        let mut delays = RETRY_DELAYS.into_iter();
         loop {
             let sent = match self {
-                Self::Http(receiver) => {
-                    let body = if receiver.wants_json() {
-                        json(request).map_err(Refused::ForGood)?
+                Self::Http(exporter) => {
+                    let body = if exporter.wants_json() {
+                        to_json(request).map_err(ExportError::Permanent)?
                     } else {
-                        protobuf(request)
+                        to_protobuf(request)
                     };
-                    receiver.send(Bytes::from(body)).await
+                    exporter.export(Bytes::from(body)).await
                 }
                 #[cfg(feature = "grpc")]
-                Self::Grpc(receiver) => receiver.send(request).await,
+                Self::Grpc(exporter) => exporter.export(request).await,
             };
-            match (sent, pauses.next()) {
+            match (sent, delays.next()) {
                 (Ok(()), _) => return Ok(()),
-                (Err(Refused::Later(_)), Some(pause)) => tokio::time::sleep(pause).await,
-                (Err(refused), _) => return Err(refused),
+                (Err(ExportError::Retryable(_)), Some(delay)) => tokio::time::sleep(delay).await,
+                (Err(error), _) => return Err(error),
             }
         }
     }
 }
 
-fn protobuf(request: &Request) -> Vec<u8> {
+fn to_protobuf(request: &Request) -> Vec<u8> {
     match request {
         Request::Traces(request) => request.encode_to_vec(),
         Request::Logs(request) => request.encode_to_vec(),

@@ -107,7 +107,7 @@ async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
     traced.pipeline.tracer().start("span").end();
     let dropped = traced.pipeline.shutdown(Duration::from_secs(30)).await;
     assert_eq!(dropped.count, 1);
-    assert!(dropped.reason.unwrap().ends_with("it answered 400 Bad Request"));
+    assert!(dropped.reason.unwrap().ends_with("HTTP 400 Bad Request"));
     assert_eq!(traced.receiver.headers().len(), 1);
 
     let traced = Traced::new();

@@ -12,6 +12,7 @@ mod fake_agent_processes;
 mod fake_agent_script;
 mod fake_agent_signals;
 mod git;
+mod layers;
 mod leaks;
 mod real_claude;
 mod support;

@@ -32,7 +32,7 @@ pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     };
     let gates = gates(from, &args.gates)?;
     let results = RunResults::of(&info.plan, &info.state);
-    let Some(report) = gates.evaluate(&results, info.run.root()) else {
+    let Some(report) = yb_engine::gates::evaluate(&gates, &results, info.run.root()) else {
         return Err(CliError::new(ErrorKind::Usage, format!("run `{}` has no gates", info.run.id()))
             .hint("pass one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
     };

@@ -128,7 +128,7 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
         return Ok(Preparation::Done(ExitCode::Passed));
     }
     let lost = rerun == Some(RerunKind::Infra);
-    options.gates.check(run.root())?;
+    yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
     Ok(Preparation::Run(Box::new(open), setup, Limits::of(&options)))

@@ -10,8 +10,8 @@ use yb_claude::Message;
 use yb_engine::evaluate::{EvaluatorStatus, Verdict};
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{AttemptRecord, Over, Plan};
-use yb_engine::trace::{AgentBegins, Begin, End, Trace};
+use yb_engine::run::{Over, Plan};
+use yb_engine::trace::{AgentBegins, Begin, End, Trace, TrialEnd};
 use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redact, evaluation_result};
 
 use super::{names, with_pipeline_settings};
@@ -60,18 +60,18 @@ impl SpanNode {
         self.context.span().end();
     }
 
-    fn end_trial(&self, record: &AttemptRecord) {
+    fn end_trial(&self, record: &TrialEnd<'_>) {
         self.set(names::OUTCOME, record.outcome.as_str());
         if let Some(isolation) = record.isolation {
             self.set(names::ISOLATION, isolation.to_string());
         }
-        if let Some(usd) = record.spend.total() {
+        if let Some(usd) = record.cost_usd {
             self.set(names::COST_USD, usd);
         }
         // A failed grade is no error of the execution.
         let failed = !matches!(record.outcome, Outcome::Passed | Outcome::Failed);
         if failed {
-            self.fail(record.outcome.as_str(), record.error.as_deref());
+            self.fail(record.outcome.as_str(), record.error);
         }
         self.end_span(failed);
     }
@@ -122,17 +122,17 @@ impl Drop for SpanNode {
 impl Trace for SpanNode {
     fn begin(&self, what: Begin<'_>) -> Arc<dyn Trace> {
         match what {
-            Begin::Trial { trial, attempt } => {
+            Begin::Trial(trial) => {
                 let node = self.child(
                     format!("trial {}", trial.folder),
                     vec![
                         KeyValue::new(names::KIND, names::CHAIN),
-                        KeyValue::new(names::TRIAL, trial.folder.clone()),
-                        KeyValue::new(names::CASE, trial.case.clone()),
-                        KeyValue::new(names::VARIANT, trial.variant.clone()),
+                        KeyValue::new(names::TRIAL, trial.folder.to_owned()),
+                        KeyValue::new(names::CASE, trial.case.to_owned()),
+                        KeyValue::new(names::VARIANT, trial.variant.to_owned()),
                         KeyValue::new(names::REPEAT, i64::from(trial.repeat)),
-                        KeyValue::new(names::ATTEMPT, i64::from(attempt)),
-                        KeyValue::new(names::AGENT, trial.agent.clone()),
+                        KeyValue::new(names::ATTEMPT, i64::from(trial.attempt)),
+                        KeyValue::new(names::AGENT, trial.agent.to_owned()),
                     ],
                 );
                 if !trial.tags.is_empty() {
@@ -159,7 +159,6 @@ impl Trace for SpanNode {
                 about.get_or_insert_with(|| agent.spans.context());
                 Arc::new(agent)
             }
-            _ => Arc::new(NoopTrace),
         }
     }
 

@@ -7,7 +7,7 @@ use yb_testkit::git::Repo;
 use crate::YB;
 
 /// Only the documented fields of the original are required.
-const SCHEMA: &str = include_str!("../../../yb-engine/schemas/results.schema.json");
+const SCHEMA: &str = include_str!("../../../../schemas/results.schema.json");
 
 fn run(evaluators: &Value, agent: &str) -> Value {
     let context = TestContext::new();

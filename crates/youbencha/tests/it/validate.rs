@@ -294,7 +294,7 @@ fn private_hosts_are_allowed_on_request() {
 
 #[test]
 fn case_schema_matches_the_committed_one() {
-    let committed = include_str!("../../../yb-engine/schemas/case.schema.json");
+    let committed = include_str!("../../../../schemas/case.schema.json");
     for args in [&["schema"][..], &["schema", "case"]] {
         let outcome = context().run(YB, args);
         assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
@@ -374,10 +374,10 @@ fn error_of_a_variant_names_the_variant() {
 
 #[test]
 fn suite_schema_matches_the_committed_one() {
-    let committed = include_str!("../../../yb-engine/schemas/suite.schema.json");
+    let committed = include_str!("../../../../schemas/suite.schema.json");
     let outcome = context().run(YB, ["schema", "suite"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
-    let committed = include_str!("../../../yb-engine/schemas/eval.schema.json");
+    let committed = include_str!("../../../../schemas/eval.schema.json");
     let outcome = context().run(YB, ["schema", "eval"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));
 }

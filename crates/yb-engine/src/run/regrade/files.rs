@@ -15,10 +15,10 @@ use super::super::open::replace;
 use super::super::results::RunResults;
 use super::super::state::RunState;
 use super::{Regrade, Regraded};
-use crate::evaluate::{EvaluatorResult, FOLDER, GradeError, PATCH_FILE, VERDICT_FILE};
-use crate::outcome::Outcome;
-use crate::results::Summary;
-use crate::suite::SourceFile;
+use yb_case::suite::SourceFile;
+use yb_evaluate::{EvaluatorResult, FOLDER, GradeError, PATCH_FILE, VERDICT_FILE};
+use yb_model::outcome::Outcome;
+use yb_model::results::Summary;
 
 /// Below a run: all gradings.
 const GRADINGS: &str = "gradings";
@@ -39,7 +39,7 @@ pub(super) struct Part {
 impl Part {
     pub(super) fn begin(run: &RunDir) -> Result<Self, RunError> {
         let folder = run.path().join(GRADINGS);
-        let path = crate::repo::temporary_name(&folder.join("grading"));
+        let path = yb_model::atomic_file::temporary_sibling(&folder.join("grading"));
         fs::create_dir_all(path.join(TRIALS)).map_err(RunError::io("make", &path))?;
         Ok(Self { folder, path })
     }
@@ -50,7 +50,7 @@ impl Part {
 
     /// Writes what it came to, and gives it its name.
     pub(super) fn finish(self, made: &Made<'_>) -> Result<(String, PathBuf), RunError> {
-        crate::evaluate::remove_tree(&self.path.join(SCRATCH));
+        yb_evaluate::remove_tree(&self.path.join(SCRATCH));
         self.json("grading.json", &made.grading())?;
         self.json("timings.json", &made.timings())?;
         self.json(RESULTS, &json!(RunResults::of(&made.info.plan, made.state)))?;
@@ -79,7 +79,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         if self.path.exists() {
-            crate::evaluate::remove_tree(&self.path);
+            yb_evaluate::remove_tree(&self.path);
             // Only if there is no other.
             let _ = fs::remove_dir(&self.folder);
         }

@@ -4,20 +4,24 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use hyper::StatusCode;
 use hyper::body::Bytes;
-use hyper::header::{HeaderMap, RETRY_AFTER};
+use hyper::header::{CONNECTION, HeaderMap, HeaderValue, RETRY_AFTER};
+use hyper::{Request, StatusCode};
 use jiff::Timestamp;
 use yb_supervise::CancellationToken;
 
 use super::Prepared;
-use crate::case::Webhook;
-use crate::net::{Answer, HostError, HostPolicy, Resolve, Roots, SendError, Tls, checked, exchange};
+use yb_case::Webhook;
+use yb_net::http::{HttpConnector, HttpError, read_body};
+use yb_net::policy::{HostError, HostPolicy, Resolver, resolve_host};
+use yb_net::tls::{Roots, Tls, TlsError};
 
 /// The waits before the second and the third attempt.
 const WAITS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(2)];
 /// The longest wait that a server may ask for; one that asks for more is not asked again.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
+/// How much of a response body is read.
+const MAX_RESPONSE_BYTES: usize = 8 * 1024;
 
 /// Who waits.
 #[async_trait]
@@ -37,10 +41,17 @@ impl Clock for SystemClock {
 /// What sending needs beside the request.
 pub(super) struct Sender<'a> {
     pub(super) hosts: HostPolicy,
-    pub(super) resolver: &'a dyn Resolve,
+    pub(super) resolver: &'a dyn Resolver,
     pub(super) roots: Roots,
     pub(super) clock: &'a dyn Clock,
     pub(super) cancellation: CancellationToken,
+}
+
+/// A response whose body was read up to a limit.
+struct HookResponse {
+    status: StatusCode,
+    headers: HeaderMap,
+    body: Vec<u8>,
 }
 
 /// How it went.
@@ -119,19 +130,30 @@ impl Sender<'_> {
         &self,
         prepared: &Prepared,
         way: &mut Way,
-        patience: Duration,
+        timeout: Duration,
         body: Bytes,
-    ) -> Result<Answer, Failure> {
-        let target = &prepared.target;
+    ) -> Result<HookResponse, Failure> {
+        let url = &prepared.url;
         if way.addresses.is_empty() {
-            way.addresses = checked(&target.host, target.port, self.hosts, self.resolver).await?;
+            way.addresses = resolve_host(url.host(), url.port(), self.hosts, self.resolver).await?;
         }
-        if target.secure && way.tls.is_none() {
+        if url.is_https() && way.tls.is_none() {
             way.tls = Some(Tls::new(&self.roots)?);
         }
-        let message = (prepared.method.clone(), prepared.headers.clone(), body);
-        let answer = exchange(target, &way.addresses, way.tls.as_ref(), message, patience).await?;
-        if answer.status.is_success() { Ok(answer) } else { Err(Failure::of(answer)) }
+        let mut connector = HttpConnector::new(self.hosts, timeout);
+        if let Some(tls) = &way.tls {
+            connector = connector.with_tls(tls.clone());
+        }
+        let mut connection = connector.connect_to(url, &way.addresses).await?;
+        let mut request = Request::new(body);
+        *request.method_mut() = prepared.method.clone();
+        *request.uri_mut() = url.path_and_query().clone();
+        *request.headers_mut() = prepared.headers.clone();
+        request.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        let (head, body) = connection.send(request).await?.into_parts();
+        let body = read_body(body, MAX_RESPONSE_BYTES).await;
+        let response = HookResponse { status: head.status, headers: head.headers, body };
+        if response.status.is_success() { Ok(response) } else { Err(Failure::of(response)) }
     }
 }
 
@@ -140,18 +162,18 @@ impl Failure {
         Self { message, body: Vec::new(), again: Again::After(None) }
     }
 
-    fn of(answer: Answer) -> Self {
-        let status = answer.status;
+    fn of(response: HookResponse) -> Self {
+        let status = response.status;
         let mut message = format!("HTTP {status}");
         if status.is_redirection() {
             message.push_str(": redirects are not followed; name the address that it leads to");
         }
         let again = if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
-            Again::After(asked(&answer.headers, Timestamp::now()))
+            Again::After(asked(&response.headers, Timestamp::now()))
         } else {
             Again::Never
         };
-        Self { message, body: answer.body, again }
+        Self { message, body: response.body, again }
     }
 }
 
@@ -168,12 +190,19 @@ impl From<HostError> for Failure {
     }
 }
 
-impl From<SendError> for Failure {
-    fn from(error: SendError) -> Self {
+impl From<HttpError> for Failure {
+    fn from(error: HttpError) -> Self {
         match error {
-            SendError::Connection(message) => Self::transient(message),
-            SendError::Tls(message) => Self { message, body: Vec::new(), again: Again::Never },
+            HttpError::Host(error) => error.into(),
+            HttpError::Tls(message) => Self { message, body: Vec::new(), again: Again::Never },
+            error => Self::transient(error.to_string()),
         }
+    }
+}
+
+impl From<TlsError> for Failure {
+    fn from(error: TlsError) -> Self {
+        HttpError::from(error).into()
     }
 }
 

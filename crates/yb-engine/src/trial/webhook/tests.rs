@@ -13,7 +13,7 @@ use yb_supervise::CancellationToken;
 
 use super::attempts::Clock;
 use super::*;
-use crate::net::{HostPolicy, Resolve};
+use yb_net::policy::{HostPolicy, Resolver};
 
 /// A server that plays one answer per connection, the last for ever, and keeps what it was sent.
 struct Server {
@@ -100,7 +100,7 @@ impl Names {
 }
 
 #[async_trait]
-impl Resolve for Names {
+impl Resolver for Names {
     async fn resolve(&self, _: &str, _: u16) -> io::Result<Vec<SocketAddr>> {
         let at = self.asked.fetch_add(1, Ordering::SeqCst);
         Ok(vec![self.answers[at.min(self.answers.len() - 1)]])
@@ -140,7 +140,7 @@ struct Went {
     waits: Vec<u64>,
 }
 
-async fn went(hook: &Webhook, hosts: HostPolicy, resolver: &dyn Resolve, roots: Roots) -> Went {
+async fn went(hook: &Webhook, hosts: HostPolicy, resolver: &dyn Resolver, roots: Roots) -> Went {
     let waits = Waits::default();
     let cancellation = CancellationToken::new();
     let sender = Sender { hosts, resolver, roots, clock: &waits, cancellation };
@@ -411,9 +411,12 @@ fn what_can_t_be_sent_is_known_before_the_trial_and_never_repeated() {
         error.to_string()
     };
     assert_eq!(with("https://${ENV:NOT_SET}/", &[]), "environment variable is not set: `NOT_SET`");
-    assert_eq!(with("https://me:a-secret@host/", &[]), "invalid webhook: `url`: credentials in the URL");
-    assert_eq!(with("${ENV:TOKEN}", &[]), "invalid webhook: `url`: only http and https are spoken");
-    assert_eq!(with("ftp://host/", &[]), "invalid webhook: `url`: only http and https are spoken");
+    assert_eq!(
+        with("https://me:a-secret@host/", &[]),
+        "invalid webhook: `url`: credentials are not allowed in the URL"
+    );
+    assert_eq!(with("${ENV:TOKEN}", &[]), "invalid webhook: `url`: scheme must be `http` or `https`");
+    assert_eq!(with("ftp://host/", &[]), "invalid webhook: `url`: scheme must be `http` or `https`");
     let good = "https://host.example/";
     assert_eq!(with(good, &[("Host", "inside")]), "invalid webhook: header can't be set: `Host`");
     assert_eq!(with(good, &[("a b", "x")]), "invalid webhook: header can't be set: `a b`");

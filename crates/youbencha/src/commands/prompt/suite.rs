@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
-use yb_engine::run::folder_name;
+use yb_engine::safe_name;
 use yb_prompt::{ClaudeAgentQueryOptions, Formatted, Prompt, Row, SystemPromptConfig};
 
 use crate::error::{CliError, ErrorKind};
@@ -64,7 +64,7 @@ impl PromptSuite {
             digest.update(text.as_bytes()).update(b"\0");
         }
         let short: String = digest.finalize().to_hex().chars().take(12).collect();
-        let folder = root.join("prompts").join(format!("{}-{short}", folder_name(prompt.name())));
+        let folder = root.join("prompts").join(format!("{}-{short}", safe_name(prompt.name())));
         // The start tree is empty.
         std::fs::create_dir_all(folder.join(START)).map_err(CliError::failed_to("write the suite"))?;
         for (path, text) in &self.files {

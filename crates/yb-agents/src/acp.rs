@@ -1,0 +1,163 @@
+//! Any agent that speaks the Agent Client Protocol: JSON-RPC on its stdin and stdout, a line for each message.
+//!
+//! The case names the program; everything else the protocol says. It is spoken here in a few messages, through the same pipes as
+//! every other agent's output, so that deadlines, logs and sandboxes are the same. The protocol's own crate has transports of its
+//! own and changed its major version five times, so it is not used.
+
+mod reader;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use yb_supervise::Stdin;
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::command::{exits, find, variables};
+use super::drive::{Stdout, drive};
+use super::normalize::{self, Told};
+use super::secrets::{secrets, secrets_of_json};
+use super::verdict::Agent;
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
+    ExecutionResult, Host, Intent,
+};
+use yb_model::log::{StdinContent, YouBenchaLog};
+
+const NAME: &str = "acp";
+const FOLDER: &str = "acp-logs";
+const AGENT: Agent = Agent {
+    label: "the agent",
+    family: Family::Agent,
+    login: "give it credentials by `env` in the case, or name its `auth_method`",
+};
+
+/// Runs the program that the case names, and speaks the Agent Client Protocol to it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Acp;
+
+/// A case's `agent.config.acp`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AcpSpec {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The way to authenticate before there is a session, by the name that the agent gives it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auth_method: Option<String>,
+}
+
+impl AcpSpec {
+    /// A program and its arguments.
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), auth_method: None }
+    }
+
+    /// What a case says under `agent.config.acp`.
+    ///
+    /// # Errors
+    /// When that is no program.
+    pub fn from_section(section: &Map<String, Value>) -> Result<Self, AdapterError> {
+        Self::deserialize(section).map_err(|error| {
+            let message = format!("`acp`: {error}");
+            AdapterError::config(message, "write `agent.config.acp.argv: [program, argument, …]`")
+        })
+    }
+}
+
+#[async_trait]
+impl Adapter for Acp {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        spec(intent.config)?;
+        super::prompt::early(intent)?;
+        exits(&intent.nowhere()).map(drop)
+    }
+
+    /// Whether the program can be found; it is not run.
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let (status, message, hints) = match spec(config).and_then(|spec| program(&spec.argv[0], host)) {
+            Ok(path) => (AvailabilityStatus::Ready, format!("found: {}", path.display()), Vec::new()),
+            Err(error) => (AvailabilityStatus::Missing, error.to_string(), error.hints()),
+        };
+        Availability { status, version: None, message, hints }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        let spec = spec(&context.config)?;
+        if !context.workspace.is_dir() {
+            return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+        }
+        let prompt = super::prompt::prompt(context)?;
+        let program = program(&spec.argv[0], &context.host)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        let command = command(&program, spec, context);
+        let reader = reader::AcpReader::new(spec, context, &prompt);
+        let exits = exits(context)?;
+        let driven = drive(command, Stdout::Frames(Box::new(reader)), &artifacts, context, exits, |view| {
+            let words = spec.argv.iter().map(Path::new);
+            super::view::show_packages(words.fold(view, super::view::show_file), &program)
+        })
+        .await?;
+        let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
+        result.permission_mode = Some(super::cli::permission_mode(&context.config).to_owned());
+        let arguments = spec.argv[1..].iter().map(OsString::from);
+        result.executed = Some(Executed {
+            argv: std::iter::once(program.into()).chain(arguments).collect(),
+            env: variables(context).into_keys().collect(),
+            stdin: StdinContent::Prompt,
+        });
+        Ok(result)
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        let told = match &result.transcript {
+            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
+            _ if !result.was_started() => Told::Nothing,
+            _ => Told::Words(&result.output),
+        };
+        normalize::log(self, "unknown", &told, result, context)
+    }
+}
+
+fn spec(config: &AgentConfig) -> Result<&AcpSpec, AdapterError> {
+    let spec = config.acp.as_ref().filter(|spec| spec.argv.first().is_some_and(|name| !name.is_empty()));
+    spec.ok_or_else(|| {
+        let message = "`acp` names no program";
+        AdapterError::config(message, "write `agent.config.acp.argv: [program, argument, …]`")
+    })
+}
+
+/// A program by path, or in the PATH that it will have.
+fn program(name: &str, host: &Host) -> Result<PathBuf, AdapterError> {
+    let found = find(name, host);
+    found.ok_or_else(|| AdapterError::NotInstalled {
+        message: format!("the program of `agent.config.acp` is not found: `{name}`"),
+        hints: vec!["install it, or give its full path".to_owned()],
+    })
+}
+
+fn command(program: &Path, spec: &AcpSpec, context: &ExecutionContext) -> yb_supervise::Command {
+    let mut command = yb_supervise::Command::new(program).args(&spec.argv[1..]).envs(variables(context));
+    let servers = context.config.mcp_servers.values().flat_map(secrets_of_json);
+    for (name, value) in secrets(&context.host.env).chain(servers) {
+        command = command.secret(name, value);
+    }
+    command.stdin(Stdin::Interactive)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,232 @@
+//! Claude Code as an agent: its options, its environment and its messages, on top of `yb-claude`.
+
+mod environment;
+mod options;
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use async_trait::async_trait;
+use yb_claude::{
+    AvailabilityCheck, EnvChange, FindError, Invocation, Options, PermissionMode, Prompt, Search, Target,
+};
+use yb_supervise::{Command, Exits};
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::drive::{Stdout, drive};
+use super::guard;
+use super::normalize::{self, Told};
+use super::reader::ClaudeReader;
+use super::secrets::{secrets, secrets_of_json};
+use super::verdict::Agent;
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
+    ExecutionResult, Host, Intent,
+};
+use yb_case::NetworkMode;
+use yb_model::log::{StdinContent, YouBenchaLog};
+
+const NAME: &str = "claude-code";
+const FOLDER: &str = "claude-code-logs";
+const AGENT: Agent = Agent {
+    label: "Claude Code",
+    family: Family::Claude,
+    login: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+};
+
+/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
+const VARIABLES: [&str; 14] = [
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "CLAUDE_CODE_OAUTH_TOKEN",
+    "CLAUDE_CODE_USE_BEDROCK",
+    "CLAUDE_CODE_USE_VERTEX",
+    "CLAUDE_CONFIG_DIR",
+    "HOME",
+    "HTTPS_PROXY",
+    "HTTP_PROXY",
+    "NO_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "YB_CLAUDE",
+];
+
+/// Runs the installed `claude`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct ClaudeCode;
+
+/// What is known before anything is started.
+struct Plan {
+    prompt: String,
+    invocation: Invocation,
+    mode: PermissionMode,
+    warnings: Vec<String>,
+}
+
+#[async_trait]
+impl Adapter for ClaudeCode {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    fn variables(&self) -> Vec<&'static str> {
+        VARIABLES.to_vec()
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let context = intent.nowhere();
+        // A prompt that is yet to be found is like any other.
+        let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
+        let mut warnings = Vec::new();
+        let (options, mode) = configured(&context, &mut warnings)?;
+        options::check_agent_name(intent.config)?;
+        exits(&context)?;
+        invocation(options, mode, &prompt, &context).map(drop)
+    }
+
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let mut check = AvailabilityCheck::new(host.env.clone()).search(search(config, host));
+        if let Some(shim) = &host.shim {
+            check = check.shim(shim);
+        }
+        let found = check.check().await;
+        let (status, version) = match &found {
+            yb_claude::Availability::Ready(ready) => {
+                (AvailabilityStatus::Ready, Some(ready.version.to_string()))
+            }
+            yb_claude::Availability::NotAuthenticated { version, .. } => {
+                (AvailabilityStatus::NotAuthenticated, Some(version.to_string()))
+            }
+            _ => (AvailabilityStatus::Missing, None),
+        };
+        Availability { status, version, message: found.to_string(), hints: found.hints() }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        let plan = plan(context)?;
+        let program = program(context)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        plan.invocation.write_files().map_err(private)?;
+        let command = command(&plan.invocation, &program, context);
+        let exits = exits(context)?;
+        let driven =
+            drive(command, Stdout::Frames(Box::new(ClaudeReader)), &artifacts, context, exits, |view| {
+                environment::show(super::view::show_packages(view, &program), context)
+            })
+            .await?;
+        let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
+        result.warnings.splice(0..0, plan.warnings);
+        result.permission_mode = Some(plan.mode.to_string());
+        result.executed = Some(executed(&plan.invocation, program, context));
+        Ok(result)
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        normalize::log(self, "anthropic", &Told::by_claude(result), result, context)
+    }
+}
+
+fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
+    if !context.workspace.is_dir() {
+        return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+    }
+    let prompt = super::prompt::prompt(context)?;
+    let mut warnings = Vec::new();
+    let (options, mode) = configured(context, &mut warnings)?;
+    let options = options::as_agent(options, context)?;
+    let invocation = invocation(options, mode, &prompt, context)?;
+    warnings.extend(invocation.warnings.iter().map(ToString::to_string));
+    Ok(Plan { prompt, invocation, mode, warnings })
+}
+
+/// Everything but the agent's definition, which may be in the workspace, and the environment.
+fn configured(
+    context: &ExecutionContext,
+    warnings: &mut Vec<String>,
+) -> Result<(Options, PermissionMode), AdapterError> {
+    let mode = options::permission_mode(&context.config, warnings)?;
+    environment::check_privileges(mode, context.isolation, environment::privileges())?;
+    Ok((options::options(context, mode)?, mode))
+}
+
+/// What would be started; nothing is written yet.
+fn invocation(
+    options: Options,
+    mode: PermissionMode,
+    prompt: &str,
+    context: &ExecutionContext,
+) -> Result<Invocation, AdapterError> {
+    // Files of an earlier execution in the same place are never overwritten.
+    let unique = format!("files-{}", jiff::Timestamp::now().as_nanosecond());
+    let target = Target::new(context.private_dir.join(unique));
+    environment::apply(options, mode, context)
+        .invocation(&Prompt::text(prompt), &target)
+        .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
+}
+
+/// The ways out to the model.
+fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+    if context.network.mode != NetworkMode::ModelOnly {
+        return Ok(None);
+    }
+    guard::exits(&context.network, &context.host, &environment::model(&context.host, &context.network)?)
+}
+
+/// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
+fn search(config: &AgentConfig, host: &Host) -> Search {
+    let search = Search::from_env(&|name| host.variable(name).map(OsStr::to_owned));
+    let tool = super::pinned(NAME, config, host).or_else(|| match search.find() {
+        Err(FindError::NotFound { .. }) => host.tools.as_ref()?.newest(NAME),
+        _ => None,
+    });
+    match tool {
+        Some(tool) => search.explicit(tool.prefix),
+        None => search,
+    }
+}
+
+fn program(context: &ExecutionContext) -> Result<PathBuf, AdapterError> {
+    search(&context.config, &context.host).find().map(|found| found.path).map_err(|error| {
+        AdapterError::NotInstalled {
+            message: format!("Claude Code is not installed: {error}"),
+            hints: error.hints(),
+        }
+    })
+}
+
+fn executed(invocation: &Invocation, program: PathBuf, context: &ExecutionContext) -> Executed {
+    let decided = invocation.env.iter();
+    let set = decided.clone().filter(|(_, change)| matches!(change, EnvChange::Set(_))).map(|(name, _)| name);
+    let passed = context.host.env.keys().filter(|name| decided.clone().all(|(one, _)| one != *name));
+    let names: BTreeSet<&OsString> = set.chain(passed).collect();
+    Executed {
+        argv: std::iter::once(program.into()).chain(invocation.args.iter().cloned()).collect(),
+        env: names.into_iter().cloned().collect(),
+        stdin: StdinContent::Frame,
+    }
+}
+
+/// What the invocation decided stays decided; the rest of the given variables is passed on.
+fn command(invocation: &Invocation, program: &std::path::Path, context: &ExecutionContext) -> Command {
+    let mut command = invocation.command(program);
+    for (name, value) in &context.host.env {
+        if invocation.env.iter().all(|(decided, _)| decided != name) {
+            command = command.env(name, value);
+        }
+    }
+    let config = &context.config;
+    let maps = config.mcp_servers.values().chain(&config.settings);
+    for (name, value) in secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)) {
+        command = command.secret(name, value);
+    }
+    command
+}

@@ -1,0 +1,133 @@
+//! A case's `agent.config` as options of Claude Code.
+
+use std::path::Path;
+
+use yb_claude::env_vars as vars;
+use yb_claude::{
+    AgentError, McpServer, Options, PermissionMode, SettingSource, Settings, SystemPrompt, TextSource,
+};
+
+use super::super::{AdapterError, AgentConfig, ExecutionContext};
+use yb_case::NetworkMode;
+
+/// The mode that the case names. Without one everything is allowed, and the log says so: an agent that has nobody to
+/// ask could not work.
+pub(super) fn permission_mode(
+    config: &AgentConfig,
+    warnings: &mut Vec<String>,
+) -> Result<PermissionMode, AdapterError> {
+    let Some(name) = &config.permission_mode else { return Ok(PermissionMode::BypassPermissions) };
+    let (mode, finding) = PermissionMode::read(name).map_err(|error| {
+        AdapterError::config(format!("`permission_mode`: {error}"), "choose one of these")
+    })?;
+    if let Some(finding) = finding {
+        if config.strict {
+            return Err(AdapterError::config(finding.to_string(), finding.hint));
+        }
+        warnings.push(finding.to_string());
+    }
+    Ok(mode)
+}
+
+/// Everything but the environment and the agent's definition.
+pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Result<Options, AdapterError> {
+    let config = &context.config;
+    let mut options = Options::default().with_cwd(&context.workspace).with_permission_mode(mode);
+    options.strict = config.strict;
+    // For the end of each answer, which alone tells what it cost; without an observer the many lines would serve nobody.
+    options.include_partial_messages = context.observer.is_some() || context.trace.is_some();
+    let text = |name| context.host.variable(name).map(|value| value.to_string_lossy().into_owned());
+    options.trace_parent = text(vars::TRACEPARENT);
+    options.trace_state = text(vars::TRACESTATE);
+    options.model.clone_from(&config.model);
+    options.max_turns = config.max_turns;
+    options.max_budget_usd = config.max_budget_usd;
+    options.max_output_tokens = config.max_tokens;
+    options.temperature = config.temperature;
+    options.tools.clone_from(&config.tools);
+    options.allowed_tools.clone_from(&config.allowed_tools);
+    options.disallowed_tools.clone_from(&config.disallowed_tools);
+    // They run where the model does, and so around everything that holds the network here.
+    if context.network.mode != NetworkMode::Open {
+        let denied = options.disallowed_tools.get_or_insert_default();
+        for tool in ["WebSearch", "WebFetch"] {
+            if denied.iter().all(|known| known != tool) {
+                denied.push(tool.to_owned());
+            }
+        }
+    }
+    options.append_system_prompt = config.append_system_prompt.clone().map(TextSource::Text);
+    options.json_schema.clone_from(&config.answer_schema);
+    options.settings = config.settings.clone().map(Settings::Json);
+    if let Some(text) = &config.system_prompt {
+        options.system_prompt = SystemPrompt::Text(text.clone());
+    }
+    if let Some(effort) = &config.effort {
+        let effort = effort.parse().map_err(|error: yb_claude::UnknownValue| {
+            AdapterError::config(format!("`effort`: {error}"), "choose one of these")
+        })?;
+        options.effort = Some(effort);
+    }
+    for (name, server) in &config.mcp_servers {
+        options.mcp_servers.insert(name.clone(), McpServer::Other(server.clone()));
+    }
+    options = for_repository(options, context);
+    options.add_dirs.extend(config.add_dirs.iter().cloned());
+    for argument in &config.extra_args {
+        options.extra_args.push(extra(argument)?);
+    }
+    Ok(options)
+}
+
+/// A foreign repository's instructions are read; its hooks, servers and settings take no effect unless it is trusted.
+/// Measured: `--setting-sources=project` would run its `apiKeyHelper` even with hooks disabled.
+fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
+    if context.config.trust_repo_settings {
+        return options.with_setting_sources([SettingSource::Project, SettingSource::Local]);
+    }
+    options.strict_mcp_config = true;
+    options.with_setting_sources([]).with_add_dir(&context.workspace)
+}
+
+/// The definition goes along, so that nothing is copied into the repository that is measured.
+pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<Options, AdapterError> {
+    let Some(name) = &context.config.agent_name else { return Ok(options) };
+    let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
+    let places = context.search_roots.iter().map(|root| root.as_path());
+    let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
+    let mut options = options.with_agent_from(name, &roots).map_err(|error| unusable(&error))?;
+    // Measured: a definition with a list of tools would else have no way to give the answer.
+    if options.json_schema.is_some() {
+        let lists = options.agents.values_mut().filter_map(|agent| agent.tools.as_mut());
+        lists.for_each(|tools| tools.push(STRUCTURED.to_owned()));
+    }
+    Ok(options)
+}
+
+/// The tool by which an answer is given that follows a schema.
+const STRUCTURED: &str = "StructuredOutput";
+
+/// Whether a file could have the agent's name; whether one has it, the workspace decides.
+pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError> {
+    let Some(name) = &config.agent_name else { return Ok(()) };
+    match yb_claude::find_agent(name, &[]) {
+        Err(error @ AgentError::BadName(_)) => Err(unusable(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn unusable(error: &AgentError) -> AdapterError {
+    AdapterError::config(format!("`agent_name`: {error}"), error.hint())
+}
+
+/// `--flag` or `--flag=value`; what follows as an argument of its own could become a flag.
+fn extra(argument: &str) -> Result<(String, Option<std::ffi::OsString>), AdapterError> {
+    let Some(flag) = argument.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
+        let message = format!("`extra_args`: expected `--flag` or `--flag=value`: `{argument}`");
+        return Err(AdapterError::config(message, "write flag and value as one element"));
+    };
+    Ok(match flag.split_once('=') {
+        Some((flag, value)) => (flag.to_owned(), Some(value.into())),
+        None => (flag.to_owned(), None),
+    })
+}

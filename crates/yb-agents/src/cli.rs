@@ -1,0 +1,457 @@
+//! An agent that is a program of its own with events on stdout: what such agents share, so that each is one file with what
+//! is its own.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
+
+use async_trait::async_trait;
+use serde_json::Value;
+use yb_claude::env_vars as vars;
+use yb_supervise::{Captured, Command, Sandbox, Stdin};
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::drive::{Stdout, drive};
+use super::guard::{self, Model};
+use super::normalize::{self, Told};
+use super::reader::Reader;
+use super::secrets::{secrets, secrets_of_json};
+use super::verdict::Agent;
+use super::view;
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
+    ExecutionContext, ExecutionResult, Host, Intent,
+};
+use yb_model::log::{StdinContent, YouBenchaLog};
+
+/// How long a program may take to say its version.
+const VERSION_DEADLINE: Duration = Duration::from_secs(30);
+/// Hosts that no proxy can reach for us.
+const LOOPBACK: &str = "127.0.0.1,localhost,::1";
+/// What every agent may get of the host, beside its own variables.
+const SHARED: [&str; 6] =
+    ["HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
+
+/// What is to be known of such an agent without running it.
+#[derive(Debug)]
+pub(super) struct About {
+    /// As a case calls it.
+    pub(super) name: &'static str,
+    /// As people call it.
+    pub(super) label: &'static str,
+    /// Its folder among the artifacts.
+    pub(super) folder: &'static str,
+    /// Who makes its models, unless it says so itself.
+    pub(super) provider: &'static str,
+    /// The program's name on the PATH.
+    pub(super) program: &'static str,
+    /// The variable that names the program instead.
+    pub(super) variable: &'static str,
+    /// Its package on npm.
+    pub(super) package: &'static str,
+    /// How it gets its credentials, to be read after "authentication failed: …; ".
+    pub(super) login: &'static str,
+    /// Variables that it finds its credentials and its model by; nothing else of the host's reaches it.
+    pub(super) variables: &'static [&'static str],
+}
+
+/// What is one agent's own.
+pub(super) trait Cli: Send + Sync {
+    fn about(&self) -> &'static About;
+
+    /// The native program that a wrapper of npm's stands for, in one of these folders of packages.
+    fn native(&self, _packages: &Path) -> Option<PathBuf> {
+        None
+    }
+
+    /// Whether it has credentials, as far as can be told without asking a model.
+    fn is_authenticated(&self, host: &Host) -> bool;
+
+    /// Where its model is.
+    fn model(&self, host: &Host) -> Vec<Model>;
+
+    /// How it is called. Nothing is written here; `call` may be one in a place that does not exist.
+    fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError>;
+
+    /// What understands its output.
+    fn reader(&self, call: &Call<'_>) -> Box<dyn Reader>;
+
+    /// What it needs to see beside its packages.
+    fn show(&self, view: Sandbox, _context: &ExecutionContext) -> Sandbox {
+        view
+    }
+
+    /// What has to be in its private directory before it starts.
+    fn prepare(&self, _context: &ExecutionContext) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// Keeps what it left in its private directory, once it is gone.
+    fn keep(&self, _call: &Call<'_>) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    /// What it needs to say its version, beside the host's variables.
+    fn version_environment(&self, _host: &Host) -> Environment {
+        Environment::new()
+    }
+}
+
+/// One execution, as an invocation is made from it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub(super) context: &'a ExecutionContext,
+    pub(super) prompt: &'a str,
+    /// The agent's folder among the artifacts.
+    pub(super) folder: &'a Path,
+}
+
+impl Call<'_> {
+    /// A path in the agent's private directory.
+    pub(super) fn private(&self, name: &str) -> PathBuf {
+        self.context.private_dir.join(name)
+    }
+}
+
+/// What is to be started.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Invocation {
+    pub(super) args: Vec<OsString>,
+    /// What it is given beside the host's variables, which these replace.
+    pub(super) env: BTreeMap<&'static str, OsString>,
+    /// Files of its private directory, readable for nobody else.
+    pub(super) files: Vec<(PathBuf, String)>,
+    /// What the agent can't do as it was asked.
+    pub(super) warnings: Vec<String>,
+    /// What the agent may do without being asked, in the words of a case.
+    pub(super) permission_mode: String,
+}
+
+impl Invocation {
+    /// Adds an argument.
+    pub(super) fn arg(&mut self, argument: impl Into<OsString>) -> &mut Self {
+        self.args.push(argument.into());
+        self
+    }
+
+    /// Adds `--flag=value`, so that no value becomes a flag.
+    pub(super) fn flag(&mut self, name: &str, value: impl AsRef<OsStr>) -> &mut Self {
+        let mut argument = OsString::from(format!("--{name}="));
+        argument.push(value);
+        self.arg(argument)
+    }
+
+    /// Says that a key of `agent.config` has no effect on this agent.
+    pub(super) fn ignores(&mut self, key: &str, why: &str, config: &AgentConfig) -> Result<(), AdapterError> {
+        let message = format!("`{key}` has no effect: {why}");
+        if config.strict {
+            return Err(AdapterError::config(
+                message,
+                format!("leave `{key}` out, or run without `--strict`"),
+            ));
+        }
+        self.warnings.push(message);
+        Ok(())
+    }
+}
+
+/// What a case lets the agent do without being asked; without a word everything, since nobody could be asked.
+pub(super) fn permission_mode(config: &AgentConfig) -> &str {
+    config.permission_mode.as_deref().unwrap_or("bypassPermissions")
+}
+
+#[async_trait]
+impl<T: Cli> Adapter for T {
+    fn name(&self) -> &'static str {
+        self.about().name
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    fn variables(&self) -> Vec<&'static str> {
+        let about = self.about();
+        about.variables.iter().chain(&SHARED).chain([&about.variable]).copied().collect()
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let context = intent.nowhere();
+        let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
+        let call = Call { context: &context, prompt: &prompt, folder: Path::new("/artifacts") };
+        let mut invocation = self.invocation(&call)?;
+        common(&mut invocation, &context.config)?;
+        guard::exits(&context.network, &context.host, &self.model(&context.host)).map(drop)
+    }
+
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let about = self.about();
+        let program = match program(self, config, host) {
+            Ok(program) => program,
+            Err(error) => {
+                let (message, hints) = (error.to_string(), error.hints());
+                return Availability { status: AvailabilityStatus::Missing, version: None, message, hints };
+            }
+        };
+        let shown = program.display();
+        let (status, version, message, hints) = match ask_version(self, &program, host).await {
+            Err(reason) => (
+                AvailabilityStatus::Missing,
+                None,
+                format!("{} does not run ({reason}): `{shown}`", about.label),
+                vec![install(about)],
+            ),
+            Ok(version) if self.is_authenticated(host) => {
+                let message = format!("{} {version} is ready: `{shown}`", about.label);
+                (AvailabilityStatus::Ready, Some(version), message, Vec::new())
+            }
+            Ok(version) => {
+                let message = format!("{} {version} requires authentication: `{shown}`", about.label);
+                (AvailabilityStatus::NotAuthenticated, Some(version), message, vec![about.login.to_owned()])
+            }
+        };
+        Availability { status, version, message, hints }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        if !context.workspace.is_dir() {
+            return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+        }
+        let about = self.about();
+        let prompt = super::prompt::prompt(context)?;
+        let program = program(self, &context.config, &context.host)?;
+        // It would ask in vain, and some agents do so for ever.
+        if !self.is_authenticated(&context.host) {
+            return Err(AdapterError::NotAuthenticated {
+                message: format!("{} requires authentication", about.label),
+                hints: vec![about.login.to_owned()],
+            });
+        }
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, about.folder)?;
+        let folder = context.artifacts_dir.join(about.folder);
+        let call = Call { context, prompt: &prompt, folder: &folder };
+        let mut invocation = self.invocation(&call)?;
+        common(&mut invocation, &context.config)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        for (path, text) in &invocation.files {
+            write(path, text).map_err(private)?;
+        }
+        self.prepare(context).map_err(private)?;
+        // What does not say its version may still work; the log then says that it is not known.
+        let version = ask_version(self, &program, &context.host).await.ok();
+        let env = environment(&invocation, context);
+        let command = command(&program, &invocation, &env, &prompt, context);
+        let exits = guard::exits(&context.network, &context.host, &self.model(&context.host))?;
+        let reader = self.reader(&call);
+        let driven = drive(command, Stdout::Frames(reader), &artifacts, context, exits, |view| {
+            self.show(view::show_packages(view, &program), context)
+        })
+        .await?;
+        let agent = Agent { label: about.label, family: Family::Agent, login: about.login };
+        let mut result = ExecutionResult::of(driven, prompt.clone(), agent, artifacts);
+        if let Err(error) = self.keep(&call) {
+            result.warnings.push(format!("failed to keep what {} left: {error}", about.label));
+        }
+        result.warnings.splice(0..0, invocation.warnings);
+        result.permission_mode = Some(invocation.permission_mode);
+        result.agent_version = version;
+        result.executed = Some(Executed {
+            argv: std::iter::once(program.into()).chain(invocation.args).collect(),
+            env: env.into_keys().collect(),
+            stdin: StdinContent::Prompt,
+        });
+        Ok(result)
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        let told = match &result.transcript {
+            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
+            _ if !result.was_started() => Told::Nothing,
+            _ => Told::Words(&result.output),
+        };
+        normalize::log(self, self.about().provider, &told, result, context)
+    }
+}
+
+/// What no such agent can do.
+fn common(invocation: &mut Invocation, config: &AgentConfig) -> Result<(), AdapterError> {
+    if config.max_budget_usd.is_some() {
+        invocation.ignores("max_budget_usd", "this agent has no limit of cost of its own", config)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> std::io::Result<()> {
+    use std::io::Write as _;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)?.write_all(text.as_bytes())
+}
+
+/// The host's variables, a HOME and a TMPDIR of its own, and what the invocation decided.
+fn environment(invocation: &Invocation, context: &ExecutionContext) -> Environment {
+    let mut env = context.host.env.clone();
+    env.insert(vars::HOME.into(), context.private_dir.join(view::HOME).into());
+    env.insert(vars::TMPDIR.into(), context.private_dir.join(view::TMP).into());
+    for name in [vars::NO_PROXY, vars::NO_PROXY_LOWER] {
+        let known = context.host.variable(vars::NO_PROXY).map(|hosts| hosts.to_string_lossy().into_owned());
+        let hosts = known.map_or(LOOPBACK.to_owned(), |known| format!("{known},{LOOPBACK}"));
+        env.insert(name.into(), hosts.into());
+    }
+    env.extend(invocation.env.iter().map(|(name, value)| (OsString::from(*name), value.clone())));
+    env
+}
+
+fn command(
+    program: &Path,
+    invocation: &Invocation,
+    env: &Environment,
+    prompt: &str,
+    context: &ExecutionContext,
+) -> Command {
+    let mut command = Command::new(program).args(&invocation.args).envs(env);
+    command = command.stdin(Stdin::Bytes(prompt.as_bytes().to_vec().into()));
+    let servers = context.config.mcp_servers.values().flat_map(secrets_of_json);
+    for (name, value) in secrets(&context.host.env).chain(servers) {
+        command = command.secret(name, value);
+    }
+    command
+}
+
+/// The program: the version that the case pins, the one that the variable names, the first on the PATH, or the newest that
+/// `yb` installed; of a wrapper, the native one behind it.
+fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Result<PathBuf, AdapterError> {
+    let about = cli.about();
+    let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install(about)] };
+    let found = match (super::pinned(about.name, config, host), host.variable(about.variable)) {
+        (Some(tool), _) => tool.program(),
+        (None, Some(named)) => {
+            let path = PathBuf::from(named);
+            let shown = path.display().to_string();
+            path.is_file().then_some(path).ok_or_else(|| {
+                missing(format!("{} is not where `{}` says: `{shown}`", about.label, about.variable))
+            })?
+        }
+        (None, None) => {
+            let installed = || host.tools.as_ref()?.newest(about.name).map(|tool| tool.program());
+            on_path(about.program, host).or_else(installed).ok_or_else(|| {
+                missing(format!("{} is not installed: no `{}` on the PATH", about.label, about.program))
+            })?
+        }
+    };
+    let Ok(real) = found.canonicalize() else { return Ok(found) };
+    let packages = real.ancestors().filter(|path| path.ends_with("node_modules"));
+    let below = real.ancestors().map(|path| path.join("node_modules"));
+    let native = packages.map(Path::to_owned).chain(below).filter(|path| path.is_dir());
+    Ok(native.filter_map(|packages| cli.native(&packages)).find(|path| path.is_file()).unwrap_or(found))
+}
+
+/// A program in the PATH that the agent will have.
+pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
+    yb_supervise::find_program(program, host.variable(vars::PATH)?)
+}
+
+fn install(about: &About) -> String {
+    format!("install it: `npm install -g {}`, or name it in `{}`", about.package, about.variable)
+}
+
+/// Lays one JSON object over another, field by field.
+pub(super) fn lay_over(under: &mut Value, over: &Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (name, value) in over {
+                lay_over(under.entry(name).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over.clone(),
+    }
+}
+
+/// npm's name for the machine's system and processor, as in `linux-x64`.
+pub(super) fn npm_platform() -> Option<String> {
+    let system = match std::env::consts::OS {
+        "linux" => "linux",
+        "macos" => "darwin",
+        "windows" => "win32",
+        _ => return None,
+    };
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        _ => return None,
+    };
+    Some(format!("{system}-{processor}"))
+}
+
+/// The versions of programs as they were when they were asked.
+static VERSIONS: Mutex<BTreeMap<State, String>> = Mutex::new(BTreeMap::new());
+
+/// A file as it is: its path, its size and when it was written.
+type State = (PathBuf, u64, Option<SystemTime>);
+
+/// The version that a program says, asked once for each state of its file.
+async fn ask_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
+    let stat = std::fs::metadata(program).map_err(|error| error.to_string())?;
+    let key = (program.to_owned(), stat.len(), stat.modified().ok());
+    let known = VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
+    if let Some(version) = known {
+        return Ok(version);
+    }
+    // It may want to write; what it writes to say its version, nobody needs.
+    let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let mut command = Command::new(program).arg("--version").stdin(Stdin::None).deadline(VERSION_DEADLINE);
+    command = command.envs(&host.env).current_dir(scratch.path()).env(vars::HOME, scratch.path());
+    command = command.envs(cli.version_environment(host));
+    if let Some(shim) = &host.shim {
+        command = command.shim(shim);
+    }
+    let report = command.run().await;
+    let bytes = report.output.captured().map(Captured::stdout).unwrap_or_default();
+    if !report.success() {
+        return Err(report.end.to_string());
+    }
+    let version = version_in(&String::from_utf8_lossy(&bytes)).ok_or("it does not say its version")?;
+    VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).insert(key, version.clone());
+    Ok(version)
+}
+
+/// The first word that looks like `1.2.3`.
+fn version_in(output: &str) -> Option<String> {
+    let words = output.split(|c: char| c.is_whitespace() || c == ',');
+    let clean = words.map(|word| word.trim_start_matches('v').trim_end_matches(['.', ')', ']']));
+    clean
+        .filter(|word| {
+            let numbers = word.split(['-', '+']).next().unwrap_or_default();
+            let mut parts = numbers.split('.');
+            parts.clone().count() >= 3 && parts.all(|part| part.parse::<u64>().is_ok())
+        })
+        .map(str::to_owned)
+        .next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_found_among_words() {
+        for (output, version) in [
+            ("codex-cli 0.166.0\n", Some("0.166.0")),
+            ("GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.", Some("1.0.102")),
+            ("v2.0.0-beta.1", Some("2.0.0-beta.1")),
+            ("1.18.33", Some("1.18.33")),
+            ("no version in 1.2", None),
+        ] {
+            assert_eq!(version_in(output).as_deref(), version, "{output}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Any program as an agent: an argument template, a way for the prompt, and what it says that it prints.
+
+mod template;
+
+use async_trait::async_trait;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use yb_claude::INLINE_LIMIT;
+use yb_supervise::{Exits, Stdin};
+
+use super::artifacts::Artifacts;
+use super::codes::Family;
+use super::drive::{Stdout, drive};
+use super::guard::{self, Model};
+use super::normalize::{self, Told};
+use super::reader::ClaudeReader;
+use super::secrets::secrets;
+use super::verdict::Agent;
+use super::view::{HOME, TMP};
+use super::{
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
+    Environment, Executed, ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
+};
+use template::Values;
+use yb_model::log::{StdinContent, YouBenchaLog};
+
+const NAME: &str = "command";
+const FOLDER: &str = "command-logs";
+/// Variables that name a model's API.
+const APIS: [&str; 3] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
+const AGENT: Agent =
+    Agent { label: "the command", family: Family::Agent, login: "give it credentials by `env` in the case" };
+
+/// Runs the program that the case names.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Command;
+
+#[async_trait]
+impl Adapter for Command {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn version(&self) -> &'static str {
+        "1.0.0"
+    }
+
+    fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let spec = spec(intent.config)?;
+        let prompt = super::prompt::early(intent)?.unwrap_or_default();
+        let via = prompt_via(spec, &prompt)?;
+        let values = Values {
+            prompt: &prompt,
+            prompt_file: (via == PromptVia::File).then_some(Path::new("prompt")),
+            workspace: Path::new("workspace"),
+            model: intent.config.model.as_deref(),
+        };
+        values.fill(&spec.argv)?;
+        exits(&intent.nowhere()).map(drop)
+    }
+
+    /// Whether the program can be found; it is not run.
+    async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
+        let (status, message, hints) = match spec(config).map(|spec| find(&spec.argv[0], host)) {
+            Ok(Some(path)) => (AvailabilityStatus::Ready, format!("found: {}", path.display()), Vec::new()),
+            Ok(None) => (
+                AvailabilityStatus::Missing,
+                "the program of `agent.config.command` is not found".to_owned(),
+                vec!["install it, or give its full path".to_owned()],
+            ),
+            Err(error) => (AvailabilityStatus::Missing, error.to_string(), error.hints()),
+        };
+        Availability { status, version: None, message, hints }
+    }
+
+    async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
+        let spec = spec(&context.config)?;
+        if !context.workspace.is_dir() {
+            return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
+        }
+        let prompt = super::prompt::prompt(context)?;
+        let via = prompt_via(spec, &prompt)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
+        for folder in [HOME, TMP].map(|name| context.private_dir.join(name)) {
+            yb_claude::hermetic::create_folder(&folder).map_err(private)?;
+        }
+        let prompt_file = match via {
+            PromptVia::File => Some(write_prompt(&context.private_dir, &prompt).map_err(private)?),
+            _ => None,
+        };
+        let values = Values {
+            prompt: &prompt,
+            prompt_file: prompt_file.as_deref(),
+            workspace: &context.workspace,
+            model: context.config.model.as_deref(),
+        };
+        let argv = values.fill(&spec.argv)?;
+        let stdin = if via == PromptVia::Stdin {
+            Stdin::Bytes(prompt.clone().into_bytes().into())
+        } else {
+            Stdin::None
+        };
+        let command = command(&argv, context).stdin(stdin);
+        let stdout = match spec.output {
+            DeclaredOutput::ClaudeStreamJson => Stdout::Frames(Box::new(ClaudeReader)),
+            DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
+        };
+        let exits = exits(context)?;
+        let driven = drive(command, stdout, &artifacts, context, exits, |view| {
+            let words = spec.argv.iter().map(Path::new);
+            let view = words.fold(view, super::view::show_file);
+            find(&spec.argv[0], &context.host)
+                .map_or(view.clone(), |program| super::view::show_packages(view, &program))
+        })
+        .await?;
+        let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
+        result.executed = Some(Executed {
+            argv: argv.into_iter().map(Into::into).collect(),
+            env: variables(context).into_keys().collect(),
+            stdin: if via == PromptVia::Stdin { StdinContent::Prompt } else { StdinContent::Nothing },
+        });
+        Ok(result)
+    }
+
+    fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
+        let output = context.config.command.as_ref().map(|spec| spec.output).unwrap_or_default();
+        let (provider, told) = match (output, &result.transcript) {
+            (DeclaredOutput::ClaudeStreamJson, Some(transcript)) if transcript.spoke() => {
+                ("anthropic", Told::Frames(transcript))
+            }
+            _ if !result.was_started() => ("unknown", Told::Nothing),
+            (DeclaredOutput::None, _) => ("unknown", Told::Nothing),
+            _ => ("unknown", Told::Words(&result.output)),
+        };
+        normalize::log(self, provider, &told, result, context)
+    }
+}
+
+/// The ways out: to the APIs that its variables name.
+pub(super) fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+    let named = APIS.iter().filter_map(|name| context.host.variable(name));
+    let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
+    guard::exits(&context.network, &context.host, &model)
+}
+
+fn spec(config: &AgentConfig) -> Result<&CommandSpec, AdapterError> {
+    let spec = config.command.as_ref().filter(|spec| spec.argv.first().is_some_and(|name| !name.is_empty()));
+    spec.ok_or_else(|| {
+        let message = "`command` names no program";
+        AdapterError::config(message, "write `agent.config.command.argv: [program, argument, …]`")
+    })
+}
+
+/// The way that the case names, or the one that its arguments show.
+fn prompt_via(spec: &CommandSpec, prompt: &str) -> Result<PromptVia, AdapterError> {
+    let uses = |name: &str| spec.argv.iter().any(|argument| argument.contains(name));
+    let via = spec.prompt_via.unwrap_or(match (uses("{prompt}"), uses("{prompt_file}")) {
+        (true, _) => PromptVia::Argument,
+        (false, true) => PromptVia::File,
+        (false, false) => PromptVia::Stdin,
+    });
+    let missing = |name: &str| {
+        let message = format!("`command`: no argument has `{name}`, so the prompt would not arrive");
+        Err(AdapterError::config(message, format!("add `{name}`, or let the prompt come by stdin")))
+    };
+    match via {
+        PromptVia::Argument if !uses("{prompt}") => missing("{prompt}"),
+        PromptVia::File if !uses("{prompt_file}") => missing("{prompt_file}"),
+        PromptVia::Argument if prompt.len() > INLINE_LIMIT => {
+            let message = format!(
+                "the prompt has {} bytes, at most {INLINE_LIMIT} are possible in an argument",
+                prompt.len()
+            );
+            Err(AdapterError::config(message, "let the prompt come by stdin or by `{prompt_file}`"))
+        }
+        via => Ok(via),
+    }
+}
+
+fn write_prompt(private_dir: &Path, prompt: &str) -> std::io::Result<PathBuf> {
+    let path = private_dir.join(format!("prompt-{}.txt", jiff::Timestamp::now().as_nanosecond()));
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&path)?.write_all(prompt.as_bytes())?;
+    Ok(path)
+}
+
+fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command {
+    let mut command = yb_supervise::Command::new(&argv[0]).args(&argv[1..]).envs(variables(context));
+    for (name, value) in secrets(&context.host.env) {
+        command = command.secret(name, value);
+    }
+    command
+}
+
+/// The given variables, and a HOME and a TMPDIR of its own where they name none.
+pub(super) fn variables(context: &ExecutionContext) -> Environment {
+    let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
+    let mut variables = Environment::from([
+        private(yb_claude::env_vars::HOME, HOME),
+        private(yb_claude::env_vars::TMPDIR, TMP),
+    ]);
+    variables.extend(context.host.env.clone());
+    variables
+}
+
+/// A program by path, or in the PATH that the child will have.
+pub(super) fn find(program: &str, host: &Host) -> Option<PathBuf> {
+    let path = Path::new(program);
+    if path.components().count() > 1 {
+        return path.is_file().then(|| path.to_owned());
+    }
+    yb_supervise::find_program(program, host.variable(yb_claude::env_vars::PATH)?)
+}

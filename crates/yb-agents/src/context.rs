@@ -1,0 +1,383 @@
+//! What an adapter is told about one execution. Nothing else of this process reaches an agent.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use yb_model::Isolation;
+use yb_supervise::{CancellationToken, PauseSwitch};
+
+use super::{AdapterError, Observer};
+use crate::tools::Tools;
+use crate::trace::Trace;
+use yb_case::{Limits, Network};
+
+/// How long an agent may run, unless the case says.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
+
+/// Variables by name.
+pub type Environment = BTreeMap<OsString, OsString>;
+
+/// Where a child of ours runs.
+#[derive(Clone, Default)]
+pub struct Host {
+    /// The variables that the agent gets, credentials among them, beside PATH, locale, TERM and TZ.
+    pub env: Environment,
+    /// The program that contains the child; by default the running one, if it called `yb_supervise::shim_main`.
+    pub shim: Option<PathBuf>,
+    /// Where pinned agents are installed.
+    pub tools: Option<Tools>,
+}
+
+/// Values may be secrets; only names are shown.
+impl fmt::Debug for Host {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Host").field("env", &self.env.keys()).field("shim", &self.shim).finish()
+    }
+}
+
+impl Host {
+    /// A host with these variables.
+    pub fn new(env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>) -> Self {
+        let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        Self { env, shim: None, tools: None }
+    }
+
+    /// The same with this shim.
+    #[must_use]
+    pub fn with_shim(mut self, program: impl Into<PathBuf>) -> Self {
+        self.shim = Some(program.into());
+        self
+    }
+
+    /// The same with these pinned agents.
+    #[must_use]
+    pub fn with_tools(mut self, tools: Option<Tools>) -> Self {
+        self.tools = tools;
+        self
+    }
+
+    /// The value of a variable that is set and not empty.
+    pub(crate) fn variable(&self, name: &str) -> Option<&OsStr> {
+        self.env.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+    }
+}
+
+/// One execution.
+#[derive(Debug, Clone)]
+pub struct ExecutionContext {
+    /// Where the agent works; an absolute path.
+    pub workspace: PathBuf,
+    /// Where logs go; it must exist.
+    pub artifacts_dir: PathBuf,
+    /// A directory for this execution alone, outside the workspace: HOME, temporary files, what is too secret for argv.
+    pub private_dir: PathBuf,
+    /// Where prompt files and agents' definitions are looked for, before the workspace: the case's directory, the project.
+    pub search_roots: Vec<PathBuf>,
+    /// The case's `agent.config`.
+    pub config: AgentConfig,
+    /// How long the agent may run; zero is for ever.
+    pub timeout: Duration,
+    /// How long it may do nothing but ask an API again that does not answer; zero is for ever.
+    pub patience: Duration,
+    /// Where it runs.
+    pub host: Host,
+    /// What stands between it and the machine.
+    pub isolation: Isolation,
+    /// What a sandbox must not show, whatever contains it.
+    pub hidden: Vec<PathBuf>,
+    /// What it can connect to. Anything but an open network needs an isolation that can hold it.
+    pub network: Network,
+    /// How much it may use.
+    pub limits: Limits,
+    /// The bytes that the workspace holds on disk before the agent, where that is known: they are not the agent's.
+    pub disk_before: Option<u64>,
+    /// Ends the agent when cancelled.
+    pub cancellation: CancellationToken,
+    /// Holds the agent, and its timeout, while it is on.
+    pub pause: PauseSwitch,
+    /// Is told what the agent does while it runs.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// Its place in a trace, where there is one.
+    pub trace: Option<Arc<dyn Trace>>,
+}
+
+impl ExecutionContext {
+    /// An execution with the default timeout, on this machine as it is.
+    pub fn new(
+        workspace: impl Into<PathBuf>,
+        artifacts_dir: impl Into<PathBuf>,
+        private_dir: impl Into<PathBuf>,
+        config: AgentConfig,
+        host: Host,
+    ) -> Self {
+        Self {
+            workspace: workspace.into(),
+            artifacts_dir: artifacts_dir.into(),
+            private_dir: private_dir.into(),
+            search_roots: Vec::new(),
+            config,
+            timeout: DEFAULT_TIMEOUT,
+            patience: super::DEFAULT_PATIENCE,
+            host,
+            isolation: Isolation::default(),
+            hidden: Vec::new(),
+            network: Network::default(),
+            limits: Limits::default(),
+            disk_before: None,
+            cancellation: CancellationToken::new(),
+            pause: PauseSwitch::new(),
+            observer: None,
+            trace: None,
+        }
+    }
+}
+
+/// What is known of an execution before it has a place: its case, and no workspace.
+#[derive(Debug, Clone, Copy)]
+pub struct Intent<'a> {
+    /// The case's `agent.config`.
+    pub config: &'a AgentConfig,
+    /// Where it will run.
+    pub host: &'a Host,
+    /// What will stand between it and the machine.
+    pub isolation: Isolation,
+    /// Where prompt files are looked for, before the workspace.
+    pub search_roots: &'a [PathBuf],
+    /// What it will be able to connect to; all, if that is not said.
+    pub network: Option<&'a Network>,
+}
+
+impl<'a> Intent<'a> {
+    /// An execution with this configuration on this host.
+    #[must_use]
+    pub fn new(
+        config: &'a AgentConfig,
+        host: &'a Host,
+        isolation: Isolation,
+        search_roots: &'a [PathBuf],
+    ) -> Self {
+        Self { config, host, isolation, search_roots, network: None }
+    }
+
+    /// The same with this network.
+    #[must_use]
+    pub fn with_network(mut self, network: &'a Network) -> Self {
+        self.network = Some(network);
+        self
+    }
+
+    /// The same in a place that is not there. Nothing may be read from it or written to it.
+    pub(super) fn nowhere(&self) -> ExecutionContext {
+        let mut context = ExecutionContext::new(
+            "/workspace",
+            "/artifacts",
+            "/private",
+            self.config.clone(),
+            self.host.clone(),
+        );
+        context.isolation = self.isolation;
+        context.search_roots = self.search_roots.to_vec();
+        context.network = self.network.cloned().unwrap_or_default();
+        context
+    }
+}
+
+/// A case's `agent.config`, with `agent.model` and `agent.agent_name` merged into it.
+#[derive(Clone, Default)]
+pub struct AgentConfig {
+    /// What to do.
+    pub prompt: Option<String>,
+    /// The file in which that stands; one of the two.
+    pub prompt_file: Option<PathBuf>,
+    /// The version of the agent's program that is to run; unset is the one that is found.
+    pub version: Option<String>,
+    /// The model.
+    pub model: Option<String>,
+    /// The agent's definition to run as.
+    pub agent_name: Option<String>,
+    /// What follows the system prompt.
+    pub append_system_prompt: Option<String>,
+    /// What replaces the system prompt.
+    pub system_prompt: Option<String>,
+    /// What the agent may do without being asked.
+    pub permission_mode: Option<String>,
+    /// The tools there are; unset is the usual set, an empty list is none.
+    pub tools: Option<Vec<String>>,
+    /// Tools that need no permission.
+    pub allowed_tools: Option<Vec<String>>,
+    /// Tools that are denied.
+    pub disallowed_tools: Option<Vec<String>>,
+    /// The limit of turns.
+    pub max_turns: Option<u32>,
+    /// The limit of cost.
+    pub max_budget_usd: Option<f64>,
+    /// MCP servers by name, each as its own JSON.
+    pub mcp_servers: BTreeMap<String, Map<String, Value>>,
+    /// How much effort the model makes.
+    pub effort: Option<String>,
+    /// Settings for the agent.
+    pub settings: Option<Map<String, Value>>,
+    /// More directories that tools may use.
+    pub add_dirs: Vec<PathBuf>,
+    /// Further arguments, each `--flag` or `--flag=value`.
+    pub extra_args: Vec<String>,
+    /// Tokens of one answer.
+    pub max_tokens: Option<u32>,
+    /// Recorded; no CLI takes it.
+    pub temperature: Option<f64>,
+    /// Lets what the repository brings take effect: hooks, MCP servers, settings.
+    pub trust_repo_settings: bool,
+    /// Whether a warning is an error.
+    pub strict: bool,
+    /// The program, for the `command` adapter.
+    pub command: Option<CommandSpec>,
+    /// The program that speaks the protocol, for the `acp` adapter.
+    pub acp: Option<super::AcpSpec>,
+    /// The JSON Schema of the answer, for agents that can be held to one.
+    pub answer_schema: Option<Value>,
+}
+
+/// Servers and settings may hold secrets; of the rest only what tells executions apart is shown.
+impl fmt::Debug for AgentConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("AgentConfig")
+            .field("prompt", &self.prompt.as_ref().map(String::len))
+            .field("prompt_file", &self.prompt_file)
+            .field("model", &self.model)
+            .field("agent_name", &self.agent_name)
+            .field("permission_mode", &self.permission_mode)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AgentConfig {
+    /// A prompt and nothing else.
+    pub fn new(prompt: impl Into<String>) -> Self {
+        Self { prompt: Some(prompt.into()), ..Self::default() }
+    }
+}
+
+/// Any program as an agent: a case's `agent.config.command`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CommandSpec {
+    /// The program and its arguments, in which `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.
+    pub argv: Vec<String>,
+    /// How the prompt gets there; without it, `argv` tells, and stdin is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prompt_via: Option<PromptVia>,
+    /// What it prints.
+    #[serde(default)]
+    pub output: DeclaredOutput,
+}
+
+impl CommandSpec {
+    /// A program and its arguments.
+    pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
+    }
+
+    /// What a case says under `agent.config.command`.
+    ///
+    /// # Errors
+    /// When that is no command.
+    pub fn from_section(section: &Map<String, Value>) -> Result<Self, AdapterError> {
+        Self::deserialize(section).map_err(|error| {
+            let message = format!("`command`: {error}");
+            AdapterError::config(message, "write `agent.config.command.argv: [program, argument, …]`")
+        })
+    }
+
+    /// The same with the prompt coming this way.
+    #[must_use]
+    pub fn with_prompt_via(mut self, via: PromptVia) -> Self {
+        self.prompt_via = Some(via);
+        self
+    }
+
+    /// The same with this output.
+    #[must_use]
+    pub fn with_output(mut self, output: DeclaredOutput) -> Self {
+        self.output = output;
+        self
+    }
+}
+
+/// How a prompt gets to a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptVia {
+    /// In an argument, as `{prompt}`.
+    Argument,
+    /// On stdin.
+    Stdin,
+    /// In a file that an argument names, as `{prompt_file}`.
+    File,
+}
+
+/// What a program says that it prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeclaredOutput {
+    /// Its answer, in words.
+    #[default]
+    Text,
+    /// Messages as Claude Code prints them, a line of JSON each.
+    ClaudeStreamJson,
+    /// Nothing that counts.
+    None,
+}
+
+/// What an agent of this kind gets of an environment, before a case adds to it.
+#[must_use]
+pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
+    // Agents are looked for where they will look for their tools.
+    let own = crate::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
+    let names = ["PATH"].into_iter().chain(own);
+    Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
+        .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_constants_of_the_data_model() {
+        let context = ExecutionContext::new("/w", "/a", "/p", AgentConfig::new("x"), Host::default());
+        assert_eq!(context.timeout.as_millis(), 300_000);
+        assert_eq!(super::super::MAX_OUTPUT_SIZE, 10 * 1024 * 1024);
+        assert_eq!(yb_claude::MAX_PROMPT_CHARS, 1_000_000);
+    }
+
+    #[test]
+    fn a_command_is_read_from_its_section() {
+        let read = |section: Value| CommandSpec::from_section(section.as_object().unwrap());
+        let spec =
+            read(serde_json::json!({"argv": ["a", "{prompt}"], "prompt_via": "argument", "output": "none"}));
+        let expected = CommandSpec::new(["a", "{prompt}"]).with_prompt_via(PromptVia::Argument);
+        assert_eq!(spec.unwrap(), expected.with_output(DeclaredOutput::None));
+        assert_eq!(read(serde_json::json!({"argv": ["a"]})).unwrap(), CommandSpec::new(["a"]));
+        for wrong in [serde_json::json!({}), serde_json::json!({"argv": ["a"], "outptu": "none"})] {
+            let error = read(wrong).unwrap_err();
+            assert!(error.to_string().contains("`command`: "), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_may_be_secret_is_not_shown() {
+        let mut config = AgentConfig::new("prompt-secret");
+        config.settings = serde_json::json!({"env": {"K": "settings-secret"}}).as_object().cloned();
+        let host = Host::new([("API_KEY", "env-secret")]);
+        let shown = format!("{:?}", ExecutionContext::new("/w", "/a", "/p", config, host));
+        assert!(!shown.contains("secret") && shown.contains("API_KEY"), "{shown}");
+    }
+}

@@ -1,0 +1,227 @@
+//! The Gemini CLI as an agent: one prompt on stdin, JSON events on stdout, retries and reasons on stderr.
+//!
+//! Measured with 0.61.0. Unless told otherwise it starts itself a second time and then ignores SIGTERM; told so, SIGTERM is exit
+//! code 0 without a result, and what its shell tool started lives on. A workspace that it does not trust is exit code 55, and one
+//! that it trusts may bring settings with hooks, servers and commands, so these are hidden from it. An API's error is its exit code:
+//! the status modulo 256; others are 41 (no credentials), 42 (no prompt), 53 (limit of turns) and 1. A prompt's `@name` is
+//! replaced by the file of that name, if there is one.
+
+mod reader;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Map, Value, json};
+use yb_supervise::Sandbox;
+
+use super::cli::{About, Call, Cli, Invocation, on_path, permission_mode};
+use super::guard::Model;
+use super::reader::Reader;
+use super::{AdapterError, ExecutionContext, Host, Isolation};
+use yb_case::NetworkMode;
+
+/// Runs the installed `gemini`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Gemini;
+
+static ABOUT: About = About {
+    name: "gemini",
+    label: "Gemini CLI",
+    folder: "gemini-logs",
+    provider: "google",
+    program: "gemini",
+    variable: "YB_GEMINI",
+    package: "@google/gemini-cli",
+    login: "set `GEMINI_API_KEY`, or run `gemini` once and log in",
+    variables: &[
+        API_KEY,
+        BASE_URL,
+        "GEMINI_MODEL",
+        "GOOGLE_API_KEY",
+        "GOOGLE_APPLICATION_CREDENTIALS",
+        "GOOGLE_CLOUD_LOCATION",
+        "GOOGLE_CLOUD_PROJECT",
+        VERTEX,
+    ],
+};
+
+const API_KEY: &str = "GEMINI_API_KEY";
+const BASE_URL: &str = "GOOGLE_GEMINI_BASE_URL";
+const VERTEX: &str = "GOOGLE_GENAI_USE_VERTEXAI";
+/// Where the API is, unless a variable says it.
+const API: &str = "generativelanguage.googleapis.com";
+/// Where a login is renewed and its models are.
+const LOGIN: [&str; 2] = ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"];
+/// Files of a login, in `.gemini`.
+const LOGIN_FILES: [&str; 2] = ["oauth_creds.json", "google_accounts.json"];
+/// How often it asks the model API; about fifteen seconds. What lasts longer is the runner's to repeat.
+const ATTEMPTS: u32 = 3;
+/// What a repository may bring that would take effect in a workspace that is trusted.
+const OF_REPOSITORY: [&str; 4] = [".gemini/settings.json", ".gemini/extensions", ".gemini/policies", ".env"];
+
+impl Cli for Gemini {
+    fn about(&self) -> &'static About {
+        &ABOUT
+    }
+
+    fn is_authenticated(&self, host: &Host) -> bool {
+        [API_KEY, VERTEX].iter().any(|name| host.variable(name).is_some()) || !login(host).is_empty()
+    }
+
+    fn model(&self, host: &Host) -> Vec<Model> {
+        match host.variable(BASE_URL) {
+            Some(url) => vec![Model::At(url.to_string_lossy().into_owned())],
+            None if host.variable(API_KEY).is_some() => vec![Model::On(API)],
+            None if host.variable(VERTEX).is_some() => vec![Model::On("aiplatform.googleapis.com")],
+            None => LOGIN.into_iter().map(Model::On).collect(),
+        }
+    }
+
+    fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError> {
+        let (context, config) = (call.context, &call.context.config);
+        check_repository(context)?;
+        let mode = permission_mode(config);
+        let mut it = Invocation { permission_mode: mode.to_owned(), ..Invocation::default() };
+        it.flag("output-format", "stream-json");
+        it.flag(
+            "approval-mode",
+            match mode {
+                "bypassPermissions" | "auto" => "yolo",
+                "acceptEdits" => "auto_edit",
+                "plan" => "plan",
+                _ => "default",
+            },
+        );
+        // Without a name it asks another model which one to take.
+        if let Some(model) = &config.model {
+            it.flag("model", model);
+        }
+        for path in &config.add_dirs {
+            it.flag("include-directories", path);
+        }
+        for argument in &config.extra_args {
+            it.arg(argument);
+        }
+        if let Some(text) = &config.system_prompt {
+            let path = call.private("system.md");
+            it.env.insert("GEMINI_SYSTEM_MD", path.clone().into());
+            it.files.push((path, text.clone()));
+        }
+        let home = call.private("home").join(".gemini");
+        if let Some(text) = &config.append_system_prompt {
+            it.files.push((home.join("GEMINI.md"), text.clone()));
+        }
+        it.files.push((home.join("settings.json"), settings(context).to_string()));
+        for name in ["GEMINI_CLI_TRUST_WORKSPACE", "GEMINI_CLI_NO_RELAUNCH"] {
+            it.env.insert(name, "true".into());
+        }
+        it.env.insert("GEMINI_TELEMETRY_ENABLED", "false".into());
+        Ok(it)
+    }
+
+    fn reader(&self, _call: &Call<'_>) -> Box<dyn Reader> {
+        Box::new(reader::GeminiReader::default())
+    }
+
+    fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
+        // A file that is there and empty would be an error, so its directory goes with it.
+        let hidden = of_repository(context).into_iter().map(|path| match path.parent() {
+            Some(parent) if parent != context.workspace => parent.to_owned(),
+            _ => path,
+        });
+        let view = hidden.fold(view, |view, path| view.hidden(path));
+        let view = login(&context.host).iter().fold(view, Sandbox::writable);
+        // It is a script, and its interpreter may be the user's own.
+        let node = on_path("node", &context.host).and_then(|node| node.canonicalize().ok());
+        match node.as_deref().and_then(Path::parent).and_then(Path::parent) {
+            Some(prefix) if !prefix.starts_with("/usr") => super::view::show(view, prefix),
+            _ => view,
+        }
+    }
+
+    /// A login is the user's own, because its tokens are renewed.
+    fn prepare(&self, context: &ExecutionContext) -> std::io::Result<()> {
+        #[cfg(unix)]
+        for file in login(&context.host) {
+            let link = context.private_dir.join("home/.gemini").join(file.file_name().unwrap_or_default());
+            if link.symlink_metadata().is_err() {
+                std::os::unix::fs::symlink(file, link)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Its settings: how to authenticate, few retries, nothing that is sent elsewhere, and what the case says.
+fn settings(context: &ExecutionContext) -> Value {
+    let config = &context.config;
+    let host = &context.host;
+    let auth = match () {
+        () if host.variable(API_KEY).is_some() => "gemini-api-key",
+        () if host.variable(VERTEX).is_some() => "vertex-ai",
+        () if login(host).is_empty() => "gemini-api-key",
+        () => "oauth-personal",
+    };
+    let mut tools = Map::new();
+    let lists = [("core", &config.tools), ("allowed", &config.allowed_tools)];
+    for (name, list) in lists.into_iter().filter_map(|(name, list)| Some((name, list.as_ref()?))) {
+        tools.insert(name.to_owned(), json!(list));
+    }
+    let mut denied = config.disallowed_tools.clone().unwrap_or_default();
+    // They run where the model does, and so around everything that holds the network here.
+    if context.network.mode != NetworkMode::Open {
+        denied.extend(["google_web_search", "web_fetch"].map(str::to_owned));
+    }
+    if !denied.is_empty() {
+        tools.insert("exclude".to_owned(), json!(denied));
+    }
+    let mut settings = json!({
+        "security": { "auth": { "selectedType": auth } },
+        "general": { "maxAttempts": ATTEMPTS, "enableAutoUpdate": false, "enableAutoUpdateNotification": false },
+        "privacy": { "usageStatisticsEnabled": false },
+        "telemetry": { "enabled": false },
+        "tools": tools,
+        "mcpServers": config.mcp_servers,
+    });
+    if let Some(turns) = config.max_turns {
+        settings["model"] = json!({ "maxSessionTurns": turns });
+    }
+    if let Some(own) = &config.settings {
+        super::cli::lay_over(&mut settings, &Value::Object(own.clone()));
+    }
+    settings
+}
+
+/// What the workspace has of what must not take effect.
+fn of_repository(context: &ExecutionContext) -> Vec<PathBuf> {
+    if context.config.trust_repo_settings {
+        return Vec::new();
+    }
+    OF_REPOSITORY.iter().map(|name| context.workspace.join(name)).filter(|path| path.exists()).collect()
+}
+
+/// Only a sandbox can keep it from the agent, which has no way to leave it out.
+fn check_repository(context: &ExecutionContext) -> Result<(), AdapterError> {
+    let found = of_repository(context);
+    let (Some(first), Isolation::None | Isolation::External) = (found.first(), context.isolation) else {
+        return Ok(());
+    };
+    let name = first.strip_prefix(&context.workspace).unwrap_or(first).display();
+    Err(AdapterError::InvalidConfig {
+        message: format!("the repository brings `{name}`, which would take effect"),
+        hints: vec![
+            "let the agent run in a sandbox, which hides it".to_owned(),
+            "or trust the repository: `agent.config.gemini.trust_repo_settings: true`".to_owned(),
+        ],
+    })
+}
+
+/// The files of the user's login; none if a variable has the credentials.
+fn login(host: &Host) -> Vec<PathBuf> {
+    let has_key = [API_KEY, VERTEX].iter().any(|name| host.variable(name).is_some());
+    let home = host.variable("HOME").map(Path::new).filter(|_| !has_key);
+    let files = |home: &Path| LOGIN_FILES.map(|name| home.join(".gemini").join(name));
+    home.map(files).into_iter().flatten().filter(|path| path.is_file()).collect()
+}
+
+#[cfg(test)]
+mod tests;

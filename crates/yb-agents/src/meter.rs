@@ -1,0 +1,348 @@
+//! What a running agent has used so far, from its own messages: for whoever watches it, and for the log of one that was
+//! ended before it could say so itself.
+//!
+//! How exact this is depends on what the agent prints. A line of an answer carries the usage of the answer's beginning:
+//! all that was read, and one token that was written. The rest comes with the answer's end, which is printed for the main
+//! thread with `--include-partial-messages` (hence asked for when somebody observes), and for a subagent with its last
+//! answer only. Calls that the agent makes for itself, to compact its context for example, are not printed at all. So
+//! until the agent reports, every figure is what was used *at least*.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+use serde_json::Value;
+use yb_claude::frame::{
+    ApiEvent, ApiMessage, ResultMessage, StreamEvent, System, Tokens, Usage, UserMessage,
+};
+use yb_claude::{Block, Content, Message, strip_ansi};
+use yb_supervise::TreeRecord;
+
+use super::prices::{self, Used};
+
+/// How much of a tool's input is told.
+const TOLD: usize = 60;
+/// The argument that tells most about a call, the best first.
+const TELLING: [&str; 9] =
+    ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt", "skill"];
+
+/// What is known of a running agent; each is a snapshot.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Live {
+    /// Answers of the main thread so far.
+    pub turns: u32,
+    /// What was called last, by the main thread or a subagent: `Bash: cargo test`.
+    pub last_tool: Option<String>,
+    /// What the main thread has cost, at least; once the agent has reported, exactly, with what it did for itself.
+    pub agent_usd: Option<f64>,
+    /// What subagents have cost, at least; none when there was none.
+    pub subagents_usd: Option<f64>,
+    /// Tokens read at the full price, by all, without the cache.
+    pub input_tokens: u64,
+    /// Tokens written, by all.
+    pub output_tokens: u64,
+    /// The agent waits to ask the API again.
+    pub api_retry: Option<ApiRetry>,
+}
+
+impl Live {
+    /// What all of it has cost, at least.
+    #[must_use]
+    pub fn usd(&self) -> Option<f64> {
+        match (self.agent_usd, self.subagents_usd) {
+            (None, None) => None,
+            (agent, subagents) => Some(agent.unwrap_or_default() + subagents.unwrap_or_default()),
+        }
+    }
+}
+
+/// A request that failed and is to be repeated.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ApiRetry {
+    /// The HTTP status, if the API was reached.
+    pub status: Option<u16>,
+    /// How long the agent waits before it asks again.
+    pub retry_after: Option<Duration>,
+}
+
+/// Is told what an agent does while it runs. Called from the task that reads the agent's output: to be quick.
+pub trait Observer: Send + Sync {
+    /// It was started; with this record it can be ended even if this process and the shim are killed.
+    fn started(&self, _record: TreeRecord) {}
+
+    /// Something changed.
+    fn changed(&self, _live: &Live) {}
+}
+
+impl fmt::Debug for dyn Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Observer")
+    }
+}
+
+/// A fold over the messages of one execution.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Meter {
+    live: Live,
+    /// By the answer's id.
+    calls: BTreeMap<String, Call>,
+    /// The answer that is being written, of the main thread (an empty name) and, should they be printed, of subagents.
+    open: BTreeMap<String, String>,
+    /// The last answer of each subagent, by the call that started it.
+    last_of: BTreeMap<String, String>,
+    /// The agent's own figures, until something is used after them.
+    reported: Option<Reported>,
+}
+
+/// One call of the API.
+#[derive(Debug, Clone, Default)]
+struct Call {
+    model: String,
+    by_subagent: bool,
+    used: Used,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Reported {
+    usd: f64,
+    tokens: Option<(u64, u64)>,
+}
+
+/// What was used by one model.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Metered {
+    pub(super) used: Used,
+    pub(super) usd: f64,
+}
+
+impl Meter {
+    pub(super) fn live(&self) -> &Live {
+        &self.live
+    }
+
+    /// What the messages tell of each model; empty when they tell nothing.
+    pub(super) fn by_model(&self) -> BTreeMap<&str, Metered> {
+        let mut models: BTreeMap<&str, Metered> = BTreeMap::new();
+        for call in self.calls.values() {
+            let sum = models.entry(&call.model).or_default();
+            sum.used.input += call.used.input;
+            sum.used.output += call.used.output;
+            sum.used.cache_write += call.used.cache_write;
+            sum.used.cache_write_1h += call.used.cache_write_1h;
+            sum.used.cache_read += call.used.cache_read;
+            sum.usd += call.usd();
+        }
+        models
+    }
+
+    /// Takes the next message into account.
+    pub(super) fn observe(&mut self, message: &Message) {
+        match message {
+            Message::StreamEvent(event) => self.take_event(event),
+            Message::Assistant(said) if !said.is_synthetic() => {
+                self.live.api_retry = None;
+                self.take_answer(&said.message, said.parent_tool_use_id.as_deref());
+                for block in &said.message.content {
+                    if let Block::ToolUse(call) | Block::ServerToolUse(call) = block {
+                        self.live.last_tool = Some(told(&call.name, call.input.as_str()));
+                    }
+                }
+            }
+            Message::Assistant(_) => self.live.api_retry = None,
+            Message::User(user) => self.take_end_of_subagent(user),
+            Message::System(System::ApiRetry(retry)) => {
+                self.live.api_retry = Some(ApiRetry {
+                    status: retry.error_status,
+                    retry_after: retry.retry_delay_ms.map(Duration::from_millis),
+                });
+            }
+            Message::Result(result) => self.take_result(result),
+            _ => {}
+        }
+    }
+
+    fn take_event(&mut self, event: &StreamEvent) {
+        match &event.event {
+            ApiEvent::MessageStart(answer) => {
+                self.live.api_retry = None;
+                if let Some(id) = self.take_answer(answer, event.parent_tool_use_id.as_deref()) {
+                    self.open.insert(event.parent_tool_use_id.clone().unwrap_or_default(), id);
+                }
+            }
+            ApiEvent::MessageDelta { usage: Some(usage), .. } => {
+                let open = self.open.remove(event.parent_tool_use_id.as_deref().unwrap_or_default());
+                if let Some(call) = open.and_then(|id| self.calls.get_mut(&id)) {
+                    call.raise(used(usage));
+                    self.count();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// One answer, or a part of it: parts of one answer share its id.
+    fn take_answer(&mut self, answer: &ApiMessage, subagent: Option<&str>) -> Option<String> {
+        let (id, usage) = (answer.id.clone()?, answer.usage.as_ref()?);
+        if let Some(subagent) = subagent {
+            self.last_of.insert(subagent.to_owned(), id.clone());
+        }
+        let before = self.calls.get(&id).map(|call| call.used);
+        let call = self.calls.entry(id.clone()).or_default();
+        call.by_subagent = subagent.is_some();
+        if let Some(model) = &answer.model {
+            call.model.clone_from(model);
+        }
+        call.raise(used(usage));
+        if before != Some(call.used) {
+            self.count();
+        }
+        Some(id)
+    }
+
+    /// A subagent's last answer is printed as the outcome of the call that started it, and there with all of its usage.
+    fn take_end_of_subagent(&mut self, user: &UserMessage) {
+        let Some(outcome) = &user.tool_use_result else { return };
+        let Content::Blocks(blocks) = &user.message.content else { return };
+        let started_by = blocks.iter().find_map(|block| match block {
+            Block::ToolResult(result) => Some(result.tool_use_id.as_str()),
+            _ => None,
+        });
+        let Some((started_by, outcome)) = started_by.zip(Outcome::of(outcome.as_str())) else { return };
+        let id = match self.last_of.get(started_by) {
+            // What an answer has read identifies it; the outcome does not name it.
+            Some(last) if self.calls.get(last).is_some_and(|call| call.read_the_same(outcome.used)) => {
+                last.clone()
+            }
+            _ => format!("the end of {started_by}"),
+        };
+        let call = self.calls.entry(id).or_default();
+        call.by_subagent = true;
+        if let Some(model) = outcome.model {
+            call.model = model;
+        }
+        call.raise(outcome.used);
+        self.count();
+    }
+
+    fn take_result(&mut self, result: &ResultMessage) {
+        self.live.api_retry = None;
+        let Some(usd) = result.total_cost_usd.filter(|usd| usd.is_finite() && *usd >= 0.0) else { return };
+        let tokens = result.model_usage.as_ref().map(|models| {
+            models.values().map(Tokens::from).fold((0, 0), |sum: (u64, u64), tokens| {
+                (sum.0.saturating_add(tokens.input), sum.1.saturating_add(tokens.output))
+            })
+        });
+        self.count();
+        self.reported = Some(Reported { usd, tokens });
+        self.settle();
+    }
+
+    /// Sums up anew.
+    fn count(&mut self) {
+        self.reported = None;
+        let sum = |by_subagent: bool| {
+            let mut calls = self.calls.values().filter(|call| call.by_subagent == by_subagent).peekable();
+            calls.peek()?;
+            Some(calls.map(Call::usd).sum::<f64>())
+        };
+        let (agent, subagents) = (sum(false), sum(true));
+        let live = &mut self.live;
+        (live.agent_usd, live.subagents_usd) = (agent, subagents);
+        live.turns = self.calls.values().filter(|call| !call.by_subagent).count() as u32;
+        live.input_tokens = self.calls.values().map(|call| call.used.input).sum();
+        live.output_tokens = self.calls.values().map(|call| call.used.output).sum();
+    }
+
+    /// The agent's own total, which has what no message told of: that goes to the subagents' account if there were any,
+    /// since their answers are the ones that are told of incompletely.
+    fn settle(&mut self) {
+        let Some(Reported { usd, tokens }) = self.reported else { return };
+        let live = &mut self.live;
+        match live.subagents_usd {
+            Some(_) => {
+                let agent = live.agent_usd.unwrap_or_default().min(usd);
+                (live.agent_usd, live.subagents_usd) = (Some(agent), Some(usd - agent));
+            }
+            None => live.agent_usd = Some(usd),
+        }
+        if let Some((input, output)) = tokens {
+            (live.input_tokens, live.output_tokens) = (input, output);
+        }
+    }
+}
+
+impl Call {
+    fn usd(&self) -> f64 {
+        prices::of(&self.model).cost(&self.used)
+    }
+
+    /// Figures only ever grow while an answer is written; the end of one need not repeat what was read.
+    fn raise(&mut self, now: Used) {
+        let used = &mut self.used;
+        used.input = used.input.max(now.input);
+        used.output = used.output.max(now.output);
+        used.cache_write = used.cache_write.max(now.cache_write);
+        used.cache_write_1h = used.cache_write_1h.max(now.cache_write_1h);
+        used.cache_read = used.cache_read.max(now.cache_read);
+    }
+
+    fn read_the_same(&self, other: Used) -> bool {
+        Used { output: 0, ..self.used } == Used { output: 0, ..other }
+    }
+}
+
+fn used(usage: &Usage) -> Used {
+    let hour = usage.cache_creation.as_ref().map_or(0, |kept| kept.ephemeral_1h_input_tokens);
+    Used {
+        input: usage.input_tokens,
+        output: usage.output_tokens,
+        cache_write: usage.cache_creation_input_tokens.saturating_sub(hour),
+        cache_write_1h: hour,
+        cache_read: usage.cache_read_input_tokens,
+    }
+}
+
+/// What the CLI keeps of a subagent that is done.
+struct Outcome {
+    model: Option<String>,
+    used: Used,
+}
+
+impl Outcome {
+    /// `None` for the outcomes of other tools.
+    fn of(outcome: &str) -> Option<Self> {
+        let outcome: Value =
+            serde_json::from_str(Some(outcome).filter(|text| text.contains("\"agentId\""))?).ok()?;
+        outcome.get("agentId")?.as_str()?;
+        let usage = outcome.get("usage")?.as_object()?;
+        let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
+        let kept = usage.get("cache_creation").and_then(|kept| kept.get("ephemeral_1h_input_tokens"));
+        let hour = kept.and_then(Value::as_u64).unwrap_or_default();
+        let used = Used {
+            input: count("input_tokens"),
+            output: count("output_tokens"),
+            cache_write: count("cache_creation_input_tokens").saturating_sub(hour),
+            cache_write_1h: hour,
+            cache_read: count("cache_read_input_tokens"),
+        };
+        Some(Self { model: outcome.get("resolvedModel").and_then(Value::as_str).map(str::to_owned), used })
+    }
+}
+
+/// A call in a few words, on one line.
+fn told(name: &str, input: &str) -> String {
+    let input: Value = serde_json::from_str(input).unwrap_or_default();
+    let text = TELLING.iter().find_map(|key| input.get(key)?.as_str()).unwrap_or_default();
+    let clean = strip_ansi(text);
+    let words = clean.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
+    let line = words.take(TOLD).collect::<Vec<_>>().join(" ");
+    let name = name.get(..name.floor_char_boundary(TOLD)).unwrap_or_default();
+    match line.char_indices().nth(TOLD) {
+        _ if line.is_empty() => name.to_owned(),
+        Some((end, _)) => format!("{name}: {}…", line.get(..end).unwrap_or_default().trim_end()),
+        None => format!("{name}: {line}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

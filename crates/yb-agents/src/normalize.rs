@@ -1,0 +1,333 @@
+//! From a result to the log that all agents share.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde_json::Value;
+use yb_claude::frame::ModelSource as FrameSource;
+use yb_claude::{Baseline, RunSummary, TextOutput, strip_ansi};
+
+use yb_model::secrets::without_secrets;
+
+use super::secrets::{redacted, secrets, secrets_of_json};
+use super::transcript::arguments;
+use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
+use yb_model::log::{
+    AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
+    OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
+};
+
+/// What a name is when nobody said it.
+const UNKNOWN: &str = "unknown";
+
+/// What an agent's output tells.
+pub(super) enum Told<'a> {
+    /// Messages.
+    Frames(&'a Transcript),
+    /// Text with the patterns that Claude Code is known to print.
+    Patterns(Box<TextOutput>),
+    /// Text, which is the answer.
+    Words(&'a str),
+    /// Nothing.
+    Nothing,
+}
+
+impl<'a> Told<'a> {
+    /// Messages if there are any; else the text that came instead.
+    pub(super) fn by_claude(result: &'a ExecutionResult) -> Self {
+        match &result.transcript {
+            Some(transcript) if transcript.spoke() => Self::Frames(transcript),
+            _ if !result.was_started() => Self::Nothing,
+            _ => Self::Patterns(Box::new(TextOutput::parse(&result.output))),
+        }
+    }
+}
+
+/// Makes the log.
+pub(super) fn log(
+    adapter: &dyn Adapter,
+    provider: &str,
+    told: &Told<'_>,
+    result: &ExecutionResult,
+    context: &ExecutionContext,
+) -> YouBenchaLog {
+    let summary = if let Told::Frames(transcript) = told { Some(transcript.summary()) } else { None };
+    let version = match told {
+        Told::Patterns(text) => text.version.as_deref(),
+        _ => summary.and_then(RunSummary::cli_version),
+    };
+    let version = version.or(result.agent_version.as_deref());
+    let mut errors: Vec<ErrorRecord> = result.errors.iter().map(clean).collect();
+    if let Told::Patterns(text) = told {
+        errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, result)));
+    }
+    YouBenchaLog::new(Draft {
+        agent: AgentInfo {
+            name: adapter.name().to_owned(),
+            version: version.unwrap_or(UNKNOWN).to_owned(),
+            adapter_version: adapter.version().to_owned(),
+        },
+        model: model(told, provider, &context.config),
+        execution: execution(summary, result, context),
+        messages: messages(told, result, context),
+        tool_calls: tool_calls(told),
+        usage: usage(told),
+        errors,
+        warnings: result.warnings.iter().map(|warning| strip_ansi(warning).into_owned()).collect(),
+        environment: Environment {
+            os: format!("{}-{}", std::env::consts::OS, std::env::consts::ARCH),
+            node_version: "none".to_owned(),
+            youbencha_version: env!("CARGO_PKG_VERSION").to_owned(),
+            working_directory: context.workspace.display().to_string(),
+        },
+        output: OutputFiles {
+            terminal_log: below(result.terminal_log.as_deref(), &context.artifacts_dir),
+            frames: below(result.frames.as_deref(), &context.artifacts_dir),
+            truncated: result.truncated,
+        },
+        outcome: result.outcome,
+    })
+}
+
+fn clean(record: &ErrorRecord) -> ErrorRecord {
+    ErrorRecord { message: strip_ansi(&record.message).into_owned(), ..record.clone() }
+}
+
+fn unreadable(problem: &str, result: &ExecutionResult) -> ErrorRecord {
+    ErrorRecord {
+        message: problem.to_owned(),
+        timestamp: result.completed_at.clone(),
+        code: Some("CLAUDE_OUTPUT_UNREADABLE".to_owned()),
+        stack_trace: None,
+        context: BTreeMap::new(),
+    }
+}
+
+/// A path as the artifacts see it; with `/`, whatever the machine uses.
+fn below(path: Option<&Path>, artifacts: &Path) -> Option<String> {
+    let path = path?;
+    let inner = path.strip_prefix(artifacts).unwrap_or(path);
+    let parts: Vec<_> = inner.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    Some(parts.join("/"))
+}
+
+fn model(told: &Told<'_>, provider: &str, config: &AgentConfig) -> ModelInfo {
+    let from_output = match told {
+        Told::Frames(transcript) => transcript.summary().model().map(|model| {
+            let source = match model.source {
+                FrameSource::Init => ModelSource::Init,
+                FrameSource::ModelUsage => ModelSource::ModelUsage,
+                FrameSource::Assistant => ModelSource::Assistant,
+                _ => ModelSource::Result,
+            };
+            (model.name, source)
+        }),
+        Told::Patterns(text) => text.model.as_deref().map(|name| (name, ModelSource::Text)),
+        Told::Words(_) | Told::Nothing => None,
+    };
+    let configured = config.model.as_deref().map(|model| model.strip_prefix("anthropic/").unwrap_or(model));
+    let (name, source) = from_output
+        .or_else(|| Some((configured?, ModelSource::Config)))
+        .unwrap_or((UNKNOWN, ModelSource::Unknown));
+    let asked = [
+        ("max_tokens", config.max_tokens.map(Value::from)),
+        ("temperature", config.temperature.map(Value::from)),
+        ("effort", config.effort.clone().map(Value::from)),
+    ];
+    let parameters = asked.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    ModelInfo { name: name.to_owned(), provider: provider.to_owned(), parameters, source }
+}
+
+fn execution(
+    summary: Option<&RunSummary>,
+    result: &ExecutionResult,
+    context: &ExecutionContext,
+) -> Execution {
+    Execution {
+        started_at: result.started_at.clone(),
+        completed_at: result.completed_at.clone(),
+        duration_ms: result.duration_ms,
+        exit_code: result.exit_code,
+        status: result.status,
+        timed_out: result.timed_out(),
+        isolation: context.isolation,
+        network: context.network.mode,
+        refused_connections: result
+            .refused
+            .iter()
+            .map(|one| RefusedConnection { target: one.target.clone(), times: one.times })
+            .collect(),
+        permission_mode: result.permission_mode.clone(),
+        containment: result.containment.clone(),
+        trust_repo_settings: context.config.trust_repo_settings,
+        session_id: summary.and_then(RunSummary::session_id).map(str::to_owned),
+        num_turns: summary.and_then(RunSummary::num_turns),
+        ending: summary.and_then(RunSummary::ending).map(|ending| ending.as_str().to_owned()),
+        stop_reason: summary.and_then(RunSummary::stop_reason).map(str::to_owned),
+        api_retries: summary.map_or(0, RunSummary::api_retries),
+        permission_denials: summary.map_or(0, |summary| summary.permission_denials().len() as u64),
+        argv: result.executed.as_ref().map(|executed| argv(executed, context)).unwrap_or_default(),
+        env: result
+            .executed
+            .iter()
+            .flat_map(|one| &one.env)
+            .map(|name| name.to_string_lossy().into())
+            .collect(),
+        stdin: result.executed.as_ref().map(|executed| executed.stdin),
+    }
+}
+
+/// What was executed, without the secrets of variables, servers and settings.
+fn argv(executed: &Executed, context: &ExecutionContext) -> Vec<String> {
+    let config = &context.config;
+    let maps = config.mcp_servers.values().chain(&config.settings);
+    let known: Vec<_> = secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)).collect();
+    executed.argv.iter().map(|argument| without_secrets(&argument.to_string_lossy(), known.clone())).collect()
+}
+
+/// The prompt, and what followed it.
+fn messages(told: &Told<'_>, result: &ExecutionResult, context: &ExecutionContext) -> Vec<LogMessage> {
+    let said = |role, content: &str, timestamp: &str| LogMessage {
+        role,
+        content: strip_ansi(content).into_owned(),
+        timestamp: timestamp.to_owned(),
+        tool_calls: Vec::new(),
+        tool_call_id: None,
+        parent_tool_call_id: None,
+    };
+    let mut messages = Vec::new();
+    if let Some(prompt) = &result.prompt {
+        messages.push(said(Role::User, &redacted(prompt, &context.host.env), &result.started_at));
+    }
+    match told {
+        Told::Frames(transcript) => messages.extend_from_slice(transcript.messages()),
+        Told::Patterns(text) => messages.extend(text.messages.iter().map(|message| {
+            let role = match message.role {
+                yb_claude::TextRole::User => Role::User,
+                yb_claude::TextRole::System => Role::System,
+                _ => Role::Assistant,
+            };
+            said(role, &message.content, &result.completed_at)
+        })),
+        Told::Words(text) if !text.trim().is_empty() => {
+            messages.push(said(Role::Assistant, text.trim(), &result.completed_at));
+        }
+        Told::Words(_) | Told::Nothing => {}
+    }
+    messages
+}
+
+fn tool_calls(told: &Told<'_>) -> Vec<ToolCallRecord> {
+    match told {
+        Told::Frames(transcript) => {
+            let calls = transcript.summary().tools().iter().map(|call| ToolCallRecord {
+                id: Some(call.id.clone()),
+                name: call.name.clone(),
+                arguments: arguments(&call.input),
+                result: call.outcome.as_ref().map(|outcome| strip_ansi(&outcome.text).into_owned()),
+                result_bytes: call.outcome.as_ref().map(|outcome| outcome.bytes as u64),
+                is_error: call.outcome.as_ref().map(|outcome| outcome.is_error),
+                parent_tool_call_id: call.parent_tool_use_id.clone(),
+            });
+            calls.collect()
+        }
+        Told::Patterns(text) => {
+            let calls = text.tool_calls.iter().map(|call| ToolCallRecord {
+                id: None,
+                name: call.name.clone(),
+                arguments: call.arguments.clone(),
+                result: None,
+                result_bytes: None,
+                is_error: None,
+                parent_tool_call_id: None,
+            });
+            calls.collect()
+        }
+        Told::Words(_) | Told::Nothing => Vec::new(),
+    }
+}
+
+/// Numbers that nobody reported are 0, and say so.
+fn usage(told: &Told<'_>) -> Usage {
+    let mut usage = Usage {
+        input_tokens: 0,
+        prompt_tokens: 0,
+        output_tokens: 0,
+        completion_tokens: 0,
+        total_tokens: 0,
+        cache_read_input_tokens: 0,
+        cache_creation_input_tokens: 0,
+        cost_usd: None,
+        estimated_cost_usd: None,
+        source: UsageSource::Unreported,
+        by_model: BTreeMap::new(),
+    };
+    let mut count = |input: u64, output: u64| {
+        (usage.input_tokens, usage.prompt_tokens) = (input, input);
+        (usage.output_tokens, usage.completion_tokens) = (output, output);
+        usage.total_tokens = input.saturating_add(output);
+        usage.source = UsageSource::SelfReported;
+    };
+    match told {
+        Told::Frames(transcript) => {
+            if let Some(spent) = transcript.summary().spent(Baseline::NewSession) {
+                count(spent.tokens.input, spent.tokens.output);
+                usage.cache_read_input_tokens = spent.tokens.cache_read;
+                usage.cache_creation_input_tokens = spent.tokens.cache_creation;
+                let cost = spent.cost_usd.filter(|cost| cost.is_finite() && *cost >= 0.0);
+                (usage.cost_usd, usage.estimated_cost_usd) = (cost, cost);
+                usage.by_model = by_model(transcript.summary());
+            } else if transcript.summary().last_result().is_none() {
+                metered(&mut usage, transcript);
+            }
+        }
+        Told::Patterns(text) => {
+            if let Some(tokens) = &text.usage {
+                count(tokens.input_tokens, tokens.output_tokens);
+            }
+        }
+        Told::Words(_) | Told::Nothing => {}
+    }
+    usage
+}
+
+/// The figures of an agent that was ended before it could report any.
+fn metered(usage: &mut Usage, transcript: &Transcript) {
+    for (name, model) in transcript.meter().by_model() {
+        let used = &model.used;
+        let cache_creation = used.cache_write.saturating_add(used.cache_write_1h);
+        usage.source = UsageSource::Metered;
+        usage.input_tokens += used.input;
+        usage.output_tokens += used.output;
+        usage.cache_read_input_tokens += used.cache_read;
+        usage.cache_creation_input_tokens += cache_creation;
+        usage.cost_usd = Some(usage.cost_usd.unwrap_or_default() + model.usd);
+        let model = ModelUsage {
+            input_tokens: used.input,
+            output_tokens: used.output,
+            cache_read_input_tokens: used.cache_read,
+            cache_creation_input_tokens: cache_creation,
+            cost_usd: Some(model.usd),
+            cost_basis: None,
+            source: UsageSource::Metered,
+        };
+        usage.by_model.insert(name.to_owned(), model);
+    }
+    usage.estimated_cost_usd = usage.cost_usd;
+    (usage.prompt_tokens, usage.completion_tokens) = (usage.input_tokens, usage.output_tokens);
+    usage.total_tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+}
+
+fn by_model(summary: &RunSummary) -> BTreeMap<String, ModelUsage> {
+    let models = summary.last_result().and_then(|result| result.model_usage.as_ref());
+    let used = |usage: &yb_claude::frame::ModelUsage| ModelUsage {
+        input_tokens: usage.input_tokens,
+        output_tokens: usage.output_tokens,
+        cache_read_input_tokens: usage.cache_read_input_tokens,
+        cache_creation_input_tokens: usage.cache_creation_input_tokens,
+        cost_usd: usage.cost_usd.filter(|cost| cost.is_finite()),
+        cost_basis: usage.cost_basis.clone(),
+        source: UsageSource::SelfReported,
+    };
+    models.into_iter().flatten().map(|(name, usage)| (name.clone(), used(usage))).collect()
+}

@@ -1,0 +1,242 @@
+//! From how a process ended, and what it said, to status, exit code, errors and outcome.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
+use yb_supervise::{End, OverLimit, Report, Resource};
+
+use super::codes::{ErrorCode, Family};
+use super::drive::{Driven, millis};
+use super::transcript::iso;
+use yb_model::log::{ErrorRecord, ExecutionStatus};
+use yb_model::outcome::Outcome;
+
+/// What an execution came to.
+#[derive(Debug)]
+pub(super) struct Verdict {
+    pub(super) exit_code: i32,
+    pub(super) status: ExecutionStatus,
+    pub(super) errors: Vec<ErrorRecord>,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// One reason for which an execution did not go well.
+struct Reason {
+    code: ErrorCode,
+    message: String,
+    outcome: Outcome,
+}
+
+/// Who is judged.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Agent {
+    /// What people call it.
+    pub(super) label: &'static str,
+    pub(super) family: Family,
+    /// How it gets its credentials.
+    pub(super) login: &'static str,
+}
+
+impl Verdict {
+    pub(super) fn of(driven: &Driven, agent: Agent) -> Self {
+        let summary = driven.transcript.as_ref().map(|transcript| transcript.summary());
+        let report = &driven.report;
+        let status = match report.end {
+            End::TimedOut { .. } => ExecutionStatus::Timeout,
+            End::Cancelled if driven.dismissed => ExecutionStatus::Success,
+            End::Exited { code: 0 } => ExecutionStatus::Success,
+            _ => ExecutionStatus::Failed,
+        };
+        let exit_code = if driven.dismissed { 0 } else { exit_code(report) };
+        let reasons = reasons(driven, summary, agent);
+        let outcome = reasons.first().map(|reason| reason.outcome);
+        let mut errors = Records { driven, agent, exit_code, records: Vec::new() };
+        for reason in &reasons {
+            errors.add(reason.code, &reason.message);
+        }
+        if driven.truncated {
+            let message = "the output exceeded the 10MB limit (10485760 bytes) and was truncated; the terminal log has it";
+            errors.add(ErrorCode::OutputTruncated, message);
+        }
+        for problem in driven.transcript.iter().flat_map(|transcript| transcript.problems()) {
+            errors.add(ErrorCode::Unreadable, problem);
+        }
+        Self { exit_code, status, errors: errors.records, outcome }
+    }
+}
+
+/// -1 for a timeout; never 0 for an end that was not the agent's own.
+fn exit_code(report: &Report) -> i32 {
+    match report.end {
+        End::Exited { code } => code,
+        End::TimedOut { .. } => -1,
+        End::Signalled { signal } => 128 + signal,
+        End::Cancelled => report.shell_code().filter(|code| *code != 0).unwrap_or(130),
+        _ => report.shell_code().filter(|code| *code != 0).unwrap_or(1),
+    }
+}
+
+/// The reason that decides comes first.
+fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<Reason> {
+    let label = agent.label;
+    let reason = |code, message: String, outcome| Reason { code, message, outcome };
+    match &driven.report.end {
+        // It was stopped because of this, whether or not it was faster than we were.
+        _ if driven.auth_refused => {
+            let failure = summary.and_then(RunSummary::pending_failure);
+            let message =
+                failure.map_or_else(|| "the API refused the credentials".to_owned(), |it| it.message);
+            vec![unauthenticated(&message, agent)]
+        }
+        _ if driven.given_up.is_some() => {
+            let seconds = driven.given_up.map_or(0, |waited| waited.as_secs());
+            let ended = format!("{label} was ended after {seconds} s in which it got nothing from its API");
+            let failure = summary.and_then(RunSummary::pending_failure);
+            let pending = failure.map(|failure| of_api(&failure, agent));
+            let (code, outcome) = match &pending {
+                Some(known) if known.outcome != Outcome::AgentError => (known.code, known.outcome),
+                _ => (ErrorCode::ApiError, Outcome::Infra),
+            };
+            let message = pending.map_or(ended.clone(), |known| format!("{}; {ended}", known.message));
+            vec![reason(code, message, outcome)]
+        }
+        End::TimedOut { after } => {
+            let message = format!(
+                "timeout: {label} was stopped after {} ms; its output up to then is kept",
+                millis(*after)
+            );
+            let timeout = reason(ErrorCode::Timeout, message, Outcome::Timeout);
+            // Whoever waits for an API that is down did not use up its own time.
+            let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure, agent));
+            api.filter(|api| api.outcome != Outcome::AgentError).into_iter().chain([timeout]).collect()
+        }
+        End::Cancelled if driven.dismissed => of_exit(0, summary, driven, agent).into_iter().collect(),
+        End::Cancelled => {
+            vec![reason(ErrorCode::Cancelled, format!("{label} was stopped on request"), Outcome::Cancelled)]
+        }
+        End::Exited { code } => of_exit(*code, summary, driven, agent).into_iter().collect(),
+        End::Signalled { signal } => {
+            let message = format!("{label} was ended by signal {signal} ({})", signal_name(*signal));
+            vec![reason(ErrorCode::Signal, message, Outcome::AgentError)]
+        }
+        end @ (End::OverQuota { .. } | End::OverLimit(_)) => {
+            let name = match end {
+                End::OverLimit(OverLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
+                End::OverLimit(OverLimit { resource: Resource::Processes, .. }) => "limits.processes",
+                End::OverLimit(_) => "limits.cpu_seconds",
+                _ => "limits.disk_mb",
+            };
+            let message = format!("{label} was stopped, {end}; `{name}` sets it");
+            vec![reason(ErrorCode::OverQuota, message, Outcome::OverQuota)]
+        }
+        // Nothing of the agent's ran, and it has no hand in what is told about that.
+        End::SpawnFailed(error) => {
+            let message = format!("{label} was not started: {error}");
+            vec![reason(ErrorCode::SpawnFailed, message, Outcome::Infra)]
+        }
+        // An agent can kill its supervisor. Were that the machine's fault, it could leave the pass rate that way.
+        end => {
+            let message = format!("{label} could not be followed to its end: {end}");
+            vec![reason(ErrorCode::SupervisorLost, message, Outcome::AgentError)]
+        }
+    }
+}
+
+/// What the agent said counts before its exit code: a limit that was reached is exit code 1, with a whole result.
+fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: Agent) -> Option<Reason> {
+    if let Some(failure) = summary.and_then(RunSummary::api_failure) {
+        return Some(of_api(&failure, agent));
+    }
+    let result = summary.and_then(RunSummary::last_result);
+    if let Some(reason) = result.and_then(of_result) {
+        return Some(reason);
+    }
+    (code != 0).then(|| {
+        let said = driven.stderr.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
+        let message = format!("{} exited with code {code}{said}", agent.label);
+        Reason { code: ErrorCode::ExitCode, message, outcome: Outcome::AgentError }
+    })
+}
+
+fn of_result(result: &ResultMessage) -> Option<Reason> {
+    let details = result.errors.join("; ");
+    let or = |words: &str| if details.is_empty() { words.to_owned() } else { details.clone() };
+    let name = result.subtype.as_str();
+    let (code, message, outcome) = match &result.subtype {
+        ResultSubtype::ErrorMaxTurns => {
+            (ErrorCode::MaxTurns, or("the limit of turns was reached"), Outcome::Failed)
+        }
+        ResultSubtype::ErrorMaxBudgetUsd => {
+            (ErrorCode::MaxBudget, or("the limit of cost was reached"), Outcome::Budget)
+        }
+        ResultSubtype::Success | ResultSubtype::Missing if !result.is_error => return None,
+        _ => (ErrorCode::AgentFailed, or("the agent reports a failure"), Outcome::AgentError),
+    };
+    Some(Reason { code, message: format!("{name}: {message}"), outcome })
+}
+
+fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
+    let message = &failure.message;
+    let (code, outcome) = match failure.kind {
+        ApiFailureKind::Unauthenticated => return unauthenticated(message, agent),
+        // Nobody but the account's owner can do something about it, as with a missing login.
+        ApiFailureKind::Billing => (ErrorCode::ApiError, Outcome::Unauthenticated),
+        ApiFailureKind::RateLimited | ApiFailureKind::Overloaded => {
+            (ErrorCode::RateLimit, Outcome::RateLimited)
+        }
+        ApiFailureKind::ServerError | ApiFailureKind::Network => (ErrorCode::ApiError, Outcome::Infra),
+        _ => (ErrorCode::ApiError, Outcome::AgentError),
+    };
+    Reason { code, message: message.clone(), outcome }
+}
+
+fn unauthenticated(message: &str, agent: Agent) -> Reason {
+    let message = format!("authentication failed: {message}; {}", agent.login);
+    Reason { code: ErrorCode::AuthFailed, message, outcome: Outcome::Unauthenticated }
+}
+
+struct Records<'a> {
+    driven: &'a Driven,
+    agent: Agent,
+    exit_code: i32,
+    records: Vec<ErrorRecord>,
+}
+
+impl Records<'_> {
+    fn add(&mut self, code: ErrorCode, message: &str) {
+        let mut context: BTreeMap<String, Value> = [("exit_code".to_owned(), self.exit_code.into())].into();
+        if self.records.is_empty() && !self.driven.stderr.is_empty() {
+            context.insert("stderr".to_owned(), self.driven.stderr.clone().into());
+        }
+        self.records.push(ErrorRecord {
+            message: strip_ansi(message).into_owned(),
+            timestamp: iso(self.driven.report.ended_at),
+            code: Some(code.of(self.agent.family)),
+            stack_trace: None,
+            context,
+        });
+    }
+}
+
+fn signal_name(signal: i32) -> &'static str {
+    match signal {
+        1 => "SIGHUP",
+        2 => "SIGINT",
+        3 => "SIGQUIT",
+        4 => "SIGILL",
+        5 => "SIGTRAP",
+        6 => "SIGABRT",
+        7 => "SIGBUS",
+        8 => "SIGFPE",
+        9 => "SIGKILL",
+        11 => "SIGSEGV",
+        13 => "SIGPIPE",
+        14 => "SIGALRM",
+        15 => "SIGTERM",
+        24 => "SIGXCPU",
+        25 => "SIGXFSZ",
+        31 => "SIGSYS",
+        _ => "another signal",
+    }
+}

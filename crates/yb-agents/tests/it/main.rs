@@ -1,0 +1,20 @@
+//! One binary for all integration tests of the crate.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails fails its test")]
+#[cfg(unix)]
+mod acp;
+#[cfg(unix)]
+mod cli_real;
+mod command;
+#[cfg(unix)]
+mod conformance;
+mod contract;
+mod faults;
+mod log_contract;
+mod log_schema;
+mod meter;
+mod real;
+mod soak;
+mod stories;
+mod support;
+#[cfg(unix)]
+mod told;

@@ -1,0 +1,236 @@
+//! The agent: which one, its model and name wherever they are written, and the keys that it knows.
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+use yb_claude::PermissionMode;
+
+use super::check::{Checker, join};
+use super::evaluator::number;
+use super::fields_agent::{AGENTS, CLAUDE_CODE, supports};
+use super::hook::texts;
+use super::prompt::{self, Dirs};
+use super::types::{Agent, AgentConfig, Start};
+use crate::programs::known_clis;
+use yb_yaml::diagnostic::quoted;
+use yb_yaml::{Node, Span, Value};
+
+const CONFIG: &str = "agent.config";
+
+/// Reads `agent`, which has been checked.
+pub(crate) fn read(
+    root: &Node,
+    dirs: Dirs<'_>,
+    start: Option<&Start>,
+    checker: &mut Checker<'_, '_>,
+) -> Option<Agent> {
+    let entry = root.entry("agent")?;
+    let agent = &entry.node;
+    let config = agent.get("config").filter(|config| matches!(config.value, Value::Map(_)));
+    let kind = agent.get("type").and_then(Node::text).unwrap_or_default().to_owned();
+    let model = model(agent, config, &kind, checker);
+    let agent_name = agent_name(agent, config, checker);
+    let prompt = prompt::read(config, entry.key.span, dirs, start, checker);
+    lacking(config, &kind, checker);
+    let settings = settings(config, &kind, checker);
+    let version = version(agent, &kind, checker);
+    Some(Agent { kind, agent_name, model, version, prompt: prompt?, config: settings })
+}
+
+/// The version of the agent's program; a pin that nobody could hold is a mistake.
+fn version(agent: &Node, kind: &str, checker: &mut Checker<'_, '_>) -> Option<String> {
+    let entry = agent.entry("version")?;
+    let text = entry.node.text()?;
+    if AGENTS.contains(&kind) && known_clis().iter().all(|cli| cli.name != kind) {
+        let message = format!("`{kind}` has no version that could be pinned: {}", quoted(text));
+        checker.found.error(entry.key.span, "agent.version", message).hint("leave `version` out");
+    }
+    Some(text.to_owned())
+}
+
+/// A value that may be written at several places, as long as they agree.
+fn agreed<'n>(
+    places: [(&str, Option<&'n Node>); 3],
+    what: &str,
+    checker: &mut Checker<'_, '_>,
+) -> Option<(&'n str, Span)> {
+    let mut given = places.into_iter().filter_map(|(key, node)| Some((key, node?.text()?, node?.span)));
+    let (first_key, first, span) = given.next()?;
+    for (key, other, at) in given {
+        if other != first {
+            checker
+                .found
+                .error(at, key, format!("another {what} than `{first_key}`: {}", quoted(other)))
+                .expected(quoted(first))
+                .hint("write it at one place");
+        }
+    }
+    Some((first, span))
+}
+
+fn agent_name(agent: &Node, config: Option<&Node>, checker: &mut Checker<'_, '_>) -> Option<String> {
+    let places = [
+        ("agent.agent_name", agent.get("agent_name")),
+        ("agent.config.agent_name", config.and_then(|config| config.get("agent_name"))),
+        ("agent.config.agent", config.and_then(|config| config.get("agent"))),
+    ];
+    agreed(places, "agent name", checker).map(|(name, _)| name.to_owned())
+}
+
+fn model(agent: &Node, config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> Option<String> {
+    for entry in agent.get("models").map(Node::entries).unwrap_or_default() {
+        if !AGENTS.contains(&entry.key.name.as_str()) {
+            let message = format!("unknown agent: {}", quoted(&entry.key.name));
+            let key = join("agent.models", &entry.key.name);
+            let severity = checker.severity(entry.key.span);
+            let found = checker.found.add(severity, entry.key.span, key, message);
+            found.did_you_mean(&entry.key.name, AGENTS.iter().copied());
+        }
+    }
+    let places = [
+        ("agent.model", agent.get("model")),
+        ("agent.config.model", config.and_then(|config| config.get("model"))),
+        ("", None),
+    ];
+    let shared = agreed(places, "model", checker);
+    let own = agent.get("models").and_then(|models| models.get(kind));
+    let own = own.and_then(|node| Some((node.text()?, node.span)));
+    let (name, span) = own.or(shared)?;
+    if kind == CLAUDE_CODE {
+        let plain = name.strip_prefix("anthropic/").unwrap_or(name);
+        let plain = plain.strip_suffix("[1m]").unwrap_or(plain);
+        if !is_full_name(plain) {
+            checker
+                .found
+                .warning(
+                    span,
+                    "agent.model",
+                    format!("not the full name of a Claude model: {}", quoted(name)),
+                )
+                .expected("`claude-` and a name, such as `claude-sonnet-4-5`")
+                .hint("an alias can mean another model tomorrow; `agent.models` names one for each agent");
+        }
+    }
+    Some(name.to_owned())
+}
+
+fn is_full_name(model: &str) -> bool {
+    model.strip_prefix("claude-").is_some_and(|rest| {
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    })
+}
+
+/// Keys that all agents share, but this one does not know.
+fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
+    if !AGENTS.contains(&kind) {
+        return;
+    }
+    for entry in config.map(Node::entries).unwrap_or_default() {
+        let name = entry.key.name.as_str();
+        if super::fields_agent::CONFIG.field(name).is_some() && !supports(kind, name) {
+            checker
+                .found
+                .warning(
+                    entry.key.span,
+                    join(CONFIG, name),
+                    format!("`{kind}` has no such setting: `{name}`"),
+                )
+                .hint("it is ignored; put what only one agent knows under `agent.config.<type>`");
+        }
+    }
+}
+
+fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> AgentConfig {
+    let section = config.and_then(|config| config.get(kind));
+    let get = |key: &str| {
+        let own = section.and_then(|section| section.get(key));
+        own.or_else(|| config.filter(|_| supports(kind, key)).and_then(|config| config.get(key)))
+    };
+    let text = |key: &str| get(key).and_then(Node::text).map(str::to_owned);
+    let list = |key: &str| get(key).map(|node| texts(Some(node)));
+    let count = |key: &str| match get(key).map(|node| &node.value) {
+        Some(Value::Int(number)) => u32::try_from(*number).ok(),
+        _ => None,
+    };
+    let object = |key: &str| get(key).map(map);
+    if let Some(node) =
+        get("temperature").filter(|node| number(node).is_some_and(|number| (0.0..=1.0).contains(&number)))
+    {
+        checker
+            .found
+            .warning(node.span, join(CONFIG, "temperature"), "unsupported by the CLI: `temperature`")
+            .hint("it is recorded and has no effect; leave it out");
+    }
+    AgentConfig {
+        append_system_prompt: text("append_system_prompt"),
+        system_prompt: text("system_prompt"),
+        permission_mode: get("permission_mode").and_then(|node| permission_mode(node, checker)),
+        tools: list("tools"),
+        allowed_tools: list("allowed_tools"),
+        disallowed_tools: list("disallowed_tools"),
+        max_tokens: count("max_tokens"),
+        temperature: get("temperature").and_then(number),
+        max_turns: count("max_turns"),
+        mcp_servers: object("mcp_servers").unwrap_or_default(),
+        effort: text("effort"),
+        settings: object("settings"),
+        add_dirs: list("add_dirs").unwrap_or_default().into_iter().map(PathBuf::from).collect(),
+        extra_args: get("extra_args").map(|node| extra_args(node, checker)).unwrap_or_default(),
+        trust_repo_settings: matches!(
+            get("trust_repo_settings").map(|node| &node.value),
+            Some(Value::Bool(true))
+        ),
+        section: section.map(map).unwrap_or_default(),
+    }
+}
+
+fn map(node: &Node) -> Map<String, Json> {
+    match node.to_json() {
+        Json::Object(map) => map,
+        _ => Map::new(),
+    }
+}
+
+/// The CLI's own name of a mode.
+fn permission_mode(node: &Node, checker: &mut Checker<'_, '_>) -> Option<String> {
+    let (mode, finding) = PermissionMode::read(node.text()?).ok()?;
+    if let Some(finding) = finding {
+        let key = join(CONFIG, "permission_mode");
+        checker.found.warning(node.span, key, finding.message).hint(finding.hint);
+    }
+    Some(mode.as_str().to_owned())
+}
+
+fn extra_args(node: &Node, checker: &mut Checker<'_, '_>) -> Vec<String> {
+    const EXPECTED: &str = "`--flag` or `--flag=value`";
+    let mut args = Vec::new();
+    for (at, item) in node.items().iter().enumerate() {
+        let Some(text) = item.text() else { continue };
+        let flag = text.strip_prefix("--").map(|flag| flag.split('=').next().unwrap_or_default());
+        if flag.is_some_and(|flag| super::format::Format::Flag.accepts(flag)) {
+            args.push(text.to_owned());
+        } else {
+            let message = format!("not a flag: {}", quoted(text));
+            checker.found.error(item.span, format!("{CONFIG}.extra_args[{at}]"), message).expected(EXPECTED);
+        }
+    }
+    // A mapping has no order of its own.
+    let mut entries: Vec<_> = node.entries().iter().collect();
+    entries.sort_by(|a, b| a.key.name.cmp(&b.key.name));
+    for entry in entries {
+        let name = &entry.key.name;
+        match &entry.node.value {
+            Value::Null | Value::Bool(true) => args.push(format!("--{name}")),
+            Value::Bool(false) => {}
+            Value::Text(text) => args.push(format!("--{name}={text}")),
+            Value::Int(number) => args.push(format!("--{name}={number}")),
+            Value::Float(number) => args.push(format!("--{name}={number}")),
+            Value::List(_) | Value::Map(_) => {
+                let key = format!("{CONFIG}.extra_args.{name}");
+                let message = format!("wrong value: {}", entry.node.describe());
+                checker.found.error(entry.node.span, key, message).expected("a text, a number or nothing");
+            }
+        }
+    }
+    args
+}

@@ -1,0 +1,133 @@
+//! From a tree of values to a case: every section is checked and read, and all that is wrong is found.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::check::{Checker, Mode};
+use super::fields::CASE;
+use super::prompt::Dirs;
+use super::types::{Case, EnvVar, Isolation, Timeouts};
+use super::{LoadOptions, agent, evaluator, expected, guard, hook, start, stem, tape, time};
+use yb_yaml::Node;
+use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
+
+/// A case to be.
+pub struct Draft<'a> {
+    /// The file that it comes from.
+    pub(crate) path: &'a Path,
+    pub(crate) mode: Mode,
+    /// From where the paths start that are laid over it.
+    pub(crate) over: &'a Path,
+    /// Variables that are laid over its own.
+    pub(crate) env: &'a [EnvVar],
+}
+
+impl<'a> Draft<'a> {
+    /// One with nothing laid over it.
+    pub(crate) fn new(path: &'a Path, mode: Mode) -> Self {
+        Self { path, mode, over: dir_of(path), env: &[] }
+    }
+}
+
+/// The directory of a file.
+pub fn dir_of(path: &Path) -> &Path {
+    path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Checks and reads a tree that was prepared.
+pub fn build(
+    draft: &Draft<'_>,
+    root: &Node,
+    options: &LoadOptions,
+    found: &mut Findings<'_>,
+    elsewhere: &mut Vec<Diagnostic>,
+) -> Option<Case> {
+    let mut checker = Checker { mode: draft.mode, found };
+    checker.object(root, &CASE, "");
+    guard::check(root.get("network"), &mut checker);
+    hook::check(root.get("pre_execution"), "pre_execution", &mut checker);
+    hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
+
+    let dir = dir_of(draft.path);
+    let start = start::read(root, dir, options.private_hosts, &mut checker);
+    let agent = agent::read(root, Dirs { own: dir, over: draft.over }, start.as_ref(), &mut checker);
+    check_expected(root, &mut checker);
+    let expected = expected::read(root, dir, &mut checker);
+    let context = evaluator::Context {
+        dir,
+        variables: &options.variables,
+        has_expected: root.get("expected").is_some(),
+    };
+    let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, &mut checker);
+    elsewhere.append(&mut in_files);
+
+    let tape = tape::read(root, dir, &mut checker);
+    let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
+    let mut env = environment(root.get("env"));
+    env.retain(|own| draft.env.iter().all(|over| over.name != own.name));
+    env.extend_from_slice(draft.env);
+    Some(Case {
+        file: draft.path.to_owned(),
+        dir: dir.to_owned(),
+        strict: draft.mode == Mode::Strict,
+        name: text("name").unwrap_or_else(|| stem(draft.path)),
+        description: text("description").unwrap_or_default(),
+        start: start?,
+        agent: agent?,
+        expected,
+        evaluators,
+        prepare: hook::prepare(root.get("prepare")),
+        pre_execution: hook::scripts(root.get("pre_execution")),
+        post_evaluation: hook::post_hooks(root.get("post_evaluation")),
+        workspace_dir: text("workspace_dir").map(PathBuf::from),
+        workspace_name: text("workspace_name"),
+        timeouts: timeouts(root),
+        max_budget_usd: root.get("max_budget_usd").and_then(evaluator::number),
+        tags: hook::texts(root.get("tags")),
+        env,
+        capture_include: hook::texts(root.get("capture").and_then(|capture| capture.get("include"))),
+        isolation: text("isolation").map(|word| Isolation::read(&word)).unwrap_or_default(),
+        network: root.get("network").and_then(guard::Network::from_node),
+        limits: guard::Limits::from_node(root.get("limits")),
+        tape,
+    })
+}
+
+fn check_expected(root: &Node, checker: &mut Checker<'_, '_>) {
+    if let (Some(source), None) = (root.entry("expected_source"), root.get("expected")) {
+        checker
+            .found
+            .error(source.key.span, "expected", "missing key: `expected`")
+            .expected("the branch with the expected result, because there is `expected_source`");
+    }
+    for key in ["branch", "commit"] {
+        if let Some(node) = root.get(key)
+            && node.text().is_some_and(|text| text.starts_with('-') || text.contains(char::is_whitespace))
+        {
+            let message = format!("not a name that git knows: {}", quoted(node.text().unwrap_or_default()));
+            checker.found.error(node.span, key, message).expected("no spaces, and no dash in front");
+        }
+    }
+}
+
+fn timeouts(root: &Node) -> Timeouts {
+    let time = |node: Option<&Node>| node.and_then(time::milliseconds).map(Duration::from_millis);
+    let both = time(root.get("timeout"));
+    let apart = |key: &str| time(root.get("timeouts").and_then(|timeouts| timeouts.get(key)));
+    Timeouts {
+        clone: apart("clone").or(both),
+        agent: apart("agent").or(both),
+        evaluators: apart("evaluators"),
+    }
+}
+
+/// The variables of `env`: a list of names, or names with values.
+pub fn environment(node: Option<&Node>) -> Vec<EnvVar> {
+    let passed = hook::texts(node).into_iter().map(|name| EnvVar { name, value: None });
+    let set = node
+        .map(Node::entries)
+        .unwrap_or_default()
+        .iter()
+        .map(|entry| EnvVar { name: entry.key.name.clone(), value: entry.node.text().map(str::to_owned) });
+    passed.chain(set).collect()
+}

@@ -1,0 +1,187 @@
+//! Checks a tree against the description of its fields, and finds everything that is wrong with it.
+
+use super::shape::{Field, Kind, Need, Object, list_of};
+use yb_yaml::diagnostic::{Diagnostic, Findings, Severity, quoted};
+use yb_yaml::{Entry, Layer, Node, Span, Value};
+
+/// How severe a file is about what it does not know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// An unknown key is an error.
+    Strict,
+    /// An unknown key is a warning: the files of the original.
+    Lenient,
+}
+
+impl Mode {
+    pub(crate) fn severity(self) -> Severity {
+        match self {
+            Self::Strict => Severity::Error,
+            Self::Lenient => Severity::Warning,
+        }
+    }
+}
+
+/// The path of a key below another.
+pub(crate) fn join(path: &str, step: &str) -> String {
+    let dot = if path.is_empty() || step.starts_with('[') { "" } else { "." };
+    format!("{path}{dot}{step}")
+}
+
+/// Checks one file.
+pub(crate) struct Checker<'f, 's> {
+    pub(crate) mode: Mode,
+    pub(crate) found: &'f mut Findings<'s>,
+}
+
+impl Checker<'_, '_> {
+    /// Looks at a value and all below it.
+    pub(crate) fn check(&mut self, node: &Node, kind: &Kind, path: &str) {
+        match (*kind, &node.value) {
+            (Kind::Any, _) | (Kind::Bool, Value::Bool(_)) | (Kind::Part(_), Value::Map(_)) => {}
+            (Kind::Text { .. }, Value::Text(text)) => self.text(node, text, kind, path),
+            (Kind::Word(words), Value::Text(text)) if !words.contains(&text.as_str()) => {
+                self.wrong(node, kind, path).did_you_mean(text, words.iter().copied());
+            }
+            (Kind::Word(_), Value::Text(_)) => {}
+            (Kind::Whole { min, max }, Value::Int(number)) if (min..=max).contains(number) => {}
+            (Kind::Number { .. }, Value::Int(number)) => self.number(node, *number as f64, kind, path),
+            (Kind::Number { .. }, Value::Float(number)) => self.number(node, *number, kind, path),
+            (Kind::Duration { zero }, _) => match super::time::milliseconds(node) {
+                Some(0) if !zero => {
+                    self.wrong(node, kind, path);
+                }
+                Some(_) => {}
+                None => {
+                    self.wrong(node, kind, path);
+                }
+            },
+            (Kind::List { of, min }, Value::List(items)) => {
+                if items.len() < min {
+                    self.found.error(node.span, path, "the list is empty").expected(kind.expected());
+                }
+                for (at, item) in items.iter().enumerate() {
+                    self.check(item, of, &join(path, &format!("[{at}]")));
+                }
+            }
+            (Kind::Map { names, of }, Value::Map(entries)) => {
+                for Entry { key, node } in entries {
+                    if !names.accepts(&key.name) {
+                        let message = format!("bad name: {}", quoted(&key.name));
+                        self.found.error(key.span, path, message).expected(names.expected());
+                    }
+                    self.check(node, of, &join(path, &key.name));
+                }
+            }
+            (Kind::Object(object), Value::Map(_)) => self.object(node, object, path),
+            (Kind::Either(kinds), _) => match kinds.iter().find(|kind| fits(kind, &node.value)) {
+                Some(kind) => self.check(node, kind, path),
+                None => {
+                    self.wrong(node, kind, path);
+                }
+            },
+            (Kind::Text { .. } | Kind::Word(_), Value::Bool(_) | Value::Int(_) | Value::Float(_)) => {
+                self.wrong(node, kind, path).hint("put it in double quotes");
+            }
+            _ => {
+                self.wrong(node, kind, path);
+            }
+        }
+    }
+
+    /// Looks at a mapping with known keys.
+    pub(crate) fn object(&mut self, node: &Node, object: &Object, path: &str) {
+        for Entry { key, node } in node.entries() {
+            match object.field(&key.name) {
+                Some(field) if node.value == Value::Null => self.nothing(key.span, field, path),
+                Some(field) => self.check(node, &field.kind, &join(path, field.name)),
+                None => self.unknown(key.span, &key.name, object, path),
+            }
+        }
+        for field in object.fields {
+            if field.need != Need::Optional && node.entry(field.name).is_none() {
+                self.missing(first_place(node), field, path);
+            }
+        }
+    }
+
+    /// How severe something unknown is at a place: what is laid over a file comes from a strict one.
+    pub(crate) fn severity(&self, at: Span) -> Severity {
+        if at.layer == Layer::Over { Severity::Error } else { self.mode.severity() }
+    }
+
+    pub(crate) fn unknown(&mut self, at: Span, name: &str, object: &Object, path: &str) {
+        let message = format!("unknown key: {}", quoted(name));
+        let found = self.found.add(self.severity(at), at, join(path, name), message);
+        if found.did_you_mean(name, object.names()).hint.is_none() {
+            found.expected(format!("one of {}", list_of(object.names())));
+        }
+    }
+
+    fn nothing(&mut self, at: Span, field: &Field, path: &str) {
+        if field.need == Need::Required {
+            self.missing(at, field, path);
+        } else if !matches!(field.kind, Kind::Any) {
+            let message = format!("no value: `{}`", field.name);
+            self.found
+                .warning(at, join(path, field.name), message)
+                .expected(field.kind.expected())
+                .hint("it counts as not given; remove the line");
+        }
+    }
+
+    fn missing(&mut self, at: Span, field: &Field, path: &str) {
+        let severity = if field.need == Need::Required { Severity::Error } else { self.mode.severity() };
+        let message = format!("missing key: `{}`", field.name);
+        self.found.add(severity, at, join(path, field.name), message).expected(field.kind.expected());
+    }
+
+    /// The value is not what belongs here.
+    pub(crate) fn wrong(&mut self, node: &Node, kind: &Kind, path: &str) -> &mut Diagnostic {
+        let message = format!("wrong value: {}", node.describe());
+        self.found.error(node.span, path, message).expected(kind.expected())
+    }
+
+    fn text(&mut self, node: &Node, text: &str, kind: &Kind, path: &str) {
+        let Kind::Text { min, max, format } = *kind else { return };
+        let length = text.chars().count();
+        if text.contains('\0') {
+            self.found.error(node.span, path, "a NUL character in the text").hint("remove it");
+        } else if length < min {
+            self.found.error(node.span, path, "the text is empty").expected(kind.expected());
+        } else if length > max {
+            let message = format!("the text is too long: {length} characters");
+            self.found.error(node.span, path, message).expected(format!("at most {max}"));
+        } else if !format.accepts(text) {
+            self.wrong(node, kind, path);
+        }
+    }
+
+    fn number(&mut self, node: &Node, number: f64, kind: &Kind, path: &str) {
+        let Kind::Number { min, max, above } = *kind else { return };
+        let enough = if above { number > min } else { number >= min };
+        if !(enough && number <= max) {
+            self.wrong(node, kind, path);
+        }
+    }
+}
+
+/// Where a missing key would be: a mapping in block style begins with its first key.
+fn first_place(node: &Node) -> Span {
+    node.entries().iter().map(|entry| entry.key.span).min().unwrap_or(node.span)
+}
+
+/// Whether a value is of the kind at all, so that the more precise error is worth giving.
+fn fits(kind: &Kind, value: &Value) -> bool {
+    match kind {
+        Kind::Text { .. } | Kind::Word(_) => matches!(value, Value::Text(_)),
+        Kind::Bool => matches!(value, Value::Bool(_)),
+        Kind::Whole { .. } => matches!(value, Value::Int(_)),
+        Kind::Number { .. } => matches!(value, Value::Int(_) | Value::Float(_)),
+        Kind::Duration { .. } => matches!(value, Value::Int(_) | Value::Float(_) | Value::Text(_)),
+        Kind::List { .. } => matches!(value, Value::List(_)),
+        Kind::Map { .. } | Kind::Object(_) | Kind::Part(_) => matches!(value, Value::Map(_)),
+        Kind::Either(kinds) => kinds.iter().any(|kind| fits(kind, value)),
+        Kind::Any => true,
+    }
+}

@@ -1,0 +1,102 @@
+//! One layer: a file of the configuration, or a variable, as values by their dotted keys.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::Value as Json;
+
+use super::fields::CONFIG;
+use crate::check::{Checker, Mode};
+use crate::files::{self, FileError};
+use crate::shape::Kind;
+use yb_yaml::diagnostic::{Diagnostic, Findings};
+use yb_yaml::{Format, Node, Span, Value};
+
+/// The names under which the file is looked for, in this order; the first that exists counts.
+pub const FILE_NAMES: &[&str] = &[
+    ".youbencharc",
+    ".youbencharc.yaml",
+    ".youbencharc.yml",
+    ".youbencharc.json",
+    ".youbencha.yaml",
+    ".youbencha.yml",
+    ".youbencha.json",
+];
+
+pub(super) fn find(dir: &Path) -> Option<PathBuf> {
+    FILE_NAMES.iter().map(|name| dir.join(name)).find(|file| file.is_file())
+}
+
+/// The sound values of a file, and what is wrong with the others.
+pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
+    let bytes = match files::read(file, yb_yaml::MAX_BYTES) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            let mut found = Findings::new(file, "");
+            if let FileError::TooLarge = error {
+                yb_yaml::BadText::TooLarge.report(&mut found);
+            } else {
+                found.error(Span::WHOLE, "", format!("failed to read the configuration: {error}"));
+            }
+            return (Vec::new(), found.into_vec());
+        }
+    };
+    let decoded = yb_yaml::decode(&bytes);
+    let mut found = Findings::new(file, decoded.unwrap_or_default());
+    let text = match decoded {
+        Ok(text) => text,
+        Err(bad) => {
+            bad.report(&mut found);
+            return (Vec::new(), found.into_vec());
+        }
+    };
+    if !says_something(text) {
+        return (Vec::new(), Vec::new());
+    }
+    let values = match yb_yaml::parse(text, Format::of(file), &mut found) {
+        None => Vec::new(),
+        Some(Node { value: Value::Null, .. }) => Vec::new(),
+        Some(tree) => {
+            Checker { mode: Mode::Lenient, found: &mut found }.check(&tree, &Kind::Object(&CONFIG), "");
+            if found.has_errors() { Vec::new() } else { flat(&tree) }
+        }
+    };
+    (values, found.into_vec())
+}
+
+/// A file of comments alone, as `yb config init` writes it, says nothing and is not wrong.
+pub(super) fn says_something(text: &str) -> bool {
+    text.lines().any(|line| !matches!(line.trim().chars().next(), None | Some('#')))
+}
+
+/// The known values by their dotted keys.
+pub(super) fn flat(tree: &Node) -> Vec<(String, Json)> {
+    let mut values = Vec::new();
+    for field in CONFIG.fields {
+        let Some(node) = tree.get(field.name) else { continue };
+        match field.kind {
+            Kind::Object(object) => values.extend(object.fields.iter().filter_map(|inner| {
+                Some((format!("{}.{}", field.name, inner.name), node.get(inner.name)?.to_json()))
+            })),
+            Kind::Map { .. } => values.extend(
+                node.entries()
+                    .iter()
+                    .map(|entry| (format!("{}.{}", field.name, entry.key.name), entry.node.to_json())),
+            ),
+            _ => values.push((field.name.to_owned(), node.to_json())),
+        }
+    }
+    values
+}
+
+/// A value that was given as a text.
+pub(super) fn from_text(text: &str, kind: &Kind, name: &str) -> Result<Json, Vec<Diagnostic>> {
+    let value = match kind {
+        Kind::Text { .. } | Kind::Word(_) => Value::Text(text.to_owned()),
+        _ => yb_yaml::plain(text.trim()),
+    };
+    let node = Node { value, span: Span::WHOLE };
+    let mut found = Findings::new(Path::new(name), "");
+    Checker { mode: Mode::Strict, found: &mut found }.check(&node, kind, name);
+    let found = found.into_vec();
+    if found.is_empty() { Ok(node.to_json()) } else { Err(found) }
+}

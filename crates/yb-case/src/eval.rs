@@ -1,0 +1,224 @@
+//! Eval files: how a directory that is there already is graded, or a run that was recorded; the original's, and ours.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::check::Checker;
+use super::fields::{EVAL, ISOLATION_DEFAULT};
+use super::guard::Limits;
+use super::types::{Agent, AgentConfig, Case, Isolation, Prompt, Start, Timeouts};
+use super::{
+    Evaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem, time,
+};
+use crate::suite::SourceFile;
+use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
+use yb_yaml::{Format, Node, Value};
+
+/// The agent that an eval file is said to have: somebody did it by hand.
+pub const MANUAL: &str = "manual";
+
+/// How something that is there is graded.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EvalFile {
+    /// The file that it was read from.
+    pub file: PathBuf,
+    /// The files that it was made of.
+    pub files: Vec<SourceFile>,
+    /// Whether the file says `youbencha: 1`.
+    pub strict: bool,
+    /// Its name; the file's, where it has none of its own.
+    pub name: String,
+    /// What it is about; may be empty.
+    pub description: String,
+    /// What is graded; absent in a file that only grades runs again.
+    pub directory: Option<PathBuf>,
+    /// What the directory is compared with: a branch or commit of its repository.
+    pub base: Option<String>,
+    /// The expected result.
+    pub expected: Option<Expected>,
+    /// What grades it, in order.
+    pub evaluators: Vec<Evaluator>,
+    /// What readies a tree before it is graded.
+    pub prepare: Vec<Script>,
+    /// What runs after grading.
+    pub post_evaluation: Vec<PostHook>,
+    /// Where results are kept, where the file says so.
+    pub output_dir: Option<PathBuf>,
+    /// What is to stand between what is run for grading and the machine.
+    pub isolation: Isolation,
+    /// For each evaluator.
+    pub timeout: Option<Duration>,
+}
+
+/// What came of a file.
+#[derive(Debug, Clone)]
+pub struct LoadedEval {
+    /// What it says, unless something is wrong with it.
+    pub eval: Option<EvalFile>,
+    /// All that is wrong or doubtful.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Whether a file is for `yb eval` alone: it has evaluators, and neither an agent nor cases.
+#[must_use]
+pub fn is_eval_file(path: &Path) -> bool {
+    let Ok(bytes) = super::read(path) else { return false };
+    let Ok(text) = yb_yaml::decode(&bytes) else { return false };
+    let mut found = Findings::new(path, text);
+    let root = yb_yaml::parse(text, Format::of(path), &mut found);
+    root.is_some_and(|root| {
+        let has = |key: &str| root.entry(key).is_some();
+        !["agent", "cases", "variants"].into_iter().any(has)
+    })
+}
+
+/// Reads an eval file. Nothing is started, and nothing but files is looked at.
+#[must_use]
+pub fn load_eval(path: &Path, options: &LoadOptions) -> LoadedEval {
+    let bytes = match super::read(path) {
+        Ok(bytes) => bytes,
+        Err(diagnostics) => return LoadedEval { eval: None, diagnostics },
+    };
+    let decoded = yb_yaml::decode(&bytes);
+    let mut found = Findings::new(path, decoded.unwrap_or_default());
+    let mut elsewhere = Vec::new();
+    let (eval, recording) = super::files::recorded(|| match decoded {
+        Err(bad) => {
+            bad.report(&mut found);
+            None
+        }
+        Ok(text) => yb_yaml::parse(text, Format::of(path), &mut found).and_then(|mut root| {
+            if !matches!(root.value, Value::Map(_)) {
+                let message = format!("wrong value: {}", root.describe());
+                found
+                    .error(root.span, "", message)
+                    .expected("a mapping with `name`, `directory` and `evaluators`");
+                return None;
+            }
+            let mode = super::mode(&root, &mut found)?;
+            super::variables::substitute(&mut root, &options.variables, &mut found);
+            let mut checker = Checker { mode, found: &mut found };
+            Some(build(path, &root, options, &mut checker, &mut elsewhere))
+        }),
+    });
+    let mut diagnostics = found.into_vec();
+    diagnostics.append(&mut elsewhere);
+    let sound = !diagnostics.iter().any(Diagnostic::is_error);
+    let own = (path.to_owned(), blake3::hash(&bytes).to_hex().to_string());
+    let mut files: Vec<SourceFile> = std::iter::once(own)
+        .chain(recording)
+        .map(|(path, digest)| SourceFile { path: path.canonicalize().unwrap_or(path), digest })
+        .collect();
+    files.sort();
+    files.dedup();
+    LoadedEval { eval: eval.filter(|_| sound).map(|eval| EvalFile { files, ..eval }), diagnostics }
+}
+
+fn build(
+    path: &Path,
+    root: &Node,
+    options: &LoadOptions,
+    checker: &mut Checker<'_, '_>,
+    elsewhere: &mut Vec<Diagnostic>,
+) -> EvalFile {
+    checker.object(root, &EVAL, "");
+    hook::check(root.get("post_evaluation"), "post_evaluation", checker);
+    let dir = dir_of(path);
+    let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
+    let directory = directory(root, "directory", dir, checker);
+    let expected = directory_of_files(root, dir, checker);
+    let context = evaluator::Context { dir, variables: &options.variables, has_expected: expected.is_some() };
+    let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, checker);
+    elsewhere.append(&mut in_files);
+    let timeouts = root.get("timeouts").and_then(|timeouts| timeouts.get("evaluators"));
+    EvalFile {
+        file: path.to_owned(),
+        files: Vec::new(),
+        strict: checker.mode == super::check::Mode::Strict,
+        name: text("name").unwrap_or_else(|| stem(path)),
+        description: text("description").unwrap_or_default(),
+        directory,
+        base: text("base").or_else(|| base_of(&evaluators)),
+        expected,
+        evaluators,
+        prepare: hook::prepare(root.get("prepare")),
+        post_evaluation: hook::post_hooks(root.get("post_evaluation")),
+        output_dir: text("output_dir").map(PathBuf::from),
+        isolation: text("isolation").map_or(ISOLATION_DEFAULT, |word| Isolation::read(&word)),
+        timeout: timeouts.and_then(time::milliseconds).map(Duration::from_millis),
+    }
+}
+
+/// The commit that the original's `git-diff` compares with.
+fn base_of(evaluators: &[Evaluator]) -> Option<String> {
+    let base = evaluators.iter().find_map(|one| one.config.get("base_commit")?.as_str());
+    base.filter(|base| *base != "HEAD").map(str::to_owned)
+}
+
+/// A directory: beside the file or, as the original has it, below the working directory.
+fn directory(root: &Node, key: &str, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<PathBuf> {
+    let node = root.get(key)?;
+    let text = node.text()?;
+    let here = std::env::current_dir().unwrap_or_default();
+    let found = [dir.join(text), here.join(text)].into_iter().find(|path| path.is_dir());
+    let found = found.and_then(|path| path.canonicalize().ok());
+    if found.is_none() {
+        checker
+            .found
+            .error(node.span, key, format!("no such directory: {}", quoted(text)))
+            .hint("a relative path starts at the directory of this file, or at the working directory");
+    }
+    found
+}
+
+fn directory_of_files(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Option<Expected> {
+    let path = directory(root, "expected_directory", dir, checker)?;
+    match expected::of_files(path) {
+        Ok(files) => Some(Expected::Directory(files)),
+        Err(error) => {
+            let at = root.get("expected_directory").map_or(root.span, |node| node.span);
+            let message = format!("failed to read what is expected: {error}");
+            checker.found.error(at, "expected_directory", message);
+            None
+        }
+    }
+}
+
+impl EvalFile {
+    /// The same as a case that nobody runs.
+    #[must_use]
+    pub fn case(&self) -> Case {
+        Case {
+            file: self.file.clone(),
+            dir: dir_of(&self.file).to_owned(),
+            strict: self.strict,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            start: Start::Directory(self.directory.clone().unwrap_or_default()),
+            agent: Agent {
+                kind: MANUAL.to_owned(),
+                agent_name: None,
+                model: None,
+                version: None,
+                prompt: Prompt::Text(String::new()),
+                config: AgentConfig::default(),
+            },
+            expected: self.expected.clone(),
+            evaluators: self.evaluators.clone(),
+            prepare: self.prepare.clone(),
+            pre_execution: Vec::new(),
+            post_evaluation: self.post_evaluation.clone(),
+            workspace_dir: None,
+            workspace_name: None,
+            timeouts: Timeouts { clone: None, agent: None, evaluators: self.timeout },
+            max_budget_usd: None,
+            tags: Vec::new(),
+            env: Vec::new(),
+            capture_include: Vec::new(),
+            isolation: self.isolation,
+            network: None,
+            limits: Limits::default(),
+            tape: None,
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The forms that a text can be asked to have, each with its pattern for editors.
+
+use yb_claude::Options;
+
+/// What a text looks like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    Any,
+    /// The name of an agent.
+    Name,
+    WorkspaceName,
+    EnvName,
+    /// A short label.
+    Tag,
+    Model,
+    /// A version of a program, exactly.
+    Version,
+    /// A tool, or a rule for one.
+    Tool,
+    /// A flag without its dashes.
+    Flag,
+    /// A relative path that stays where it is.
+    RelativePath,
+    /// An address that a webhook is sent to.
+    HttpUrl,
+    /// A host that may be connected to.
+    Host,
+}
+
+impl Format {
+    pub fn expected(self) -> &'static str {
+        match self {
+            Self::Any => "a text",
+            Self::Name => "1 to 100 letters, digits, `-` and `_`",
+            Self::WorkspaceName => "1 to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit",
+            Self::EnvName => "the name of a variable: letters, digits and `_`, the first no digit",
+            Self::Tag => "1 to 50 letters, digits, `.`, `_`, `-`, `:` and `/`",
+            Self::Model => "a model's name without spaces, such as `claude-sonnet-4-5` or `sonnet`",
+            Self::Version => "a whole version, such as `2.1.325`",
+            Self::Tool => "a tool such as `Read`, `Bash(git *)` or `mcp__server__*`",
+            Self::Flag => "a flag's name without its dashes",
+            Self::RelativePath => "a relative path without `..`",
+            Self::Host => "a host such as `registry.npmjs.org`, `example.org:8443` or `*.example.org`",
+            Self::HttpUrl => "an address that starts with `https://` or `http://`",
+        }
+    }
+
+    /// The regular expression for editors, without anchors.
+    pub(crate) fn pattern(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Any | Self::RelativePath => return None,
+            Self::Name => r"[\w\-]+",
+            Self::WorkspaceName => r"[a-zA-Z0-9][a-zA-Z0-9._\-]*",
+            Self::EnvName => r"[A-Za-z_][A-Za-z0-9_]*",
+            Self::Tag => r"[\w.:/\-]+",
+            Self::Model => r"[A-Za-z0-9][\w.:/@\[\]\-]*",
+            Self::Version => r"[0-9]+\.[0-9]+\.[0-9]+([\-+][0-9A-Za-z.+\-]+)?",
+            Self::Tool => r"[A-Za-z_][\w.:*\-]*(\(.+\))?",
+            Self::Flag => r"[A-Za-z][A-Za-z0-9\-]*",
+            Self::Host => r"[\w.*:\[\]\-]+",
+            Self::HttpUrl => r"https?://.+",
+        })
+    }
+
+    pub fn accepts(self, text: &str) -> bool {
+        let all = |more: &str| {
+            !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+        };
+        match self {
+            Self::Any => !text.contains('\0'),
+            Self::Name => all("_-"),
+            Self::WorkspaceName => all("._-") && text.starts_with(|c: char| c.is_ascii_alphanumeric()),
+            Self::EnvName => all("_") && !text.starts_with(|c: char| c.is_ascii_digit()),
+            Self::Tag => all("._-:/"),
+            Self::Version => crate::programs::is_exact(text),
+            // Two questions that the agent's own crate answers.
+            Self::Model => Options::default().with_model(text).validate().is_ok(),
+            Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
+            Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),
+            Self::RelativePath => super::files::relative(text).is_ok(),
+            Self::Host => text.parse::<yb_supervise::HostRule>().is_ok(),
+            Self::HttpUrl => {
+                let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+                let plain = text.chars().all(|c| !c.is_whitespace() && !c.is_control());
+                plain && rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['/', ':']))
+            }
+        }
+    }
+}

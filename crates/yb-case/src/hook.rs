@@ -1,0 +1,184 @@
+//! Hooks: what runs before the agent and after grading.
+
+use std::time::Duration;
+
+use super::check::{Checker, join};
+use super::fields_hook::{DATABASE, SCRIPT, WEBHOOK, config_of};
+use super::format::Format;
+use super::shape::formatted;
+use super::time::milliseconds;
+use yb_yaml::{Node, Value};
+
+/// How long installing things may take.
+const PREPARE_TIME: Duration = Duration::from_secs(600);
+
+/// A command for a shell.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Script {
+    /// The command.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables, in whose values `${ENV:NAME}` is still to be replaced.
+    pub env: Vec<(String, String)>,
+    /// Its time.
+    pub timeout: Duration,
+    /// Where it runs, where the case says so.
+    pub working_dir: Option<String>,
+}
+
+/// What runs after grading.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PostHook {
+    /// A command.
+    Script(Script),
+    /// A request with the results.
+    Webhook(Webhook),
+    /// A line in a file.
+    Database(Database),
+}
+
+/// A request with the results.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// Where it goes; `${ENV:NAME}` is still to be replaced.
+    pub url: String,
+    /// `POST`, `PUT` or `PATCH`.
+    pub method: String,
+    /// Headers, in whose values `${ENV:NAME}` is still to be replaced.
+    pub headers: Vec<(String, String)>,
+    /// Whether the path of the artifacts is sent.
+    pub include_artifacts: bool,
+    /// Whether it is tried again.
+    pub retry_on_failure: bool,
+    /// Its time.
+    pub timeout: Duration,
+}
+
+/// A line in a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Database {
+    /// The file.
+    pub output_path: String,
+    /// The whole results, or a summary.
+    pub include_full_bundle: bool,
+    /// Adds to the file, or replaces it.
+    pub append: bool,
+}
+
+impl Script {
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        let words = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
+        words.chain(self.env.iter().map(|(_, value)| value.as_str()))
+    }
+}
+
+impl PostHook {
+    pub(crate) fn texts(&self) -> Box<dyn Iterator<Item = &str> + '_> {
+        match self {
+            Self::Script(script) => Box::new(script.texts()),
+            Self::Webhook(hook) => {
+                let headers = hook.headers.iter().map(|(_, value)| value.as_str());
+                Box::new(std::iter::once(hook.url.as_str()).chain(headers))
+            }
+            Self::Database(hook) => Box::new(std::iter::once(hook.output_path.as_str())),
+        }
+    }
+}
+
+/// Checks the configuration of each hook by its name.
+pub(crate) fn check(node: Option<&Node>, path: &str, checker: &mut Checker<'_, '_>) {
+    for (at, hook) in node.map(Node::items).unwrap_or_default().iter().enumerate() {
+        let path = join(path, &format!("[{at}].config"));
+        let name = hook.get("name").and_then(Node::text);
+        let (Some(object), Some(config)) = (name.and_then(config_of), hook.get("config")) else { continue };
+        if matches!(config.value, Value::Map(_)) {
+            checker.object(config, object, &path);
+        }
+        if name != Some(WEBHOOK) {
+            continue;
+        }
+        if let Some(url) = config.get("url") {
+            let text = url.text().unwrap_or_default();
+            if !text.is_empty() && !text.contains("${") && !Format::HttpUrl.accepts(text) {
+                checker.wrong(url, &formatted(usize::MAX, Format::HttpUrl), &join(&path, "url"));
+            }
+        }
+    }
+}
+
+pub(crate) fn scripts(node: Option<&Node>) -> Vec<Script> {
+    post_hooks(node)
+        .into_iter()
+        .filter_map(|hook| if let PostHook::Script(script) = hook { Some(script) } else { None })
+        .collect()
+}
+
+/// The commands of `prepare`: lines, or mappings.
+pub(crate) fn prepare(node: Option<&Node>) -> Vec<Script> {
+    let items = node.map(Node::items).unwrap_or_default().iter();
+    items
+        .filter_map(|item| {
+            let Some(line) = item.text() else {
+                let Some(PostHook::Script(mut script)) = read(SCRIPT, item) else { return None };
+                if item.get("timeout_ms").is_none() {
+                    script.timeout = PREPARE_TIME;
+                }
+                return Some(script);
+            };
+            let (args, env) = (Vec::new(), Vec::new());
+            Some(Script { command: line.to_owned(), args, env, timeout: PREPARE_TIME, working_dir: None })
+        })
+        .collect()
+}
+
+/// Reads hooks that have been checked.
+pub(crate) fn post_hooks(node: Option<&Node>) -> Vec<PostHook> {
+    let hooks = node.map(Node::items).unwrap_or_default().iter();
+    hooks.filter_map(|hook| Some(read(hook.get("name")?.text()?, hook.get("config")?))).flatten().collect()
+}
+
+fn read(name: &str, config: &Node) -> Option<PostHook> {
+    let text = |key: &str| config.get(key).and_then(Node::text).map(str::to_owned);
+    let flag = |key: &str, default| match config.get(key).map(|node| &node.value) {
+        Some(Value::Bool(value)) => *value,
+        _ => default,
+    };
+    let time = |default| {
+        let given = config.get("timeout_ms").and_then(milliseconds);
+        Duration::from_millis(given.unwrap_or(default))
+    };
+    let pairs = |key: &str| {
+        let entries = config.get(key).map(Node::entries).unwrap_or_default().iter();
+        entries.filter_map(|entry| Some((entry.key.name.clone(), entry.node.text()?.to_owned()))).collect()
+    };
+    match name {
+        SCRIPT => Some(PostHook::Script(Script {
+            command: text("command")?,
+            args: texts(config.get("args")),
+            env: pairs("env"),
+            timeout: time(30_000),
+            working_dir: text("working_dir"),
+        })),
+        WEBHOOK => Some(PostHook::Webhook(Webhook {
+            url: text("url")?,
+            method: text("method").unwrap_or_else(|| "POST".to_owned()),
+            headers: pairs("headers"),
+            include_artifacts: flag("include_artifacts", false),
+            retry_on_failure: flag("retry_on_failure", true),
+            timeout: time(5_000),
+        })),
+        DATABASE => Some(PostHook::Database(Database {
+            output_path: text("output_path")?,
+            include_full_bundle: flag("include_full_bundle", true),
+            append: flag("append", true),
+        })),
+        _ => None,
+    }
+}
+
+/// The texts of a list.
+pub(crate) fn texts(node: Option<&Node>) -> Vec<String> {
+    let items = node.map(Node::items).unwrap_or_default().iter();
+    items.filter_map(|item| item.text().map(str::to_owned)).collect()
+}

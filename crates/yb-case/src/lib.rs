@@ -1,0 +1,206 @@
+//! Cases: a file that a person wrote becomes a [`Case`], or a list of everything that is wrong with it.
+//!
+//! ```
+//! use yb_engine::case::{self, LoadOptions};
+//!
+//! let text = "
+//! youbencha: 1
+//! name: greeting
+//! description: The script greets by name.
+//! repo: https://github.com/example/greeter.git
+//! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
+//! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
+//! ";
+//! let loaded = case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+//! assert!(loaded.diagnostics.is_empty());
+//! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
+//! ```
+
+mod agent;
+mod build;
+pub mod check;
+pub mod config;
+mod eval;
+mod evaluator;
+mod expected;
+pub mod fields;
+pub mod fields_agent;
+pub mod fields_evaluator;
+mod fields_hook;
+pub mod files;
+pub mod format;
+pub mod gates;
+mod guard;
+mod hook;
+pub mod programs;
+pub mod prompt;
+pub mod schema;
+pub mod shape;
+mod start;
+pub mod suite;
+mod tape;
+pub mod time;
+mod types;
+pub mod variables;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use yb_yaml::diagnostic::{Diagnostic, Findings};
+use yb_yaml::{Format, Node, Span, Value};
+
+use check::Mode;
+use fields::VERSION;
+
+pub use build::{Draft, build, dir_of, environment};
+
+pub use eval::MANUAL;
+pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
+pub use evaluator::{
+    Answer, Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff,
+    HiddenFile, Judge, JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory,
+    is_judge,
+};
+pub use expected::{Expected, ExpectedFiles};
+pub use guard::{Limits, Network};
+pub use hook::{Database, PostHook, Script, Webhook};
+pub use schema::{eval_schema, schema};
+pub use start::PrivateHosts;
+pub use tape::{Tape, TapeMode, TapeSource, TapeSpeed};
+pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
+pub use variables::{environment_names, with_environment};
+pub use yb_model::NetworkMode;
+
+/// The agents that a case may name, whether or not this version can run them.
+#[must_use]
+pub fn agent_names() -> &'static [&'static str] {
+    fields_agent::AGENTS
+}
+
+/// The keys of `agent.config` that agents may lack.
+pub fn agent_settings() -> impl Iterator<Item = &'static str> {
+    let shared = ["prompt", "prompt_file", "model", "agent"];
+    let fields = fields_agent::CONFIG.fields.iter().map(|field| field.name);
+    fields.filter(move |name| !shared.contains(name) && !fields_agent::AGENTS.contains(name))
+}
+
+/// Whether an agent knows a key of `agent.config`; what it does not know is a warning, and has no effect.
+#[must_use]
+pub fn agent_knows(agent: &str, setting: &str) -> bool {
+    fields_agent::supports(agent, setting)
+}
+
+/// What a case is read with.
+#[derive(Debug, Clone, Default)]
+pub struct LoadOptions {
+    /// What `${NAME}` is replaced by.
+    pub variables: BTreeMap<String, String>,
+    /// Whether hosts inside somebody's network may be named.
+    pub private_hosts: PrivateHosts,
+}
+
+impl LoadOptions {
+    /// The same with these variables.
+    #[must_use]
+    pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
+        self.variables = variables;
+        self
+    }
+
+    /// The same with this rule for hosts.
+    #[must_use]
+    pub fn with_private_hosts(mut self, hosts: PrivateHosts) -> Self {
+        self.private_hosts = hosts;
+        self
+    }
+}
+
+/// What came of a file.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The case, unless something is wrong with it.
+    pub case: Option<Arc<Case>>,
+    /// All that is wrong or doubtful, in the order of the file, and then of the files that it names.
+    pub diagnostics: Vec<Diagnostic>,
+}
+
+/// Reads a case file. Nothing is started, and nothing but files is looked at.
+#[must_use]
+pub fn load(path: &Path, options: &LoadOptions) -> Loaded {
+    match read(path) {
+        Ok(bytes) => parse(path, &bytes, options),
+        Err(diagnostics) => Loaded { case: None, diagnostics },
+    }
+}
+
+/// The bytes of a file, or what is wrong with it.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Vec<Diagnostic>> {
+    // One byte too many is enough to see that a file is too large.
+    files::read(path, yb_yaml::MAX_BYTES).map_err(|error| {
+        let mut found = Findings::new(path, "");
+        if let files::FileError::TooLarge = error {
+            yb_yaml::BadText::TooLarge.report(&mut found);
+        } else {
+            found.error(Span::WHOLE, "", format!("failed to read the case: {error}"));
+        }
+        found.into_vec()
+    })
+}
+
+/// Reads a case from bytes, as if they were the content of a file; its format follows from the file's extension.
+#[must_use]
+pub fn parse(path: &Path, bytes: &[u8], options: &LoadOptions) -> Loaded {
+    let decoded = yb_yaml::decode(bytes);
+    let mut found = Findings::new(path, decoded.unwrap_or_default());
+    let mut elsewhere = Vec::new();
+    let case = match decoded {
+        Err(bad) => {
+            bad.report(&mut found);
+            None
+        }
+        Ok(text) => yb_yaml::parse(text, Format::of(path), &mut found).and_then(|mut root| {
+            let mode = prepare(&mut root, options, &mut found)?;
+            build(&Draft::new(path, mode), &root, options, &mut found, &mut elsewhere)
+        }),
+    };
+    let mut diagnostics = found.into_vec();
+    diagnostics.append(&mut elsewhere);
+    let sound = !diagnostics.iter().any(Diagnostic::is_error);
+    Loaded { case: case.filter(|_| sound).map(Arc::new), diagnostics }
+}
+
+/// Makes a tree ready to be built: it is a mapping of a version that is known, and its variables are filled in.
+pub(crate) fn prepare(root: &mut Node, options: &LoadOptions, found: &mut Findings<'_>) -> Option<Mode> {
+    if !matches!(root.value, Value::Map(_)) {
+        let message = format!("wrong value: {}", root.describe());
+        found
+            .error(root.span, "", message)
+            .expected("a mapping with `name`, `description`, `repo`, `agent` and `evaluators`");
+        return None;
+    }
+    let mode = mode(root, found)?;
+    variables::substitute(root, &options.variables, found);
+    Some(mode)
+}
+
+/// The version comes first: what a newer format may contain is not for this program to judge.
+pub(crate) fn mode(root: &Node, found: &mut Findings<'_>) -> Option<Mode> {
+    match root.entry("youbencha").map(|entry| &entry.node) {
+        None => Some(Mode::Lenient),
+        Some(Node { value: Value::Int(version), span }) if *version > VERSION => {
+            found
+                .error(*span, "youbencha", format!("unknown version of the format: `{version}`"))
+                .expected(format!("`{VERSION}`"))
+                .hint("the file is newer than this program; update youbencha");
+            None
+        }
+        // Anything else that is not the version is reported with the other fields.
+        Some(_) => Some(Mode::Strict),
+    }
+}
+
+/// What a case is called whose file does not say it.
+pub(crate) fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+//! Files that are replaced atomically: a reader sees the old content or the new, never a part.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Whether the content has to survive a crash of the machine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Durability {
+    /// The content is synced to disk before the rename.
+    Synced,
+    /// The content can be made again, so nothing is synced.
+    Unsynced,
+}
+
+/// A sibling of `path`, `NAME.tmp-PID-N`, that no other process and no other task uses.
+#[must_use]
+pub fn temporary_sibling(path: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".tmp-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)));
+    path.with_file_name(name)
+}
+
+/// Replaces a file atomically, keeping the permissions of an existing one; a failed write leaves no temporary file.
+///
+/// # Errors
+/// When the file can't be written or renamed.
+pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    let temporary = temporary_sibling(path);
+    let written = || {
+        let mut file = fs::File::create(&temporary)?;
+        if let Ok(existing) = fs::metadata(path) {
+            file.set_permissions(existing.permissions())?;
+        }
+        file.write_all(content)?;
+        if durability == Durability::Synced {
+            file.sync_data()?;
+        }
+        fs::rename(&temporary, path)
+    };
+    written().inspect_err(|_| {
+        let _ = fs::remove_file(&temporary);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_atomic_replaces_content_and_leaves_no_temporary_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.json");
+        for (content, durability) in [("old", Durability::Synced), ("new", Durability::Unsynced)] {
+            write_atomic(&path, content.as_bytes(), durability).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn write_atomic_keeps_the_old_file_when_the_rename_fails() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("results.json");
+        fs::create_dir(&path).unwrap();
+        write_atomic(&path, b"new", Durability::Synced).unwrap_err();
+        assert!(path.is_dir());
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}

@@ -1,0 +1,87 @@
+//! The log as a file: written whole or not at all, and read only if its version is ours.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::YouBenchaLog;
+use crate::atomic_file::{Durability, write_atomic};
+
+/// What the file is called, in the artifacts of an execution.
+pub const FILE_NAME: &str = "youbencha-log.json";
+
+/// Why a log can't be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum LogFileError {
+    /// The file can't be written.
+    #[error("failed to write the log: {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file can't be read.
+    #[error("failed to read the log: {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file is no log.
+    #[error("not a log: {}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// A newer program wrote it.
+    #[error("the log has version {version}, this program reads 1: {}", path.display())]
+    TooNew {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        version: String,
+    },
+}
+
+impl YouBenchaLog {
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// When it is no log, or a newer program wrote it.
+    pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LogFileError> {
+        let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
+        let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
+        // The version first: what a newer program wrote need not have our fields.
+        if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
+            return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
+        }
+        serde_json::from_value(value).map_err(malformed)
+    }
+
+    /// Writes the file into the artifacts and gives its path. Whoever looks sees the whole file or none.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write(&self, artifacts: &Path) -> Result<PathBuf, LogFileError> {
+        let path = artifacts.join(FILE_NAME);
+        let written = serde_json::to_vec_pretty(self).map_err(io::Error::from).and_then(|mut text| {
+            text.push(b'\n');
+            write_atomic(&path, &text, Durability::Unsynced)
+        });
+        written.map_err(|source| LogFileError::Write { path: path.clone(), source })?;
+        Ok(path)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it can't be read, is no log, or was written by a newer program.
+    pub fn read(path: &Path) -> Result<Self, LogFileError> {
+        let text =
+            std::fs::read(path).map_err(|source| LogFileError::Read { path: path.to_owned(), source })?;
+        Self::parse(path, &text)
+    }
+}

@@ -1,0 +1,88 @@
+//! Small things with files that several modules here need: whole or not at all, and bytes for names.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use yb_model::atomic_file::{Durability, write_atomic};
+
+use super::error::RepoError;
+
+/// Replaces a file atomically.
+pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RepoError> {
+    write_atomic(path, content, Durability::Synced).map_err(RepoError::io("write", path))
+}
+
+/// Removes a directory with everything in it; one that is not there is fine.
+pub(crate) fn remove_dir(path: &Path) -> Result<(), RepoError> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(RepoError::io("remove the directory", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Copies a directory of plain files. Where the file system can, the copies share their blocks; they are never
+/// hard links, so that what happens to a copy stays with it.
+pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
+    fs::create_dir_all(to).map_err(RepoError::io("make the directory", to))?;
+    for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {
+        let entry = entry.map_err(RepoError::io("read the directory", from))?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().map_err(RepoError::io("look at", &source))?;
+        if kind.is_dir() {
+            copy_dir(&source, &target)?;
+        } else if kind.is_file() {
+            fs::copy(&source, &target).map_err(RepoError::io("copy", &source))?;
+        }
+    }
+    Ok(())
+}
+
+/// A name as git stores it.
+#[cfg(unix)]
+pub(crate) fn name_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
+    use std::os::unix::ffi::OsStrExt;
+    name.as_bytes().to_vec()
+}
+
+/// A name as git stores it.
+#[cfg(not(unix))]
+pub(crate) fn name_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
+    name.to_string_lossy().replace('\\', "/").into_bytes()
+}
+
+/// A path that git stores, as the system takes it.
+#[cfg(unix)]
+pub fn path_of(bytes: &[u8]) -> PathBuf {
+    use std::os::unix::ffi::OsStrExt;
+    PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// A path that git stores, as the system takes it.
+#[cfg(not(unix))]
+pub fn path_of(bytes: &[u8]) -> PathBuf {
+    PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
+}
+
+/// Removes the locks that a killed git has left in a repository; nobody else may be at work in it.
+pub(crate) fn remove_dead_locks(git_dir: &Path) {
+    let is_lock = |path: &Path| path.extension().is_some_and(|extension| extension == "lock");
+    let mut folders = vec![git_dir.join("refs")];
+    let top = fs::read_dir(git_dir).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut locks: Vec<PathBuf> = top.filter(|path| is_lock(path)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if is_lock(&path) {
+                locks.push(path);
+            }
+        }
+    }
+    for lock in locks {
+        let _ = fs::remove_file(lock);
+    }
+}
