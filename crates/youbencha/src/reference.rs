@@ -369,6 +369,7 @@ fn reference_pages_match_the_program() {
         evaluator_defs.iter().map(String::as_str).filter(|name| !shared.contains(name)).collect();
     let mut in_cases: Vec<String> = Vec::new();
     schema.reachable(&Value::Object(schema.root.clone()), &mut in_cases);
+    in_cases.push("case".to_owned());
     let in_cases: Vec<&str> = in_cases.iter().map(String::as_str).collect();
     let pages = [
         ("cli.md", cli()),
@@ -392,7 +393,8 @@ fn reference_pages_match_the_program() {
                 &suite::schema(),
                 &in_cases,
                 "case.md",
-            ),
+            )
+            .replace("case.md#case)", "case.md)"),
         ),
         ("config.md", settings()),
         ("evaluators.md", evaluators()),

@@ -60,8 +60,8 @@ fn run_over_budget_is_stopped_in_flight() {
         spent > limit - 1e-9 && spent <= called + 1e-9 && called <= most,
         "{spent}, {called}: {limit}, {call} each"
     );
-    let told: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_same(&journal, &told);
+    let printed: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &printed);
     for repeat in 1..=4 {
         let artifacts = run.join(format!("trials/one--v--{repeat}/artifacts"));
         let read = |name: &str| std::fs::read_to_string(artifacts.join(name)).unwrap();
@@ -77,8 +77,8 @@ fn run_over_budget_is_stopped_in_flight() {
     let more = (2.0 * spent).to_string();
     let outcome = world.run(&["--resume", "--jobs", "4", "--max-cost", &more]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    let told = assert_complete(&run, 6);
-    assert_eq!(told["outcomes"], json!({ "budget": 4, "passed": 2 }));
+    let printed = assert_complete(&run, 6);
+    assert_eq!(printed["outcomes"], json!({ "budget": 4, "passed": 2 }));
     world.assert_nothing_runs();
 }
 

@@ -55,8 +55,8 @@ fn github_workflow_steps_run() {
     let kept = sh(&world, &step("Keep the baseline"));
     assert_eq!(kept.code, Some(0), "{}", kept.stderr);
     assert!(world.path(".youbencha-workspace/baselines/main.json").is_file());
-    let told = sh(&world, &step("Say what changed"));
-    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let printed = sh(&world, &step("Say what changed"));
+    assert_eq!(printed.code, Some(0), "{}{}", printed.stdout, printed.stderr);
     let summary = std::fs::read_to_string(world.context.root().join("summary.md")).unwrap();
     assert!(summary.contains("pass rate"), "{summary}");
     world.context.write("suite.yaml", suite(&["one"], &[("v", BAD)], GATES));
@@ -91,7 +91,7 @@ fn exit_code_script_runs() {
         assert_eq!(world.context.run(YB, ["baseline", "set", "main"]).code, Some(0));
         let gates = "repeats: 6\ngates: { no_regression: { against: main, tolerance: 0.4 } }";
         world.context.write("suite.yaml", suite(&["one"], &[("v", agent)], gates));
-        let told = sh(&world, &block("what to do with the exit code"));
-        assert!(told.stdout.contains(said), "{}{}", told.stdout, told.stderr);
+        let printed = sh(&world, &block("what to do with the exit code"));
+        assert!(printed.stdout.contains(said), "{}{}", printed.stdout, printed.stderr);
     }
 }

@@ -18,8 +18,8 @@ fn ran(world: &World, text: &str) -> String {
 }
 
 fn json(world: &World, args: &[&str]) -> Value {
-    let told = yb(world, args);
-    serde_json::from_str(&told.stdout).unwrap_or_else(|_| panic!("{} {}", told.stdout, told.stderr))
+    let printed = yb(world, args);
+    serde_json::from_str(&printed.stdout).unwrap_or_else(|_| panic!("{} {}", printed.stdout, printed.stderr))
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn compare_reports_a_regression_by_case() {
     exit code: 1
     ----- stdout -----
     before: [RUN], nightly
-    now:    [RUN], nightly
+    now:  [RUN], nightly
 
     case  variant  before  now  change  time before  now
     one  v  8/8  0/8  -100.0 pp  [TIME]  [TIME]
@@ -41,20 +41,20 @@ fn compare_reports_a_regression_by_case() {
 
     all cases  before  now  difference  95% bounds  p  p (Holm)
     pass rate  100.0%  50.0%  -50.0 pp  -63.7 to -28.1 pp  < 0.001  < 0.001
-    pass@5     100.0%  50.0%
-    pass^5     100.0%  50.0%
+    pass@5  100.0%  50.0%
+    pass^5  100.0%  50.0%
     time  [FIGURES]
 
     regressed: pass rate dropped by more than 5 pp: 100.0% → 50.0%, -50.0 pp (95% bounds -63.7 to -28.1 pp)
     ----- stderr -----
     ");
-    let told = json(&world, &["compare", &before, "latest", "--json"]);
-    assert_eq!(told["decision"], "regressed");
-    assert_eq!(told["cases"][0]["a"]["passed"], 8);
-    assert_eq!(told["cases"][0]["b"]["passed"], 0);
-    assert_eq!(told["b"]["pass_at_k"]["5"], 0.5);
-    assert_eq!(told["pass_rate"]["estimate"], -0.5);
-    assert_eq!(told["pass_rate"]["method"], "exact");
+    let printed = json(&world, &["compare", &before, "latest", "--json"]);
+    assert_eq!(printed["decision"], "regressed");
+    assert_eq!(printed["cases"][0]["a"]["passed"], 8);
+    assert_eq!(printed["cases"][0]["b"]["passed"], 0);
+    assert_eq!(printed["b"]["pass_at_k"]["5"], 0.5);
+    assert_eq!(printed["pass_rate"]["estimate"], -0.5);
+    assert_eq!(printed["pass_rate"]["method"], "exact");
 }
 
 #[test]
@@ -90,9 +90,9 @@ fn compare_rejects_runs_without_common_cases() {
     hint: there are `a`, `b` and `c`, `d`
     hint: say which belong together: `--variant a=c`
     ");
-    let told = json(&world, &["compare", &one, &other, "--variant", "a=c", "--json"]);
-    assert_eq!(told["cases"].as_array().unwrap().len(), 1);
-    assert_eq!((&told["only_in_a"], &told["only_in_b"]), (&json!(["two / a"]), &json!(["three / c"])));
+    let printed = json(&world, &["compare", &one, &other, "--variant", "a=c", "--json"]);
+    assert_eq!(printed["cases"].as_array().unwrap().len(), 1);
+    assert_eq!((&printed["only_in_a"], &printed["only_in_b"]), (&json!(["two / a"]), &json!(["three / c"])));
     let nothing = ran(&world, &suite(&["three"], &[("a", GOOD)], ""));
     assert_snapshot!(yb(&world, &["compare", &one, &nothing]).snapshot(), @r"
     exit code: 2
@@ -115,9 +115,9 @@ fn single_variants_are_paired_without_names() {
     let world = World::new();
     let one = ran(&world, &suite(&["one"], &[("old", GOOD)], ""));
     let two = ran(&world, &suite(&["one"], &[("new", GOOD)], ""));
-    let told = json(&world, &["compare", &one, &two, "--json"]);
-    assert_eq!(told["cases"][0]["variant_a"], "old");
-    assert_eq!(told["cases"][0]["variant_b"], "new");
+    let printed = json(&world, &["compare", &one, &two, "--json"]);
+    assert_eq!(printed["cases"][0]["variant_a"], "old");
+    assert_eq!(printed["cases"][0]["variant_b"], "new");
 }
 
 #[test]
@@ -130,10 +130,10 @@ fn too_many_excluded_trials_are_inconclusive() {
         json!([variant("v", &flaky, "claude-stream-json")])
     );
     ran(&world, &text);
-    let told = json(&world, &["compare", "latest", "--json"]);
-    assert_eq!(told["decision"], "cannot_tell");
-    assert_eq!(told["b"]["lost"], 1, "{told:#}");
-    let reason = told["reason"].as_str().unwrap();
+    let printed = json(&world, &["compare", "latest", "--json"]);
+    assert_eq!(printed["decision"], "cannot_tell");
+    assert_eq!(printed["b"]["lost"], 1, "{printed:#}");
+    let reason = printed["reason"].as_str().unwrap();
     assert!(reason.contains("2 of 6 trials excluded by infrastructure failures (maximum 5.0%)"), "{reason}");
 }
 
@@ -142,14 +142,14 @@ fn compare_reads_results_and_baseline_files() {
     let world = World::new();
     let run = ran(&world, &suite(&["one"], &[("v", GOOD)], "repeats: 2"));
     let path = world.only_run().join("results.json");
-    let told = json(&world, &["compare", path.to_str().unwrap(), "latest", "--json"]);
-    assert_eq!(told["a"]["run"], run.as_str());
+    let printed = json(&world, &["compare", path.to_str().unwrap(), "latest", "--json"]);
+    assert_eq!(printed["a"]["run"], run.as_str());
     yb(&world, &["baseline", "set", "main"]);
     let file = world.path(".youbencha-workspace/baselines/main.json");
     let carried = world.path("carried.json");
     std::fs::rename(&file, &carried).unwrap();
-    let told = json(&world, &["compare", "carried.json", "--json"]);
-    assert_eq!(told["a"]["baseline"], "main");
+    let printed = json(&world, &["compare", "carried.json", "--json"]);
+    assert_eq!(printed["a"]["baseline"], "main");
     let newer = std::fs::read_to_string(&carried).unwrap().replacen("\"version\": 1", "\"version\": 9", 1);
     std::fs::write(&file, newer).unwrap();
     assert_snapshot!(yb(&world, &["compare", "main"]).snapshot(), @r"

@@ -248,9 +248,9 @@ evaluators:
     assert!(outcome.stdout.contains("greeting--two--1: failed → passed"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("3 trials re-graded, 3 changed"), "{}", outcome.stdout);
     let outcome = context.command(YB).args(["eval", "--from", "latest", "-c", "strict.yaml", "--json"]).run();
-    let told: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(told["outcomes"], json!({ "passed": 1, "failed": 2 }));
-    assert_eq!(told["exit_code"], 1);
+    let printed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(printed["outcomes"], json!({ "passed": 1, "failed": 2 }));
+    assert_eq!(printed["exit_code"], 1);
     let outcome = context.command(YB).args(["show", "latest", "greeting--two--1", "--grading", "1"]).run();
     assert!(
         outcome.stdout.contains("two: passed") && outcome.stdout.contains("command: passed: ✓"),

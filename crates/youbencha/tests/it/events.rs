@@ -47,11 +47,11 @@ fn json_lines_are_events_and_the_last_is_the_summary() {
     let directory = summary["directory"].as_str().unwrap();
     let journal = std::fs::read_to_string(std::path::Path::new(directory).join("journal.jsonl")).unwrap();
     let recorded: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let mut told: Vec<Value> = events.iter().filter(|event| event["seq"].is_u64()).cloned().collect();
-    for event in &mut told {
+    let mut printed: Vec<Value> = events.iter().filter(|event| event["seq"].is_u64()).cloned().collect();
+    for event in &mut printed {
         event.as_object_mut().unwrap().remove("v");
     }
-    assert_eq!(told, recorded);
+    assert_eq!(printed, recorded);
 }
 
 #[test]
@@ -129,14 +129,17 @@ fn dry_run_estimates_from_earlier_runs() {
     command: ready, receives DEPLOY_TOKEN
     ----- stderr -----
     ");
-    let told = &events(&dry(&["--json", "--max-cost", "9", "--filter", "variant=priced"]))[0];
-    assert_eq!((&told["estimate"]["cost_usd"], &told["exceeds_max_cost"]), (&0.5.into(), &false.into()));
-    assert_eq!(told["trials"][0]["estimate"]["from"], 2);
-    assert_eq!(told["credentials"]["command"][0], "DEPLOY_TOKEN");
+    let printed = &events(&dry(&["--json", "--max-cost", "9", "--filter", "variant=priced"]))[0];
+    assert_eq!(
+        (&printed["estimate"]["cost_usd"], &printed["exceeds_max_cost"]),
+        (&0.5.into(), &false.into())
+    );
+    assert_eq!(printed["trials"][0]["estimate"]["from"], 2);
+    assert_eq!(printed["credentials"]["command"][0], "DEPLOY_TOKEN");
     // A changed case is matched by name.
     context.write("suite.yaml", PRICED.replace("Greet by name.", "Greet everybody by name."));
-    let told = &events(&dry(&["--json", "--filter", "variant=priced"]))[0];
-    assert_eq!(told["estimate"]["cost_usd"], 0.5);
+    let printed = &events(&dry(&["--json", "--filter", "variant=priced"]))[0];
+    assert_eq!(printed["estimate"]["cost_usd"], 0.5);
 }
 
 #[test]

@@ -15,8 +15,8 @@ fn gates_decide_the_exit_code_of_a_run() {
     let both = [("good", GOOD), ("bad", BAD)];
     let world =
         World::with(&suite(&["one"], &both, "repeats: 2\ngates: { min_pass_rate: 0.5, max_lost: 0 }"));
-    let told = world.suite(&["--jobs", "1", "--quiet"]).run();
-    assert_snapshot!(told.snapshot(), @r"
+    let printed = world.suite(&["--jobs", "1", "--quiet"]).run();
+    assert_snapshot!(printed.snapshot(), @r"
     exit code: 0
     ----- stdout -----
     case  variant  passed  median time
@@ -34,8 +34,8 @@ fn gates_decide_the_exit_code_of_a_run() {
         serde_json::from_slice(&std::fs::read(world.only_run().join("results.json")).unwrap()).unwrap();
     assert_eq!(written["gates"]["answer"], "held");
     assert_eq!(written["gates"]["gates"][0]["value"], 0.5);
-    let told = yb(&world, &["gate", "latest", "--gate", "min_pass_rate=0.75"]);
-    assert_snapshot!(told.snapshot(), @r"
+    let printed = yb(&world, &["gate", "latest", "--gate", "min_pass_rate=0.75"]);
+    assert_snapshot!(printed.snapshot(), @r"
     exit code: 1
     ----- stdout -----
     gates: failed
@@ -50,10 +50,10 @@ fn gates_decide_the_exit_code_of_a_run() {
 #[test]
 fn gates_event_is_a_line_of_json() {
     let world = World::with(&suite(&["one"], &[("bad", BAD)], "gates: { min_pass_rate: 1 }"));
-    let told = world.suite(&["--json"]).run();
-    assert_eq!(told.code, Some(1));
-    let lines: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [.., gates, summary] = lines.as_slice() else { panic!("{}", told.stdout) };
+    let printed = world.suite(&["--json"]).run();
+    assert_eq!(printed.code, Some(1));
+    let lines: Vec<Value> = printed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., gates, summary] = lines.as_slice() else { panic!("{}", printed.stdout) };
     assert_eq!((&gates["event"], &gates["answer"]), (&json!("gates"), &json!("failed")));
     assert_eq!(gates["gates"][0]["gate"], "min_pass_rate");
     assert_eq!((&summary["event"], &summary["gates"]), (&json!("summary"), &json!("failed")));
@@ -103,8 +103,8 @@ fn excluded_trials_are_inconclusive_unless_the_others_decide() {
             json!(variants)
         );
         let world = World::with(&text);
-        let told = world.suite(&["--quiet"]).run();
-        (told.code, told.stdout.lines().last().unwrap().trim().to_owned())
+        let printed = world.suite(&["--quiet"]).run();
+        (printed.code, printed.stdout.lines().last().unwrap().trim().to_owned())
     };
     let lost = || variant("lost", &infra, "claude-stream-json");
     let (good, bad) = (|name| variant(name, GOOD, "text"), |name| variant(name, BAD, "text"));

@@ -31,11 +31,11 @@ fn finished_runs_are_indexed() {
     ");
     world.suite(&["--quiet"]).run();
     let question = "select name, planned, done, passed, finished, gates from runs";
-    let told: Value =
+    let printed: Value =
         serde_json::from_str(&yb(&world, &["index", "query", question, "--json"]).stdout).unwrap();
     let row =
         json!({ "name": "nightly", "planned": 2, "done": 2, "passed": 1, "finished": 1, "gates": "failed" });
-    assert_eq!(told["rows"], json!([row, row]));
+    assert_eq!(printed["rows"], json!([row, row]));
     assert_eq!(yb(&world, &["clean", "latest", "--yes"]).code, Some(0));
     let left = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
     assert_eq!(left.stdout, "runs\n1\n", "{}", left.stderr);
@@ -51,8 +51,8 @@ fn missing_or_damaged_index_is_rebuilt() {
     std::fs::write(index(&world), "no database at all, but long enough to look like one").unwrap();
     // The run does not fail because of the index.
     assert_eq!(world.suite(&["--quiet"]).run().code, Some(0));
-    let told = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
-    assert_eq!(told.stdout, "runs\n2\n", "{}", told.stderr);
+    let printed = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
+    assert_eq!(printed.stdout, "runs\n2\n", "{}", printed.stderr);
     std::fs::write(index(&world), "broken").unwrap();
     assert_snapshot!(yb(&world, &["index", "rebuild"]).snapshot(), @r"
     exit code: 0
@@ -66,8 +66,8 @@ fn missing_or_damaged_index_is_rebuilt() {
 fn unwritable_index_does_not_fail_the_run() {
     let world = World::with(&suite(&["one"], &[("good", GOOD)], ""));
     std::fs::create_dir_all(index(&world)).unwrap();
-    let told = world.suite(&["--quiet"]).run();
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = world.suite(&["--quiet"]).run();
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Tests of the command line: complete commands and outputs.
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails its test")]
 
 mod answers;
 mod ask;

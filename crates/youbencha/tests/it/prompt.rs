@@ -193,9 +193,9 @@ fn real_claude_writes_the_text_of_a_prompt() {
     let asked = real.asked();
     assert!(asked.contains("Be kind and brief.") && asked.contains("- ROME"), "{asked}");
     let outcome = real.run(&["greet.prompt.mdx", "--json"]).run();
-    let told: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let printed: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
-        (told["answer"].as_str(), told["model"].as_str()),
+        (printed["answer"].as_str(), printed["model"].as_str()),
         (Some("Hello, Ann."), Some("claude-opus-5-5"))
     );
 }
@@ -253,10 +253,10 @@ lanes:
     );
     let outcome = real.yb(&["test", "verdict.prompt.mdx", "--jobs", "1", "--quiet"]).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    for told in
+    for printed in
         ["2 of 2 trials: 1 passed, 1 failed", "min_pass_rate  passed  50.0% (minimum 50.0%), 1 of 2 trials"]
     {
-        assert!(outcome.stdout.contains(told), "{}", outcome.stdout);
+        assert!(outcome.stdout.contains(printed), "{}", outcome.stdout);
     }
     assert!(real.asked().contains("Say ${no_variable}."), "{}", real.asked());
     let shown = real.context.command(YB).arg("show").arg("row-3").run();

@@ -57,8 +57,8 @@ fn yb(context: &TestContext, args: &[&str]) -> Outcome {
 }
 
 fn trials(context: &TestContext) -> Vec<Value> {
-    let told = yb(context, &["report", "--format", "json", "--output", "-"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = yb(context, &["report", "--format", "json", "--output", "-"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     let runs = context.dir().join(".youbencha-workspace/runs");
     let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
     runs.sort();

@@ -225,5 +225,5 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
     let table = yb(&context, &["report", "--format", "csv", "--output", "-"]).stdout;
     let row: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
     assert_eq!((row[6], row[8], row[9]), ("claude-code", "passed", "1"));
-    assert!(row[12].parse::<f64>().unwrap() > 0.0, "the agent told what it cost: {table}");
+    assert!(row[12].parse::<f64>().unwrap() > 0.0, "the agent reported its cost: {table}");
 }

@@ -168,12 +168,12 @@ fn post_evaluation_hooks_do_not_change_the_outcome() {
     assert_eq!(context.read("told"), "passed of greeting\n");
     let line: Value = serde_json::from_str(&context.read("history.jsonl")).unwrap();
     assert_eq!(line["summary"]["overall_status"], "passed");
-    let told = json(&context, "hooks.json");
+    let printed = json(&context, "hooks.json");
     let succeeded: Vec<bool> =
-        told.as_array().unwrap().iter().filter_map(|hook| hook["succeeded"].as_bool()).collect();
+        printed.as_array().unwrap().iter().filter_map(|hook| hook["succeeded"].as_bool()).collect();
     assert_eq!(succeeded, [true, false, true]);
     assert_eq!(
-        (&told[1]["message"], &told[1]["output"]),
+        (&printed[1]["message"], &printed[1]["output"]),
         (&"exited with code 7".into(), &"went wrong".into())
     );
     assert!(outcome.stderr.contains("post-evaluation failed"), "{}", outcome.stderr);
@@ -233,11 +233,11 @@ fn webhook_receives_results_and_its_token_is_not_stored() {
     assert_eq!(body["results"], json(&context, "results.json"));
     let artifacts = std::fs::canonicalize(artifacts(&context)).unwrap();
     assert_eq!(body["artifacts_path"].as_str().map(std::path::Path::new), Some(artifacts.as_path()));
-    let told = json(&context, "hooks.json");
-    assert_eq!((&told[0]["hook"], &told[0]["succeeded"]), (&"webhook".into(), &true.into()));
-    assert_eq!(told[0]["message"], "HTTP 202 Accepted");
-    assert_eq!(told[0]["output"], "authorization: [REDACTED:Authorization]");
-    assert!(!told.to_string().contains("t0ken"), "{told}");
+    let printed = json(&context, "hooks.json");
+    assert_eq!((&printed[0]["hook"], &printed[0]["succeeded"]), (&"webhook".into(), &true.into()));
+    assert_eq!(printed[0]["message"], "HTTP 202 Accepted");
+    assert_eq!(printed[0]["output"], "authorization: [REDACTED:Authorization]");
+    assert!(!printed.to_string().contains("t0ken"), "{printed}");
 }
 
 #[test]

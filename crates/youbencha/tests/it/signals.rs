@@ -50,8 +50,8 @@ fn ctrl_c_waits_for_running_trials() {
     assert_eq!(journal.started().len(), 2, "nothing more is begun");
     assert_eq!(journal.results().len(), 2);
     assert_eq!(journal.entries.last().unwrap()["reason"], "interrupted");
-    let told = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_same(&journal, &told);
+    let printed = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &printed);
     world.resumed(4);
 }
 

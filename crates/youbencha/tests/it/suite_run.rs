@@ -16,7 +16,7 @@ fn suite_runs_trials_in_fair_order() {
     let outcome = world.suite(&["--jobs", "1"]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     let run = world.only_run();
-    let told = assert_complete(&run, 8);
+    let printed = assert_complete(&run, 8);
     let order = [
         "one--good--1",
         "one--bad--1",
@@ -28,8 +28,8 @@ fn suite_runs_trials_in_fair_order() {
         "two--bad--2",
     ];
     assert_eq!(Journal::of(&run).started(), order);
-    assert_eq!(told["outcomes"], json!({ "passed": 4, "failed": 4 }));
-    for (trial, folder) in told["trials"].as_array().unwrap().iter().zip(order) {
+    assert_eq!(printed["outcomes"], json!({ "passed": 4, "failed": 4 }));
+    for (trial, folder) in printed["trials"].as_array().unwrap().iter().zip(order) {
         assert_eq!(trial["trial"], folder);
         let outcome = if folder.contains("good") { "passed" } else { "failed" };
         assert_eq!((&trial["outcome"], &trial["attempts"][0]["outcome"]), (&json!(outcome), &json!(outcome)));
@@ -280,6 +280,6 @@ fn api_retry_delays_other_trials_of_the_agent() {
     let holding = events.iter().position(|event| event["event"] == "progress_holding").unwrap();
     assert_eq!(events[holding]["for_ms"], 1500);
     let ended = events.iter().position(|event| event["event"] == "attempt_finished").unwrap();
-    assert!(holding < ended, "it is told while the agent waits");
+    assert!(holding < ended, "reported while the agent waits");
     assert_complete(&world.only_run(), 3);
 }

@@ -278,31 +278,31 @@ pub(crate) fn assert_complete(run: &Path, trials: usize) -> Value {
     let results = journal.results();
     assert_eq!(results.len(), trials, "{results:?}");
     assert_eq!(journal.entries.last().unwrap()["event"], "run_finished");
-    let told: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_eq!((&told["finished"], &told["planned"]), (&json!(true), &json!(trials)));
-    assert_same(&journal, &told);
-    told
+    let printed: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_eq!((&printed["finished"], &printed["planned"]), (&json!(true), &json!(trials)));
+    assert_same(&journal, &printed);
+    printed
 }
 
 /// Asserts that `results.json` matches the journal.
 #[track_caller]
-pub(crate) fn assert_same(journal: &Journal, told: &Value) {
+pub(crate) fn assert_same(journal: &Journal, printed: &Value) {
     let results = journal.results();
     let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
     for outcome in results.values() {
         *outcomes.entry(outcome).or_default() += 1;
     }
-    assert_eq!(told["outcomes"], json!(outcomes));
-    assert_eq!(told["done"], results.len());
-    assert_eq!(told["last_at"], journal.entries.last().unwrap()["at"]);
+    assert_eq!(printed["outcomes"], json!(outcomes));
+    assert_eq!(printed["done"], results.len());
+    assert_eq!(printed["last_at"], journal.entries.last().unwrap()["at"]);
     let mut attempts = 0;
-    for trial in told["trials"].as_array().unwrap() {
+    for trial in printed["trials"].as_array().unwrap() {
         let result = results.get(trial["trial"].as_str().unwrap());
         assert_eq!(trial["outcome"].as_str(), result.map(String::as_str), "{trial}");
         attempts += trial["attempts"].as_array().unwrap().len();
     }
     assert_eq!(attempts, journal.count("attempt_finished"));
     let parts = ["agent_usd", "subagents_usd", "judge_usd"];
-    let usd: f64 = parts.map(|part| told["spend"][part].as_f64().unwrap_or(0.0)).iter().sum();
+    let usd: f64 = parts.map(|part| printed["spend"][part].as_f64().unwrap_or(0.0)).iter().sum();
     assert!((usd - journal.usd()).abs() < 1e-9, "{usd} and {}", journal.usd());
 }

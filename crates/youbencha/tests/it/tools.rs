@@ -199,9 +199,9 @@ fn suite_runs_two_versions_of_an_agent() {
     let outcome = run(&[]);
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
     let version = |trial: &str| {
-        let told = context.run(YB, ["show", "latest", trial, "--json"]);
-        let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
-        told.to_string()
+        let printed = context.run(YB, ["show", "latest", trial, "--json"]);
+        let printed: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+        printed.to_string()
     };
     assert!(
         version("nothing--old--1").contains(r#""agent_version":"2.1.120""#),

@@ -182,8 +182,8 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     );
 
     // The child got its parent span, and no content was exported.
-    let told = format!("00-{}-{}-01\n", agent.trace_id, agent.span_id);
-    assert_eq!(left(&world.context, "traceparent"), told);
+    let printed = format!("00-{}-{}-01\n", agent.trace_id, agent.span_id);
+    assert_eq!(left(&world.context, "traceparent"), printed);
     let all = format!("{spans:?}{}", world.context.read("trace.jsonl"));
     for secret in [SAID, KEY, "Greet by name.", "cat greet.sh", "changed files"] {
         assert!(!all.contains(secret), "`{secret}` is in the trace");

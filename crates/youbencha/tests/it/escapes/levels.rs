@@ -65,17 +65,17 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
         "{}",
         auto.stderr
     );
-    let told = run("bubblewrap", &["--isolation", "none"]);
+    let printed = run("bubblewrap", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as told"),
+        printed.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as printed"),
         "{}",
-        told.stderr
+        printed.stderr
     );
-    let told = run("landlock", &["--isolation", "none"]);
+    let printed = run("landlock", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
+        printed.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
         "{}",
-        told.stderr
+        printed.stderr
     );
     let stronger = run("none", &["--isolation", "landlock"]);
     assert!(

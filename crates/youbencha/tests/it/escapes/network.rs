@@ -142,12 +142,12 @@ fn unenforceable_network_mode_is_rejected_before_the_run_starts() {
             outcome.stderr.contains(&words) && outcome.stderr.contains("hint: use `isolation: bubblewrap`")
         );
     }
-    let told = run("auto", json!("none"), &["--network", "open"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = run("auto", json!("none"), &["--network", "open"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     assert!(
-        told.stderr.contains("the case asks for `network: none`, and got `open` as told"),
+        printed.stderr.contains("the case asks for `network: none`, and got `open` as printed"),
         "{}",
-        told.stderr
+        printed.stderr
     );
     let stricter = run("auto", json!("open"), &["--network", "none"]);
     assert!(stricter.stdout.contains("network: none"), "{}", stricter.stdout);
