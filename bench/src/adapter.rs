@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use yb_engine::adapter::{AgentConfig, ExecutionContext, Host, Isolation, Transcript, adapter};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 
 use crate::Failure;
 use crate::stats::{median, ms, row};
@@ -55,7 +55,7 @@ fn normalise() -> Result<(), Failure> {
 fn execute() -> Result<(), Failure> {
     let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents");
     let script = Script::parse("{ tape: 1, lanes: { main: [ { say: Hello. } ] } }", &Vars::new())?;
-    let server = Server::start(script, &ServerOptions::default())?;
+    let server = MockServer::start(script, &MockServerOptions::default())?;
     let claude = adapter("claude-code").ok_or("no such adapter")?;
     let runtime = tokio::runtime::Runtime::new()?;
     let mut more = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use yb_supervise::{Command, Exits, Launch, ResourceLimits, Sandbox, SandboxKind};
+use yb_supervise::{Command, EgressRules, Launch, ResourceLimits, Sandbox, SandboxKind};
 
 use crate::Failure;
 use crate::stats::{median, ms, row};
@@ -23,11 +23,11 @@ pub(crate) fn run() -> Result<(), Failure> {
         command = command.env("HOME", dir.path());
         if level.limits {
             let limits = ResourceLimits::new().memory(8 << 30).processes(1024);
-            command = command.limits(limits).growth([dir.path()], None, 10 << 30);
+            command = command.limits(limits).growth_quota([dir.path()], None, 10 << 30);
         }
         if let Some(kind) = level.kind {
-            let sandbox = Sandbox::new().by(kind).writable(dir.path());
-            command = command.sandbox(if level.exits { sandbox.exits(Exits::new()) } else { sandbox });
+            let sandbox = Sandbox::new().kind(kind).writable(dir.path());
+            command = command.sandbox(if level.exits { sandbox.egress(EgressRules::new()) } else { sandbox });
         }
         let report = runtime.block_on(command.run());
         let took = began.elapsed();

@@ -11,7 +11,7 @@ use yb_otel::{
     AgentSpans, AgentSpansConfig, End, OtelHooksConfig, Pipeline, PipelineConfig, Tracers, Vocabulary,
     create_otel_hooks,
 };
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{OtlpReceiver, RealClaude};
 
 use crate::Failure;
@@ -33,7 +33,7 @@ async fn conversations() -> Result<(), Failure> {
     let call = "{ mcp__bench__nothing: {} }";
     let turn = format!("{{ tools: [ {} ] }}, ", vec![call; CALLS].join(", "));
     let script = format!("{{ tape: 1, lanes: {{ main: [ {} {{ say: Done. }} ] }} }}", turn.repeat(TURNS));
-    let server = Server::start(Script::parse(&script, &Vars::new())?, &ServerOptions::default())?;
+    let server = MockServer::start(Script::parse(&script, &Vars::new())?, &MockServerOptions::default())?;
     let receiver = OtlpReceiver::start();
     let (mut silent, mut traced, mut spans) = (Vec::new(), Vec::new(), 0);
     for round in 0..=ROUNDS {
@@ -61,7 +61,7 @@ async fn conversations() -> Result<(), Failure> {
     Ok(())
 }
 
-async fn conversation(server: &Server, tracers: Tracers) -> Result<Duration, Failure> {
+async fn conversation(server: &MockServer, tracers: Tracers) -> Result<Duration, Failure> {
     let claude = RealClaude::new();
     let config = OtelHooksConfig::new("bench").with_tracers(tracers).with_vocabulary(Vocabulary::GenAiLatest);
     let (hooks, context) = create_otel_hooks(config)?;

@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<(), Failure> {
         variants: ["opus", "sonnet", "haiku", "other"].map(str::to_owned).to_vec(),
         repeats: 5,
         hostile: String::new(),
-        chatter: 60,
+        extra_messages: 60,
     };
     let written = recorded.write(root.path());
     let read = || -> Result<Run, Failure> { Ok(yb_report::read_run(RunDir::at(&written))?) };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use yb_supervise::{Command, Launch, Means};
+use yb_supervise::{Command, ContainmentMethod, Launch};
 
 use crate::Failure;
 use crate::stats::{median, ms, row};
@@ -11,26 +11,26 @@ const ROUNDS: usize = 300;
 
 pub(crate) fn run() -> Result<(), Failure> {
     let runtime = tokio::runtime::Runtime::new()?;
-    let supervised = |launch: Launch, means: Option<Means>| -> Result<Duration, Failure> {
+    let supervised = |launch: Launch, means: Option<ContainmentMethod>| -> Result<Duration, Failure> {
         let began = Instant::now();
         let mut command = Command::new("/bin/true").launch(launch);
         if let Some(means) = means {
-            command = command.means(means);
+            command = command.containment_method(means);
         }
         let report = runtime.block_on(command.run());
         let took = began.elapsed();
         if report.success() { Ok(took) } else { Err(report.end.to_string().into()) }
     };
-    let has_cgroup = supervised(Launch::Contained, Some(Means::Cgroup)).is_ok();
+    let has_cgroup = supervised(Launch::Contained, Some(ContainmentMethod::Cgroup)).is_ok();
     let (mut bare, mut direct, mut cgroup, mut subreaper) = (vec![], vec![], vec![], vec![]);
     for _ in 0..ROUNDS {
         let began = Instant::now();
         std::process::Command::new("/bin/true").status()?;
         bare.push(began.elapsed());
         direct.push(supervised(Launch::Direct, None)?);
-        subreaper.push(supervised(Launch::Contained, Some(Means::Subreaper))?);
+        subreaper.push(supervised(Launch::Contained, Some(ContainmentMethod::Subreaper))?);
         if has_cgroup {
-            cgroup.push(supervised(Launch::Contained, Some(Means::Cgroup))?);
+            cgroup.push(supervised(Launch::Contained, Some(ContainmentMethod::Cgroup))?);
         }
     }
     let bare = median(&mut bare);

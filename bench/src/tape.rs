@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use yb_tape::{
-    Recorder, RecorderOptions, ReplayOptions, Replayer, Script, Server, ServerOptions, Tape, Upstream, Vars,
+    MockServer, MockServerOptions, RecordingOptions, RecordingProxy, ReplayOptions, ReplayServer, Script,
+    Tape, Upstream, Vars,
 };
 
 use crate::Failure;
@@ -31,7 +32,8 @@ pub(crate) fn proxy() -> Result<(), Failure> {
     let direct = delays(model, clock)?;
     let directory = tempfile::tempdir()?;
     let upstream = Upstream::new(&format!("http://{model}"))?;
-    let recorder = Recorder::start(RecorderOptions::new(upstream, directory.path().join("bench.tape")))?;
+    let recorder =
+        RecordingProxy::start(RecordingOptions::new(upstream, directory.path().join("bench.tape")))?;
     let through = delays(recorder.address(), clock)?;
     let recorded = recorder.finish()?;
     let tape = Tape::open(&recorded.tape)?;
@@ -141,9 +143,9 @@ pub(crate) fn replay() -> Result<(), Failure> {
     let replies: String =
         (0..TURNS).map(|_| "    - { say: Next., tools: [{ Bash: { command: 'true' } }] }\n").collect();
     let script = Script::parse(&format!("tape: 1\nlanes:\n  main:\n{replies}"), &Vars::new())?;
-    let model = Server::start(script, &ServerOptions::default())?;
+    let model = MockServer::start(script, &MockServerOptions::default())?;
     let requests: Vec<String> = (0..TURNS).map(|turn| post(&conversation(turn))).collect();
-    let recorder = Recorder::start(RecorderOptions::new(Upstream::new(&model.base_url())?, &path))?;
+    let recorder = RecordingProxy::start(RecordingOptions::new(Upstream::new(&model.base_url())?, &path))?;
     for request in &requests {
         ask(recorder.address(), request)?;
     }
@@ -153,12 +155,12 @@ pub(crate) fn replay() -> Result<(), Failure> {
     let before = cpu()?;
     let began = Instant::now();
     for _ in 0..TRIALS {
-        let replayer = Replayer::start(&tape, ReplayOptions::default())?;
+        let replayer = ReplayServer::start(&tape, ReplayOptions::default())?;
         for request in &requests {
             ask(replayer.address(), request)?;
         }
         let outcome = replayer.outcome();
-        if outcome.served != TURNS as u64 || outcome.divergence.is_some() || outcome.left != 0 {
+        if outcome.served != TURNS as u64 || outcome.divergence.is_some() || outcome.remaining != 0 {
             return Err(format!("not replayed: {outcome:?}").into());
         }
     }

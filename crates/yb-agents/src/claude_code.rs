@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use yb_claude::{
     AvailabilityCheck, EnvChange, FindError, Invocation, Options, PermissionMode, Prompt, Search, Target,
 };
-use yb_supervise::{Command, Exits};
+use yb_supervise::{Command, EgressRules};
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
@@ -174,7 +174,7 @@ fn invocation(
 }
 
 /// The ways out to the model.
-fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
     if context.network.mode != NetworkMode::ModelOnly {
         return Ok(None);
     }

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use async_trait::async_trait;
 use serde_json::Value;
 use yb_claude::env_vars as vars;
-use yb_supervise::{Captured, Command, Sandbox, Stdin};
+use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
@@ -415,7 +415,7 @@ async fn ask_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<Stri
         command = command.shim(shim);
     }
     let report = command.run().await;
-    let bytes = report.output.captured().map(Captured::stdout).unwrap_or_default();
+    let bytes = report.output.captured().map(CapturedOutput::stdout).unwrap_or_default();
     if !report.success() {
         return Err(report.end.to_string());
     }

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use yb_claude::INLINE_LIMIT;
-use yb_supervise::{Exits, Stdin};
+use yb_supervise::{EgressRules, Stdin};
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
@@ -139,7 +139,7 @@ impl Adapter for Command {
 }
 
 /// The ways out: to the APIs that its variables name.
-pub(super) fn exits(context: &ExecutionContext) -> Result<Option<Exits>, AdapterError> {
+pub(super) fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
     let named = APIS.iter().filter_map(|name| context.host.variable(name));
     let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
     guard::exits(&context.network, &context.host, &model)

@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use yb_claude::Message;
 use yb_claude::frame::System;
 use yb_supervise::{
-    Command, Exits, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
+    Command, EgressRules, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
 };
 
 use super::artifacts::{self, Artifacts};
@@ -57,7 +57,7 @@ pub(super) async fn drive(
     stdout: Stdout,
     artifacts: &Artifacts,
     context: &ExecutionContext,
-    exits: Option<Exits>,
+    exits: Option<EgressRules>,
     more: impl FnOnce(Sandbox) -> Sandbox,
 ) -> Result<Driven, AdapterError> {
     let mut command = command
@@ -71,7 +71,7 @@ pub(super) async fn drive(
     command = guard::limit(command, &context.limits, writable, context.disk_before);
     if let Some(kind) = context.isolation.kind() {
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        let view = more(view::of(context).map_err(private)?).by(kind);
+        let view = more(view::of(context).map_err(private)?).kind(kind);
         command = command.sandbox(guard::connect(view, &context.network, exits));
     }
     if let Some(shim) = &context.host.shim {

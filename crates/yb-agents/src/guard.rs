@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use yb_supervise::{Command, Exits, HostRule, Network as Connects, ResourceLimits, Sandbox};
+use yb_supervise::{Command, EgressRules, HostRule, Network as Connects, ResourceLimits, Sandbox};
 
 use super::{AdapterError, Host};
 use yb_case::{Limits, Network, NetworkMode};
@@ -24,7 +24,11 @@ pub(super) enum Model {
 }
 
 /// The ways out to the model and to the hosts that the case names; `None` if there is no need for any.
-pub(super) fn exits(network: &Network, host: &Host, model: &[Model]) -> Result<Option<Exits>, AdapterError> {
+pub(super) fn exits(
+    network: &Network,
+    host: &Host,
+    model: &[Model],
+) -> Result<Option<EgressRules>, AdapterError> {
     if network.mode != NetworkMode::ModelOnly {
         return Ok(None);
     }
@@ -35,7 +39,7 @@ pub(super) fn exits(network: &Network, host: &Host, model: &[Model]) -> Result<O
             format!("unset it: `unset {name}`, or say `network: open`"),
         ));
     }
-    let mut exits = network.rules().fold(Exits::new(), Exits::host);
+    let mut exits = network.rules().fold(EgressRules::new(), EgressRules::host);
     for model in model {
         exits = match model {
             Model::On(name) => exits.host(HostRule::new(name, 443)),
@@ -55,11 +59,13 @@ pub(super) fn exits(network: &Network, host: &Host, model: &[Model]) -> Result<O
 }
 
 /// The view with the network that it is to have.
-pub fn connect(view: Sandbox, network: &Network, exits: Option<Exits>) -> Sandbox {
+pub fn connect(view: Sandbox, network: &Network, exits: Option<EgressRules>) -> Sandbox {
     match (network.mode, exits) {
         (NetworkMode::Open, _) => view,
-        (NetworkMode::ModelOnly, Some(exits)) => view.exits(exits),
-        (NetworkMode::ModelOnly, None) => view.exits(network.rules().fold(Exits::new(), Exits::host)),
+        (NetworkMode::ModelOnly, Some(exits)) => view.egress(exits),
+        (NetworkMode::ModelOnly, None) => {
+            view.egress(network.rules().fold(EgressRules::new(), EgressRules::host))
+        }
         (NetworkMode::None, _) => view.network(Connects::None),
     }
 }
@@ -78,7 +84,7 @@ pub fn limit(command: Command, limits: &Limits, directories: [&Path; 2], before:
     }
     let Some(mb) = limits.disk_mb else { return command.limits(all) };
     // A little more, so that the directories are over their limit before a file is.
-    command.limits(all.file_size((mb + 1) * MB)).growth(directories, before, mb * MB)
+    command.limits(all.file_size((mb + 1) * MB)).growth_quota(directories, before, mb * MB)
 }
 
 /// The address of this machine itself, if that is meant.
@@ -120,8 +126,8 @@ mod tests {
     #[test]
     fn a_model_on_this_machine_is_passed_on_and_another_is_a_host() {
         let ask = |url: &str| exits(&model_only(&[]), &Host::default(), &[Model::At(url.to_owned())]);
-        let forward = |address: &str| Exits::new().forward(address.parse().unwrap());
-        let host = |name: &str, port| Exits::new().host(HostRule::new(name, port));
+        let forward = |address: &str| EgressRules::new().forward(address.parse().unwrap());
+        let host = |name: &str, port| EgressRules::new().host(HostRule::new(name, port));
         for (url, expected) in [
             ("http://127.0.0.1:4000", forward("127.0.0.1:4000")),
             ("http://localhost:4000/v1", forward("127.0.0.1:4000")),
@@ -141,7 +147,10 @@ mod tests {
         let none = |mode| exits(&Network::new(mode), &Host::default(), &[Model::On("a.b")]).unwrap();
         assert_eq!((none(NetworkMode::Open), none(NetworkMode::None)), (None, None));
         let named = exits(&model_only(&["c.d"]), &Host::default(), &[Model::On("a.b")]).unwrap();
-        assert_eq!(named, Some(Exits::new().host("c.d".parse().unwrap()).host(HostRule::new("a.b", 443))));
+        assert_eq!(
+            named,
+            Some(EgressRules::new().host("c.d".parse().unwrap()).host(HostRule::new("a.b", 443)))
+        );
         let proxied = exits(&model_only(&[]), &Host::new([("HTTPS_PROXY", "http://p:1")]), &[]);
         assert!(proxied.unwrap_err().to_string().contains("proxy in `HTTPS_PROXY`"));
     }

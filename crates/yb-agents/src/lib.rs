@@ -119,7 +119,7 @@ pub use yb_model::Isolation;
 pub use yb_model::secrets::without_secrets;
 
 /// What tokens that passed through a tape cost by our list of prices.
-pub fn observed_cost(observed: &yb_tape::Observed) -> Option<f64> {
+pub fn observed_cost(observed: &yb_tape::ObservedUsage) -> Option<f64> {
     (!observed.models.is_empty()).then(|| {
         let cost = |(model, seen): (&String, &yb_tape::TokenUsage)| {
             prices::of(model).cost(&prices::Used {

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
-use yb_supervise::Refused;
+use yb_supervise::RefusedConnection;
 
 use super::artifacts::Artifacts;
 use super::codes::Family;
@@ -55,7 +55,7 @@ pub struct ExecutionResult {
     /// What was executed; none if nothing was started.
     pub executed: Option<Executed>,
     /// Connections that its sandbox refused.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedConnection>,
 }
 
 /// What was executed, as it could be repeated by hand.
@@ -87,7 +87,7 @@ impl ExecutionResult {
             outcome,
             agent_version: None,
             permission_mode: None,
-            containment: report.containment.map(|containment| containment.means.to_string()),
+            containment: report.containment.map(|containment| containment.method.to_string()),
             frames: transcript.is_some().then_some(artifacts.frames),
             transcript,
             terminal_log: Some(artifacts.terminal_log),

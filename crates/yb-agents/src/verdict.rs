@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
-use yb_supervise::{End, OverLimit, Report, Resource};
+use yb_supervise::{End, ExceededLimit, Report, Resource};
 
 use super::codes::{ErrorCode, Family};
 use super::drive::{Driven, millis};
@@ -71,7 +71,7 @@ fn exit_code(report: &Report) -> i32 {
     match report.end {
         End::Exited { code } => code,
         End::TimedOut { .. } => -1,
-        End::Signalled { signal } => 128 + signal,
+        End::Signaled { signal } => 128 + signal,
         End::Cancelled => report.shell_code().filter(|code| *code != 0).unwrap_or(130),
         _ => report.shell_code().filter(|code| *code != 0).unwrap_or(1),
     }
@@ -116,14 +116,14 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             vec![reason(ErrorCode::Cancelled, format!("{label} was stopped on request"), Outcome::Cancelled)]
         }
         End::Exited { code } => of_exit(*code, summary, driven, agent).into_iter().collect(),
-        End::Signalled { signal } => {
+        End::Signaled { signal } => {
             let message = format!("{label} was ended by signal {signal} ({})", signal_name(*signal));
             vec![reason(ErrorCode::Signal, message, Outcome::AgentError)]
         }
         end @ (End::OverQuota { .. } | End::OverLimit(_)) => {
             let name = match end {
-                End::OverLimit(OverLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
-                End::OverLimit(OverLimit { resource: Resource::Processes, .. }) => "limits.processes",
+                End::OverLimit(ExceededLimit { resource: Resource::Memory, .. }) => "limits.memory_mb",
+                End::OverLimit(ExceededLimit { resource: Resource::Processes, .. }) => "limits.processes",
                 End::OverLimit(_) => "limits.cpu_seconds",
                 _ => "limits.disk_mb",
             };

@@ -68,7 +68,7 @@ impl Bench {
             let view = if kind == SandboxKind::Bubblewrap { lock(view, job.tree, job.locked) } else { view };
             // Old kernels can't hold the network by landlock; what they can do is better than nothing.
             let network = kind.probe_network().map_or(Network::Shared, |()| job.network);
-            command = command.sandbox(view.by(kind).network(network));
+            command = command.sandbox(view.kind(kind).network(network));
         }
         command = command.envs(job.env.iter().map(|(name, value)| (name, value)));
         let given = secrets_of(&Host::new(job.env.iter().map(|(name, value)| (name, value))));

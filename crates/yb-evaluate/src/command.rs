@@ -166,7 +166,7 @@ impl CommandGrader<'_> {
             End::TimedOut { after } => How::Otherwise(format!("did not end within {after:?}")),
             End::OverQuota { .. } => How::Otherwise("wrote more than it may".to_owned()),
             End::OverLimit(over) => How::Otherwise(format!("used more {} than it may", over.resource)),
-            end @ End::Signalled { .. } => How::Otherwise(end.to_string()),
+            end @ End::Signaled { .. } => How::Otherwise(end.to_string()),
             end => return Err(GradeError::other(end.to_string())),
         };
         Ok(Ended { how, stdout, all })

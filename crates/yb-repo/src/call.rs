@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use yb_supervise::{Command, End, Output, OutputMode, PauseSwitch, Report, Running, Stdin};
+use yb_supervise::{Child, Command, End, Output, OutputMode, PauseSwitch, Report, Stdin};
 
 use super::error::GitError;
 use super::git::Git;
@@ -188,7 +188,7 @@ impl<'a> Call<'a> {
     }
 
     /// Starts it, to be talked with for as long as that takes.
-    pub(super) async fn spawn(self) -> Result<Running, GitError> {
+    pub(super) async fn spawn(self) -> Result<Child, GitError> {
         let output = OutputMode::Stream { line_limit: LINE_LIMIT, tee: None };
         let command = self.command().stdin(Stdin::Interactive).output(output).deadline(Duration::ZERO);
         Ok(command.spawn().await?)

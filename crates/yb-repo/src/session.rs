@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
-use yb_supervise::{Lines, PauseSwitch, Running, StdinWriter, StreamItem};
+use yb_supervise::{Child, Lines, PauseSwitch, StdinWriter, StreamItem};
 
 use super::call::{Call, answer, unusable};
 use super::error::GitError;
@@ -22,7 +22,7 @@ pub struct Session {
     name: &'static str,
     /// No other has it, and nobody could know it before.
     word: String,
-    running: Running,
+    running: Child,
     stdin: StdinWriter,
     lines: Lines,
     /// What it is told before its input ends.

@@ -2,7 +2,7 @@
 //!
 //! Two questions can be asked of two runs. *This suite* takes the cases as they are: would more repeats of exactly these
 //! cases show a difference? *New cases* takes them as a sample: would other cases of the same kind? The first is answered
-//! within each case, the second across cases. docs/compare.md explains both to a reader who has to decide something.
+//! within each case, the second across cases. docs/concepts/statistics.md explains both to a reader who has to decide something.
 
 mod decide;
 mod interval;

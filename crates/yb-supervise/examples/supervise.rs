@@ -1,20 +1,20 @@
-//! Runs a command under supervision and says how it went:
+//! Runs a command under supervision and prints the report:
 //! `cargo run -p yb-supervise --example supervise -- --deadline 2 -- sh -c 'sleep 60 & wait'`.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-use yb_supervise::{Command, Launch, Means};
+use yb_supervise::{Command, ContainmentMethod, Launch};
 
-#[expect(clippy::print_stdout, reason = "an example speaks to its user")]
+#[expect(clippy::print_stdout, reason = "an example prints to the terminal")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all, before any thread: this program is its own shim.
+    // First, before any thread is started: this program is its own shim.
     yb_supervise::shim_main();
 
     let mut deadline = Duration::ZERO;
     let mut launch = Launch::Contained;
     let mut copies = 1;
-    let mut means = None;
+    let mut method = None;
     let mut pause_after = None;
     let mut records: Option<PathBuf> = None;
     let mut args = std::env::args().skip(1);
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 deadline = Duration::from_secs_f64(args.next().ok_or("--deadline SECONDS")?.parse()?);
             }
             "--copies" => copies = args.next().ok_or("--copies NUMBER")?.parse()?,
-            "--means" => means = Some(parse_means(&args.next().ok_or("--means MEANS")?)?),
+            "--method" => method = Some(parse_method(&args.next().ok_or("--method METHOD")?)?),
             "--pause-after" => {
                 let seconds = args.next().ok_or("--pause-after SECONDS")?.parse()?;
                 pause_after = Some(Duration::from_secs_f64(seconds));
@@ -36,26 +36,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let program =
-        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--means M] [--direct] [--pause-after S] [--records FILE] -- PROGRAM ARGS…")?;
+        args.next().ok_or("usage: supervise [--deadline S] [--copies N] [--method M] [--direct] [--pause-after S] [--records FILE] -- PROGRAM ARGS…")?;
     let args: Vec<String> = args.collect();
 
     tokio::runtime::Runtime::new()?.block_on(async {
         let mut running = Vec::new();
         for _ in 0..copies {
             let mut command = Command::new(&program).args(&args).deadline(deadline).launch(launch);
-            if let Some(means) = means {
-                command = command.means(means);
+            if let Some(method) = method {
+                command = command.containment_method(method);
             }
             running.push(command.spawn().await?);
         }
-        // With these another process can end what is left if this one and its shims are killed.
+        // With these records another process can kill the trees if this one and its shims are killed.
         if let Some(records) = records {
-            let written: Vec<_> = running.iter().map(yb_supervise::Running::record).collect();
+            let written: Vec<_> = running.iter().map(yb_supervise::Child::record).collect();
             std::fs::write(records, serde_json::to_string(&written)?)?;
         }
         if let Some(time) = pause_after {
             tokio::time::sleep(time).await;
-            running.iter().for_each(yb_supervise::Running::pause);
+            running.iter().for_each(yb_supervise::Child::pause);
         }
         for child in running {
             let report = child.wait().await;
@@ -72,10 +72,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     })
 }
 
-fn parse_means(name: &str) -> Result<Means, String> {
-    let known = [Means::Cgroup, Means::Subreaper, Means::Sweep];
+fn parse_method(name: &str) -> Result<ContainmentMethod, String> {
+    let known = [ContainmentMethod::Cgroup, ContainmentMethod::Subreaper, ContainmentMethod::Sweep];
     known
         .into_iter()
-        .find(|means| means.to_string() == name)
-        .ok_or_else(|| format!("unknown means: `{name}`"))
+        .find(|method| method.to_string() == name)
+        .ok_or_else(|| format!("unknown method: `{name}`"))
 }

@@ -1,10 +1,10 @@
-//! The ways to start a tree and to end it, behind one face for the driver.
+//! The ways to start and end a process tree, behind one interface for the driver.
 
 use std::path::PathBuf;
 
 use crate::error::SpawnError;
-use crate::limits::OverLimit;
-use crate::plan::Start;
+use crate::limits::ExceededLimit;
+use crate::plan::SpawnPlan;
 use crate::record::TreeRecord;
 use crate::report::{Containment, ExitStatus, Usage};
 
@@ -17,38 +17,38 @@ mod direct;
 #[cfg(windows)]
 mod job;
 
-/// What a backend has to tell.
+/// Events of a process tree.
 #[derive(Debug)]
-pub(crate) enum Event {
-    /// The leader ended; descendants may still be alive, and are being dealt with.
+pub(crate) enum TreeEvent {
+    /// The leader ended; descendants may still be alive and are being handled.
     #[cfg_attr(windows, expect(dead_code, reason = "a job object ends as a whole"))]
     LeaderEnded,
-    /// A limit was passed, and everything is being killed.
-    #[cfg_attr(windows, expect(dead_code, reason = "a job object has no limits of ours"))]
-    OverLimit(OverLimit),
-    /// Nothing of the tree runs, as was asked for.
+    /// A limit was exceeded; the tree is being killed.
+    #[cfg_attr(windows, expect(dead_code, reason = "no limits are enforced on a job object"))]
+    OverLimit(ExceededLimit),
+    /// The tree is suspended, as requested.
     Paused,
-    /// Nothing is left.
-    Done(Done),
-    /// The shim is gone or silent.
+    /// Every process has ended, or is unkillable.
+    Finished(TreeOutcome),
+    /// The shim died or stopped responding.
     #[cfg_attr(windows, expect(dead_code, reason = "a job object has no shim"))]
-    Lost,
+    ShimLost,
 }
 
-/// The end of a tree.
+/// How a tree ended.
 #[derive(Debug)]
-pub(crate) struct Done {
+pub(crate) struct TreeOutcome {
     pub(crate) status: Option<ExitStatus>,
-    /// Whether the program itself ran.
-    pub(crate) began: bool,
+    /// Whether the program itself was started, and not only its sandbox wrapper.
+    pub(crate) program_started: bool,
     pub(crate) leaked: bool,
     pub(crate) usage: Usage,
     pub(crate) unkillable: Vec<u32>,
 }
 
-/// How a child is to be started.
+/// The backend that starts a child.
 #[derive(Debug, Clone)]
-pub(crate) enum Way {
+pub(crate) enum BackendKind {
     #[cfg(unix)]
     Contained { shim: PathBuf },
     #[cfg(unix)]
@@ -61,24 +61,26 @@ pub(crate) enum Way {
 #[derive(Debug)]
 pub(crate) enum Backend {
     #[cfg(unix)]
-    Contained(Box<contained::Contained>),
+    Contained(Box<contained::ContainedTree>),
     #[cfg(unix)]
-    Direct(Box<direct::Direct>),
+    Direct(Box<direct::DirectTree>),
     #[cfg(windows)]
-    Job(job::Job),
+    Job(job::JobTree),
 }
 
 impl Backend {
-    pub(crate) async fn start(way: Way, start: Start) -> Result<Self, SpawnError> {
-        match way {
+    pub(crate) async fn start(kind: BackendKind, start: SpawnPlan) -> Result<Self, SpawnError> {
+        match kind {
             #[cfg(unix)]
-            Way::Contained { shim } => {
-                contained::Contained::start(shim, start).await.map(|tree| Self::Contained(Box::new(tree)))
+            BackendKind::Contained { shim } => {
+                contained::ContainedTree::start(shim, start).await.map(|tree| Self::Contained(Box::new(tree)))
             }
             #[cfg(unix)]
-            Way::Direct => direct::Direct::start(start).await.map(|tree| Self::Direct(Box::new(tree))),
+            BackendKind::Direct => {
+                direct::DirectTree::start(start).await.map(|tree| Self::Direct(Box::new(tree)))
+            }
             #[cfg(windows)]
-            Way::Job => job::Job::start(start).map(Self::Job),
+            BackendKind::Job => job::JobTree::start(start).map(Self::Job),
         }
     }
 
@@ -93,7 +95,7 @@ impl Backend {
         }
     }
 
-    /// What finds the tree again when this host is gone.
+    /// Returns the record with which the tree can be found after the host died.
     pub(crate) fn record(&self) -> TreeRecord {
         match self {
             #[cfg(unix)]
@@ -116,8 +118,8 @@ impl Backend {
         }
     }
 
-    /// The next event. Cancel-safe.
-    pub(crate) async fn next(&mut self) -> Event {
+    /// Waits for the next event. Cancel-safe.
+    pub(crate) async fn next(&mut self) -> TreeEvent {
         match self {
             #[cfg(unix)]
             Self::Contained(tree) => tree.next().await,
@@ -128,7 +130,7 @@ impl Backend {
         }
     }
 
-    /// Leaves nothing of our own behind, once the tree is dead.
+    /// Cleans up the backend's own process after the tree is dead.
     pub(crate) async fn close(&mut self) {
         match self {
             #[cfg(unix)]
@@ -140,7 +142,7 @@ impl Backend {
         }
     }
 
-    /// SIGTERM to the leader's group, and SIGCONT so that a stopped one can hear it.
+    /// Sends SIGTERM to the leader's group, then SIGCONT so that a stopped process can handle it.
     pub(crate) fn terminate(&mut self) {
         match self {
             #[cfg(unix)]
@@ -152,7 +154,7 @@ impl Backend {
         }
     }
 
-    /// Holds every process; [`Event::Paused`] follows.
+    /// Suspends every process. [`TreeEvent::Paused`] follows.
     pub(crate) async fn pause(&mut self) {
         match self {
             #[cfg(unix)]
@@ -164,7 +166,7 @@ impl Backend {
         }
     }
 
-    /// Lets them go on.
+    /// Resumes every process.
     pub(crate) fn resume(&mut self) {
         match self {
             #[cfg(unix)]
@@ -176,7 +178,7 @@ impl Backend {
         }
     }
 
-    /// SIGKILL to everything.
+    /// Sends SIGKILL to every process.
     pub(crate) fn kill(&mut self) {
         match self {
             #[cfg(unix)]
@@ -188,7 +190,7 @@ impl Backend {
         }
     }
 
-    /// The shim is lost: the host ends what it can find. Returns what it could not.
+    /// Kills every process that the host can find, after the shim was lost. Returns the pids that remain.
     pub(crate) async fn sweep(&mut self) -> Vec<u32> {
         match self {
             #[cfg(unix)]
@@ -201,16 +203,16 @@ impl Backend {
     }
 }
 
-/// What the system said at exec, in the words of this crate.
+/// Maps an error of exec to a `SpawnError`.
 pub(crate) fn exec_error(source: std::io::Error, program: PathBuf, cwd: PathBuf, total: usize) -> SpawnError {
     use std::io::ErrorKind;
     match source.kind() {
         ErrorKind::ArgumentListTooLong => SpawnError::TooLong {
-            what: "the whole of arguments and environment".to_owned(),
+            what: "argument list with environment".to_owned(),
             bytes: total,
             limit: argument_space(),
         },
-        // Both were there a moment ago; a missing interpreter of a script looks the same as a missing program.
+        // Both existed during validation. A missing script interpreter and a missing program look the same.
         ErrorKind::NotFound | ErrorKind::NotADirectory if !cwd.is_dir() => {
             SpawnError::CwdMissing { path: cwd }
         }
@@ -221,7 +223,7 @@ pub(crate) fn exec_error(source: std::io::Error, program: PathBuf, cwd: PathBuf,
     }
 }
 
-/// What the system allows for arguments and environment together: a quarter of the stack limit on Linux.
+/// Returns the size limit of arguments and environment together: a quarter of the stack limit on Linux.
 #[cfg(unix)]
 fn argument_space() -> usize {
     let stack = rustix::process::getrlimit(rustix::process::Resource::Stack).current;

@@ -1,10 +1,10 @@
-//! What a child printed, kept in memory: both pipes in the order of arrival, up to a limit.
+//! Captured output in memory: both pipes in order of arrival, up to a limit.
 
 use std::borrow::Cow;
 
 use crate::utf8;
 
-/// Which of the two output pipes.
+/// One of the two output pipes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pipe {
     /// Standard output.
@@ -13,29 +13,29 @@ pub enum Pipe {
     Stderr,
 }
 
-/// The beginning of what a child printed.
+/// The captured beginning of a child's output.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Captured {
+pub struct CapturedOutput {
     bytes: Vec<u8>,
-    /// Lengths of alternating runs of stdout and stderr in `bytes`, beginning with stdout.
+    /// Lengths of alternating runs of stdout and stderr in `bytes`, starting with stdout.
     runs: Vec<u32>,
     limit: usize,
     dropped: u64,
 }
 
-impl Captured {
+impl CapturedOutput {
     pub(crate) fn with_limit(limit: usize) -> Self {
         Self { limit, ..Self::default() }
     }
 
-    pub(crate) fn push(&mut self, pipe: Pipe, piece: &[u8]) {
+    pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {
         let room = if self.dropped > 0 { 0 } else { self.limit - self.bytes.len() };
-        let kept = utf8::cut(piece, room);
-        self.dropped += (piece.len() - kept.len()) as u64;
+        let kept = utf8::cut(chunk, room);
+        self.dropped += (chunk.len() - kept.len()) as u64;
         if kept.is_empty() {
             return;
         }
-        // An even number of runs ends with stderr.
+        // With an even number of runs, the last one is stderr.
         let ends_with = if self.runs.len().is_multiple_of(2) { Pipe::Stderr } else { Pipe::Stdout };
         match self.runs.last_mut() {
             Some(last) if ends_with == pipe => *last = last.saturating_add(kept.len() as u32),
@@ -46,22 +46,22 @@ impl Captured {
         self.bytes.extend_from_slice(kept);
     }
 
-    /// Both pipes as they arrived, without any marker.
+    /// Returns both pipes in order of arrival, without a truncation marker.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What came from stdout alone.
+    /// Returns the bytes of stdout.
     pub fn stdout(&self) -> Vec<u8> {
-        self.of(Pipe::Stdout)
+        self.bytes_from(Pipe::Stdout)
     }
 
-    /// What came from stderr alone.
+    /// Returns the bytes of stderr.
     pub fn stderr(&self) -> Vec<u8> {
-        self.of(Pipe::Stderr)
+        self.bytes_from(Pipe::Stderr)
     }
 
-    fn of(&self, pipe: Pipe) -> Vec<u8> {
+    fn bytes_from(&self, pipe: Pipe) -> Vec<u8> {
         let mut result = Vec::new();
         let mut position = 0;
         for (index, run) in self.runs.iter().enumerate() {
@@ -74,20 +74,20 @@ impl Captured {
         result
     }
 
-    /// How many bytes were read and not kept.
+    /// Returns how many bytes were read but not kept.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// The marker that stands for the dropped bytes, if there were any.
+    /// Returns the truncation marker, if bytes were dropped.
     pub fn marker(&self) -> Option<String> {
         let total = self.bytes.len() as u64 + self.dropped;
         (self.dropped > 0).then(|| format!("[OUTPUT TRUNCATED: {} of {total} bytes kept]", self.bytes.len()))
     }
 
-    /// Both pipes as text, the marker on a line of its own at the end if bytes were dropped.
-    pub fn text(&self) -> Text<'_> {
-        let mut text = Text::new(&self.bytes);
+    /// Returns both pipes as text, with the truncation marker on the last line if bytes were dropped.
+    pub fn text(&self) -> LossyText<'_> {
+        let mut text = LossyText::new(&self.bytes);
         if let Some(marker) = self.marker() {
             let separator = if text.text.is_empty() || text.text.ends_with('\n') { "" } else { "\n" };
             let whole = text.text.to_mut();
@@ -98,17 +98,17 @@ impl Captured {
     }
 }
 
-/// Bytes seen as text, and how much of it is not what was printed.
+/// Bytes decoded as UTF-8, lossily.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Text<'a> {
-    /// The text, with U+FFFD for every sequence that was not UTF-8.
+pub struct LossyText<'a> {
+    /// The text, with U+FFFD for every invalid sequence.
     pub text: Cow<'a, str>,
-    /// How many bytes were replaced.
+    /// Number of invalid bytes that were replaced.
     pub replaced_bytes: usize,
 }
 
-impl<'a> Text<'a> {
-    /// Any bytes as text.
+impl<'a> LossyText<'a> {
+    /// Decodes bytes.
     pub fn new(bytes: &'a [u8]) -> Self {
         let replaced_bytes = bytes.utf8_chunks().map(|chunk| chunk.invalid().len()).sum();
         Self { text: String::from_utf8_lossy(bytes), replaced_bytes }
@@ -120,16 +120,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pipes_can_be_told_apart_again() {
-        let mut captured = Captured::with_limit(100);
-        for (pipe, piece) in [
+    fn pipes_are_separable_after_capture() {
+        let mut captured = CapturedOutput::with_limit(100);
+        for (pipe, chunk) in [
             (Pipe::Stderr, "e1"),
             (Pipe::Stdout, "o1"),
             (Pipe::Stdout, "o2"),
             (Pipe::Stderr, "e2"),
             (Pipe::Stdout, "o3"),
         ] {
-            captured.push(pipe, piece.as_bytes());
+            captured.push(pipe, chunk.as_bytes());
         }
         assert_eq!(captured.bytes(), b"e1o1o2e2o3");
         assert_eq!(captured.stdout(), b"o1o2o3");
@@ -138,11 +138,11 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_counts_both_pipes_and_spares_characters() {
-        let mut captured = Captured::with_limit(6);
+    fn limit_covers_both_pipes_and_keeps_characters_whole() {
+        let mut captured = CapturedOutput::with_limit(6);
         captured.push(Pipe::Stdout, b"abc");
         captured.push(Pipe::Stderr, "xy€".as_bytes());
-        // The cut at a character left a byte of room; nothing later may slip into it.
+        // Cutting at a character boundary left one byte of room; later output must not fill it.
         captured.push(Pipe::Stdout, b"z");
         assert_eq!(captured.bytes(), b"abcxy");
         assert_eq!(captured.dropped(), 4);
@@ -150,9 +150,9 @@ mod tests {
     }
 
     #[test]
-    fn text_says_what_it_replaced() {
-        let text = Text::new(b"a\xff\xfeb");
+    fn lossy_text_counts_replaced_bytes() {
+        let text = LossyText::new(b"a\xff\xfeb");
         assert_eq!((text.text.as_ref(), text.replaced_bytes), ("a\u{fffd}\u{fffd}b", 2));
-        assert_eq!(Text::new("€".as_bytes()).replaced_bytes, 0);
+        assert_eq!(LossyText::new("€".as_bytes()).replaced_bytes, 0);
     }
 }

@@ -1,4 +1,4 @@
-//! A cgroup of one supervised tree: atomic killing and exact CPU time, where the kernel and the rights allow it.
+//! The cgroup of one supervised tree: atomic kill and exact CPU time, where kernel and permissions allow it.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,9 +6,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::limits::{HeldBy, OverLimit, Resource, ResourceLimits};
+use crate::limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
 
-/// A leaf cgroup that this process made, and that only the supervised tree lives in.
+/// A leaf cgroup that this process created and only the supervised tree uses.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     path: PathBuf,
@@ -16,7 +16,7 @@ pub(crate) struct Cgroup {
 }
 
 impl Cgroup {
-    /// Makes a cgroup below the one that this process is in.
+    /// Creates a cgroup below the cgroup of this process.
     pub(crate) fn create(name: &str) -> io::Result<Self> {
         let path = own_cgroup()?.join(name);
         fs::create_dir(&path)?;
@@ -25,7 +25,10 @@ impl Cgroup {
             Ok(cgroup) if cgroup.path.join("cgroup.kill").exists() => Ok(cgroup),
             Ok(_) => {
                 let _ = fs::remove_dir(&path);
-                Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel has no `cgroup.kill` (5.14 has)"))
+                Err(io::Error::new(
+                    io::ErrorKind::Unsupported,
+                    "`cgroup.kill` is missing (requires Linux 5.14)",
+                ))
             }
             Err(error) => {
                 let _ = fs::remove_dir(&path);
@@ -34,9 +37,9 @@ impl Cgroup {
         }
     }
 
-    /// Has the kernel hold what it can; false for what it can't.
-    pub(crate) fn limit(&self, limits: &ResourceLimits) {
-        // The controllers have to be handed down, which whoever delegated the group may have done.
+    /// Sets the limits that the kernel can enforce; ignores those without a controller.
+    pub(crate) fn set_limits(&self, limits: &ResourceLimits) {
+        // The controllers must be enabled in the parent; this fails if they are not delegated.
         if let Some(parent) = self.path.parent() {
             for controller in ["+memory", "+pids"] {
                 let _ = fs::write(parent.join("cgroup.subtree_control"), controller);
@@ -50,23 +53,28 @@ impl Cgroup {
         }
     }
 
-    /// What the kernel held: it refused a process, or killed for want of memory.
-    pub(crate) fn over(&self, limits: &ResourceLimits) -> Option<OverLimit> {
+    /// Returns the limit that the kernel enforced: it refused a fork, or the OOM killer ran.
+    pub(crate) fn exceeded(&self, limits: &ResourceLimits) -> Option<ExceededLimit> {
         let number = |file: &str| fs::read_to_string(self.path.join(file)).ok()?.trim().parse::<u64>().ok();
         let happened = |file: &str, key: &str| {
             let text = fs::read_to_string(self.path.join(file)).unwrap_or_default();
             let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' '));
             line.is_some_and(|times| times.trim() != "0")
         };
-        let over = |resource, used, limit| OverLimit { resource, used, limit, held_by: HeldBy::Cgroup };
+        let exceeded = |resource, used, limit| ExceededLimit {
+            resource,
+            used,
+            limit,
+            enforced_by: LimitEnforcer::Cgroup,
+        };
         if let Some(limit) = limits.memory.filter(|_| happened("memory.events", "oom_kill")) {
-            return Some(over(Resource::Memory, number("memory.peak").unwrap_or(limit), limit));
+            return Some(exceeded(Resource::Memory, number("memory.peak").unwrap_or(limit), limit));
         }
         let limit = limits.processes.filter(|_| happened("pids.events", "max"))?;
-        Some(over(Resource::Processes, number("pids.current").unwrap_or(limit).max(limit), limit))
+        Some(exceeded(Resource::Processes, number("pids.current").unwrap_or(limit).max(limit), limit))
     }
 
-    /// Takes over a cgroup that a lost shim had made.
+    /// Adopts a cgroup that a lost shim had created.
     pub(crate) fn adopt(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), directory: File::open(path)? })
     }
@@ -79,12 +87,13 @@ impl Cgroup {
         let _ = fs::write(self.path.join("cgroup.kill"), "1");
     }
 
-    /// Holds all that is in it, or lets it go on; false if that is not possible. A frozen process can still be killed.
+    /// Freezes or thaws all members; returns `false` if that is not possible. A frozen process can still be
+    /// killed.
     pub(crate) fn freeze(&self, frozen: bool) -> bool {
         fs::write(self.path.join("cgroup.freeze"), if frozen { "1" } else { "0" }).is_ok()
     }
 
-    /// Waits until it is frozen, for as long as a process in the kernel may reasonably take.
+    /// Waits until the cgroup is frozen; gives up on processes that hang in the kernel.
     pub(crate) fn wait_until_frozen(&self) {
         let limit = Instant::now() + Duration::from_millis(500);
         let events = self.path.join("cgroup.events");
@@ -96,13 +105,13 @@ impl Cgroup {
         }
     }
 
-    /// The pids in it, zombies not among them.
+    /// Returns the member pids, without zombies.
     pub(crate) fn members(&self) -> Vec<u32> {
         let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// User and system time of everything that ever ran in it.
+    /// Returns user and system time of all past and present members.
     pub(crate) fn cpu(&self) -> Option<(Duration, Duration)> {
         let text = fs::read_to_string(self.path.join("cpu.stat")).ok()?;
         let micros = |key: &str| {
@@ -112,7 +121,7 @@ impl Cgroup {
         Some((micros("user_usec ")?, micros("system_usec ")?))
     }
 
-    /// Removes it; right after a kill it may stay busy for a moment, so this tries for a short while.
+    /// Removes the cgroup, retrying for a moment because it stays busy right after a kill.
     pub(crate) fn remove(&self) {
         let limit = Instant::now() + Duration::from_millis(200);
         while let Err(error) = fs::remove_dir(&self.path) {
@@ -137,7 +146,8 @@ fn own_cgroup() -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no cgroup v2 hierarchy is mounted"))
 }
 
-/// Version 2 may be mounted anywhere, beside version 1 too, and may show only a part of the hierarchy.
+/// Finds the cgroup directory. Version 2 may be mounted anywhere, also beside version 1, and may show only a
+/// subtree.
 fn locate(mountinfo: &str, own: &str) -> Option<PathBuf> {
     let (root, point) = mountinfo.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;
@@ -150,7 +160,7 @@ fn locate(mountinfo: &str, own: &str) -> Option<PathBuf> {
     Some(Path::new(&point).join(below))
 }
 
-/// mountinfo writes space, tab, newline and backslash as three octal digits.
+/// Decodes mountinfo's octal escapes of space, tab, newline and backslash.
 fn unescape(field: &str) -> String {
     field.replace("\\040", " ").replace("\\011", "\t").replace("\\012", "\n").replace("\\134", "\\")
 }
@@ -164,30 +174,33 @@ mod tests {
         assert_eq!(locate(mountinfo, own).as_deref(), expected.map(Path::new));
     }
 
-    /// A directory in place of a cgroup with the controllers, which not every machine has.
+    /// Uses a plain directory, because not every machine has a cgroup with these controllers.
     #[test]
-    fn the_kernel_is_told_the_limits_and_asked_what_came_of_them() {
+    fn limits_are_written_and_exceeded_limits_are_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let cgroup = Cgroup::adopt(dir.path()).unwrap();
         let write = |file: &str, text: &str| fs::write(dir.path().join(file), text).unwrap();
         let limits = ResourceLimits::new().memory(1000).processes(7);
-        cgroup.limit(&limits);
-        assert!(!dir.path().join("memory.max").exists(), "what is not there is not made up");
+        cgroup.set_limits(&limits);
+        assert!(!dir.path().join("memory.max").exists(), "missing controller files are not created");
         write("memory.max", "max");
         write("pids.max", "max");
-        cgroup.limit(&limits);
+        cgroup.set_limits(&limits);
         let read = |file: &str| fs::read_to_string(dir.path().join(file)).unwrap();
         assert_eq!((read("memory.max").as_str(), read("pids.max").as_str()), ("1000", "7"));
         write("memory.events", "low 0\nmax 3\noom 0\noom_kill 0\noom_group_kill 0\n");
         write("pids.events", "max 0\n");
-        assert_eq!(cgroup.over(&limits), None);
+        assert_eq!(cgroup.exceeded(&limits), None);
         write("pids.events", "max 2\n");
-        let over = cgroup.over(&limits).unwrap();
-        assert_eq!((over.resource, over.used, over.held_by), (Resource::Processes, 7, HeldBy::Cgroup));
+        let exceeded = cgroup.exceeded(&limits).unwrap();
+        assert_eq!(
+            (exceeded.resource, exceeded.used, exceeded.enforced_by),
+            (Resource::Processes, 7, LimitEnforcer::Cgroup)
+        );
         write("memory.events", "oom 1\noom_kill 1\n");
         write("memory.peak", "999\n");
-        let over = cgroup.over(&limits).unwrap();
-        assert_eq!((over.resource, over.used, over.limit), (Resource::Memory, 999, 1000));
+        let exceeded = cgroup.exceeded(&limits).unwrap();
+        assert_eq!((exceeded.resource, exceeded.used, exceeded.limit), (Resource::Memory, 999, 1000));
     }
 
     #[test]
@@ -200,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mount_that_shows_a_part_is_understood() {
+    fn locate_handles_mount_of_subtree() {
         let container = "41 31 0:38 /docker/abc /sys/fs/my\\040cgroup rw - cgroup2 cgroup2 rw";
         check(container, "0::/docker/abc/inner", Some("/sys/fs/my cgroup/inner"));
         check(container, "0::/elsewhere", None);

@@ -1,20 +1,20 @@
-//! What a child gets to see of the environment: a short list, unless the caller says otherwise.
+//! The child's environment: an allowlist by default, plus the caller's changes.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 
-/// The variable that marks every process of a supervised tree, so that a sweep can recognise it.
+/// The variable that marks every process of a supervised tree, so that a sweep can recognize it.
 pub(crate) const MARKER: &str = "YB_SUPERVISED";
 
-/// Passed on by default, beside every `LC_*`: what a program needs to find others and to speak to a person.
-/// HOME and TMPDIR are not among them: where a child may leave things is the caller's choice.
-const PASSED_ON: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
+/// Inherited by default, in addition to `LC_*`. HOME and TMPDIR are missing on purpose: the caller decides
+/// where a child may write.
+const ALLOWED: [&str; 4] = ["PATH", "LANG", "TERM", "TZ"];
 
-/// Without these a Windows program can't even load its libraries.
+/// Windows programs can't load their libraries without these.
 #[cfg(windows)]
-const NEEDED_BY_THE_SYSTEM: [&str; 4] = ["SystemRoot", "SystemDrive", "PATHEXT", "COMSPEC"];
+const REQUIRED_ON_WINDOWS: [&str; 4] = ["SystemRoot", "SystemDrive", "PATHEXT", "COMSPEC"];
 
-/// The changes that a caller asked for, in order.
+/// The changes requested by the caller, in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct EnvPlan {
     inherit: bool,
@@ -34,13 +34,12 @@ impl EnvPlan {
         self.changes.push((name, None));
     }
 
-    /// The child's environment, given the host's.
+    /// Returns the child's environment, given the host's.
     pub(crate) fn resolve(
         &self,
         host: impl Iterator<Item = (OsString, OsString)>,
     ) -> BTreeMap<OsString, OsString> {
-        let mut result: BTreeMap<_, _> =
-            host.filter(|(name, _)| self.inherit || is_passed_on(name)).collect();
+        let mut result: BTreeMap<_, _> = host.filter(|(name, _)| self.inherit || is_allowed(name)).collect();
         for (name, change) in &self.changes {
             match change {
                 Some(value) => result.insert(name.clone(), value.clone()),
@@ -51,17 +50,17 @@ impl EnvPlan {
     }
 }
 
-fn is_passed_on(name: &OsStr) -> bool {
+fn is_allowed(name: &OsStr) -> bool {
     #[cfg(windows)]
-    if NEEDED_BY_THE_SYSTEM.iter().any(|needed| name.eq_ignore_ascii_case(needed)) {
+    if REQUIRED_ON_WINDOWS.iter().any(|needed| name.eq_ignore_ascii_case(needed)) {
         return true;
     }
-    name.to_str().is_some_and(|name| PASSED_ON.contains(&name) || name.starts_with("LC_"))
+    name.to_str().is_some_and(|name| ALLOWED.contains(&name) || name.starts_with("LC_"))
 }
 
-/// The child's program, arguments and marked environment, ready to be executed.
+/// Prepares the program for exec, with the marker added to its environment.
 #[cfg(unix)]
-pub(crate) fn exec<'a>(
+pub(crate) fn build_exec<'a>(
     program: &std::path::Path,
     arg0: &'a OsStr,
     args: &'a [OsString],
@@ -73,7 +72,7 @@ pub(crate) fn exec<'a>(
     crate::sys::Exec::new(program, argv, env.chain([(OsStr::new(MARKER), OsStr::new(id))]))
 }
 
-/// The marker of one child as it stands in an environment block.
+/// Returns the marker of a child as it appears in an environment block.
 #[cfg(unix)]
 pub(crate) fn marker(id: &str) -> Vec<u8> {
     format!("{MARKER}={id}").into_bytes()
@@ -93,12 +92,12 @@ mod tests {
     }
 
     #[test]
-    fn only_the_short_list_passes_by_default() {
+    fn only_allowlist_is_inherited_by_default() {
         check(&EnvPlan::default(), &[("PATH", "/bin"), ("LC_ALL", "C")]);
     }
 
     #[test]
-    fn changes_apply_in_order() {
+    fn env_changes_apply_in_order() {
         let mut plan = EnvPlan::default();
         plan.set("HOME".into(), "/tmp/h".into());
         plan.set("PATH".into(), "/x".into());
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn inheriting_is_explicit_and_can_still_remove() {
+    fn inherited_env_honors_removals() {
         let mut plan = EnvPlan::default();
         plan.inherit();
         plan.remove("SECRET".into());

@@ -1,31 +1,31 @@
-//! Why a child could not be started, each with the way out.
+//! Errors of spawning a child, each with a hint.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::report::Means;
+use crate::report::ContainmentMethod;
 use crate::sandbox::SandboxUnavailable;
 
 /// Why a child could not be started.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
-    /// No such program.
+    /// The program does not exist.
     #[error("program not found: `{program}`")]
     NotFound {
-        /// What was asked for.
+        /// The requested program.
         program: String,
-        /// The directories of the child's PATH, in order; empty if a path was given.
+        /// The directories of the child's PATH that were searched, in order; empty if a path was given.
         searched: Vec<PathBuf>,
     },
-    /// There is such a file, but it can't be executed.
+    /// The file exists but is not executable.
     #[error("program is not executable: `{}`", path.display())]
     NotExecutable {
         /// The file.
         path: PathBuf,
     },
-    /// The file is executable but of no format that the system runs.
-    #[error("program has no format that can be run: `{}`", path.display())]
+    /// The file is executable but has no format that the system can run.
+    #[error("unknown executable format: `{}`", path.display())]
     BadFormat {
         /// The file.
         path: PathBuf,
@@ -36,96 +36,97 @@ pub enum SpawnError {
         /// The directory.
         path: PathBuf,
     },
-    /// The directory that a log or tee belongs in is missing.
+    /// The parent directory of a log or tee does not exist.
     #[error("log directory does not exist: `{}`", path.display())]
     LogDirectoryMissing {
         /// The directory.
         path: PathBuf,
     },
-    /// The log or tee can't be written.
-    #[error("log file can't be written: `{}`", path.display())]
+    /// The log or tee can't be opened for writing.
+    #[error("failed to open log file: `{}`", path.display())]
     LogNotWritable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// A single argument or variable is too long, or all of them together are (E2BIG).
-    #[error("{what} is too long: {bytes} bytes, at most {limit} are possible")]
+    /// A single argument or variable is too long, or all of them together are (`E2BIG`).
+    #[error("{what} is too long: {bytes} bytes (maximum {limit})")]
     TooLong {
-        /// Which one, e.g. ``argument 2`` or ``environment variable `X` ``.
+        /// What is too long, e.g. ``argument 2`` or ``environment variable `X` ``.
         what: String,
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The maximum length.
         limit: usize,
     },
-    /// A NUL byte where the system can't take one.
+    /// A string contains a NUL byte.
     #[error("{what} contains a NUL byte")]
     NulByte {
-        /// Where.
+        /// The string that contains it.
         what: String,
     },
-    /// Containment was asked for, but this program can't serve as its own shim and no other was named.
-    #[error("no shim is available to contain the child")]
+    /// Containment is required, but no shim is available: this program did not call `shim_main` and no other
+    /// shim was set.
+    #[error("no shim available to contain the child")]
     NoShim,
-    /// The shim did not start or did not answer.
-    #[error("shim could not be started: `{}`", path.display())]
+    /// The shim did not start or did not respond.
+    #[error("failed to start shim: `{}`", path.display())]
     Shim {
-        /// The shim's program.
+        /// The shim program.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The forced means of containment does not work here.
-    #[error("containment by {means} is not possible here")]
-    MeansUnavailable {
-        /// The means.
-        means: Means,
-        /// What the system said.
+    /// The forced containment method is not available on this machine.
+    #[error("containment by {method} is not available")]
+    ContainmentUnavailable {
+        /// The forced method.
+        method: ContainmentMethod,
+        /// The cause.
         source: io::Error,
     },
-    /// A sandbox was asked for, and there is none here.
-    #[error("no sandbox is available: {0}")]
-    Sandbox(SandboxUnavailable),
-    /// What the sandbox is to show is not there.
-    #[error("sandbox can't show `{}`", path.display())]
+    /// The requested sandbox is not available on this machine.
+    #[error("sandbox not available: {0}")]
+    SandboxUnavailable(SandboxUnavailable),
+    /// A path of the sandbox can't be used.
+    #[error("failed to map path into the sandbox: `{}`", path.display())]
     SandboxPath {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The sandbox does not show the working directory.
-    #[error("sandbox does not show the working directory: `{}`", path.display())]
-    NotShown {
+    /// The working directory is not visible in the sandbox.
+    #[error("working directory is not visible in the sandbox: `{}`", path.display())]
+    CwdNotVisible {
         /// The directory.
         path: PathBuf,
     },
-    /// The sandbox could not be made after all; what was said about it is in the output.
-    #[error("sandbox could not be made: {reason}")]
+    /// The sandbox could not be set up. The output has the details.
+    #[error("failed to set up the sandbox: {reason}")]
     SandboxFailed {
-        /// The last words of what makes it.
+        /// The last line of the wrapper's stderr.
         reason: String,
     },
-    /// Anything else that the system refused.
+    /// Any other system error.
     #[error("failed to {what}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
 }
 
 impl SpawnError {
-    /// What the user can do about it.
+    /// Returns what the user can do about it.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::NotFound { searched, .. } if searched.is_empty() => "check the path".to_owned(),
             Self::NotFound { searched, .. } => {
-                let places: Vec<_> = searched.iter().map(|dir| dir.display().to_string()).collect();
-                format!("install it, or give its full path; searched: {}", places.join(", "))
+                let directories: Vec<_> = searched.iter().map(|dir| dir.display().to_string()).collect();
+                format!("install it or pass its full path; searched: {}", directories.join(", "))
             }
             Self::NotExecutable { path } => format!("make it executable: `chmod +x {}`", path.display()),
             Self::BadFormat { .. } => {
@@ -135,22 +136,22 @@ impl SpawnError {
             Self::CwdMissing { .. } => "create the directory first".to_owned(),
             Self::LogDirectoryMissing { path } => format!("create it: `mkdir -p {}`", path.display()),
             Self::LogNotWritable { .. } => {
-                "check the directory's owner, its rights and the free space".to_owned()
+                "check the owner and permissions of the directory, and the free space".to_owned()
             }
             Self::TooLong { .. } => "pass it through stdin or a file".to_owned(),
             Self::NulByte { .. } => "remove it".to_owned(),
             Self::NoShim => {
-                "call `yb_supervise::shim_main()` first in `main`, or name a shim program".to_owned()
+                "call `yb_supervise::shim_main()` first in `main`, or set `Command::shim`".to_owned()
             }
-            Self::MeansUnavailable { means: Means::Cgroup, .. } => {
-                "it needs cgroup v2 with a delegated subtree (root, or `systemd-run --user --scope`)"
+            Self::ContainmentUnavailable { method: ContainmentMethod::Cgroup, .. } => {
+                "cgroup containment needs cgroup v2 with a delegated subtree: run as root or under `systemd-run --user --scope`"
                     .to_owned()
             }
-            Self::Sandbox(unavailable) => unavailable.fix.clone(),
-            Self::SandboxPath { .. } => "create it first, or don't show it".to_owned(),
-            Self::NotShown { .. } => "show it: `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
-            Self::SandboxFailed { .. } => "`yb doctor` says whether sandboxes work here".to_owned(),
-            Self::Shim { .. } | Self::MeansUnavailable { .. } | Self::System { .. } => return None,
+            Self::SandboxUnavailable(unavailable) => unavailable.fix.clone(),
+            Self::SandboxPath { .. } => "create it first, or remove it from the sandbox".to_owned(),
+            Self::CwdNotVisible { .. } => "add it with `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
+            Self::SandboxFailed { .. } => "check the sandbox with `SandboxKind::probe` (in youBencha: `yb doctor`)".to_owned(),
+            Self::Shim { .. } | Self::ContainmentUnavailable { .. } | Self::System { .. } => return None,
         })
     }
 }

@@ -1,24 +1,33 @@
-//! Run one child process, bounded in time, in bytes and in descendants, and say truthfully how it ended.
+//! Run a child process with a deadline, bounded output and a contained process tree, and get one report of
+//! how it ended.
 //!
 //! ```no_run
 //! use std::time::Duration;
 //! use yb_supervise::{Command, End};
 //!
 //! fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     // First of all: lets this program serve as its own shim, so that no descendant can escape.
+//!     // Call this first: it lets this program act as its own shim, so that no descendant can escape.
 //!     yb_supervise::shim_main();
 //!     tokio::runtime::Runtime::new()?.block_on(async {
 //!         let report = Command::new("make").arg("test").deadline(Duration::from_secs(60)).run().await;
 //!         if let End::TimedOut { after } = report.end {
-//!             println!("stopped after {after:?}, with everything that it had started");
+//!             println!("killed after {after:?}, together with its whole process tree");
 //!         }
 //!         Ok(())
 //!     })
 //! }
 //! ```
 //!
-//! A child never sees the host's terminal or stdin, gets a short list of environment variables, and runs in a session
-//! of its own. When the [`Report`] is there, nothing that the child started is alive.
+//! The child gets no terminal, no inherited stdin, an allowlist of environment variables, and its own
+//! session. Once [`Child::wait`] or [`Command::run`] returns a [`Report`], every process of the tree is dead,
+//! except those listed in [`Report::unkillable`].
+//!
+//! # Terms
+//!
+//! - The **host** is the process that uses this crate.
+//! - The **leader** is the child process itself; the **tree** is the leader and all its descendants.
+//! - The **shim** is a small process between host and leader. It adopts orphans, enforces limits and kills the tree
+//!   when the host dies. See [`shim_main`].
 
 mod backend;
 mod capture;
@@ -26,14 +35,16 @@ mod capture;
 mod cgroup;
 mod command;
 mod driver;
+mod egress_proxy;
 mod env;
 mod error;
-mod gate;
 mod limits;
 mod lines;
 mod logfile;
 mod pause;
 mod plan;
+#[cfg(unix)]
+mod process_table;
 mod program;
 mod pump;
 mod quota;
@@ -49,51 +60,57 @@ mod shim;
 mod sink;
 mod stdin;
 #[cfg(unix)]
-mod stop;
+mod suspend;
 #[cfg(unix)]
 mod sys;
-#[cfg(unix)]
-mod table;
 mod tap;
 mod utf8;
 mod wake;
 #[cfg(unix)]
 mod wire;
 
-pub use capture::{Captured, Pipe, Text};
-pub use command::{CAPTURE_LIMIT, Command, GRACE, LINE_LIMIT, LOG_CEILING, Launch, OutputMode};
-pub use driver::Running;
+pub use capture::{CapturedOutput, LossyText, Pipe};
+pub use command::{
+    Command, DEFAULT_CAPTURE_LIMIT, DEFAULT_GRACE, DEFAULT_LINE_LIMIT, DEFAULT_LOG_CEILING, Launch,
+    OutputMode,
+};
+pub use driver::Child;
 pub use error::SpawnError;
-pub use limits::{HeldBy, OverLimit, Resource, ResourceLimits};
+pub use limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
 pub use pause::PauseSwitch;
 pub use program::find_program;
 pub use quota::disk_usage;
-pub use reap::{Reaped, reap};
+pub use reap::{ReapReport, reap};
 pub use record::TreeRecord;
 pub use redact::redact;
-pub use report::{Containment, End, ExitStatus, LogSummary, Means, Mode, Output, Report, Usage, Warning};
-pub use sandbox::{BadHost, Exits, HostRule, Network, Refused, Sandbox, SandboxKind, SandboxUnavailable};
+pub use report::{
+    Containment, ContainmentMethod, ContainmentMode, End, ExitStatus, LogSummary, Output, Report, Usage,
+    Warning,
+};
+pub use sandbox::{
+    EgressRules, HostRule, InvalidHost, Network, RefusedConnection, Sandbox, SandboxKind, SandboxUnavailable,
+};
 #[cfg(unix)]
 pub use shim::shim_main;
 pub use stdin::{Stdin, StdinWriter};
 pub use tap::{Tap, TapItem};
 pub use tokio_util::sync::CancellationToken;
 
-/// On Windows a job object does the shim's work; there is nothing to prepare.
+/// Does nothing on Windows, where a job object replaces the shim.
 #[cfg(windows)]
 pub fn shim_main() {}
 
-/// How long descendants may outlive their leader before they count as leaked: the last members of a pipeline are
-/// often still on their way out.
+/// How long descendants may outlive their leader before they count as leaked. The last processes of a
+/// pipeline often exit slightly later than the leader.
 #[cfg(unix)]
-const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
+const SETTLE_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 
-/// How long killing goes on before what is left counts as unkillable.
+/// How long SIGKILL is repeated before the remaining processes are reported as unkillable.
 #[cfg(unix)]
-const KILL_LIMIT: std::time::Duration = std::time::Duration::from_millis(1500);
+const KILL_TIMEOUT: std::time::Duration = std::time::Duration::from_millis(1500);
 
-/// The README's example is compiled like any other.
+/// Compiles the example of the README as a doctest.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

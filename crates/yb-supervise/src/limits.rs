@@ -1,11 +1,13 @@
-//! What a whole tree may use: memory, processes, CPU time, the size of a file.
-#![cfg_attr(windows, expect(dead_code, reason = "nothing looks at a job object yet"))]
+//! Resource limits of a whole tree: memory, processes, CPU time, file size.
+#![cfg_attr(windows, expect(dead_code, reason = "limits are not supported on Windows"))]
 
 use std::fmt;
 use std::time::Duration;
 
-/// What a child and all that it starts may use together. Where the kernel gives the tree a cgroup with the controller
-/// for it, that holds the limit; elsewhere the tree is looked at several times a second, and ended when it is over.
+/// Resource limits of a whole process tree.
+///
+/// A cgroup controller enforces a limit where one is available. Otherwise the shim samples the tree several
+/// times a second and kills it when it exceeds a limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ResourceLimits {
@@ -16,51 +18,52 @@ pub struct ResourceLimits {
 }
 
 impl ResourceLimits {
-    /// None.
+    /// Creates an empty set of limits.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Bytes of memory: what is theirs, and their share of what they share with each other. Files that are only read
-    /// don't count. Never by RLIMIT_AS: a JavaScript engine reserves fifty times of what it uses.
+    /// Limits the memory of the tree in bytes: private memory plus the proportional share of shared memory,
+    /// without file cache. Not implemented with RLIMIT_AS, because JavaScript engines reserve far more
+    /// address space than they use.
     pub fn memory(mut self, bytes: u64) -> Self {
         self.memory = Some(bytes);
         self
     }
 
-    /// Processes at the same time.
+    /// Limits the number of concurrent processes.
     pub fn processes(mut self, number: u64) -> Self {
         self.processes = Some(number);
         self
     }
 
-    /// CPU time of all together.
+    /// Limits the total CPU time of the tree.
     pub fn cpu(mut self, time: Duration) -> Self {
         self.cpu = Some(time);
         self
     }
 
-    /// The largest file that can be written, by RLIMIT_FSIZE; who goes on writing gets SIGXFSZ. In bubblewrap at least 256
-    /// KiB, which its own files may have.
+    /// Limits the size of any file that is written (RLIMIT_FSIZE): exceeding it raises SIGXFSZ. Under
+    /// bubblewrap at least 256 KiB, because bubblewrap writes the sandbox's own files under the same limit.
     pub fn file_size(mut self, bytes: u64) -> Self {
         self.file_size = Some(bytes);
         self
     }
 
-    pub(crate) fn are_none(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Something that is limited.
+/// A limited resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Resource {
-    /// Bytes.
+    /// Memory, in bytes.
     Memory,
-    /// How many.
+    /// Concurrent processes.
     Processes,
-    /// Milliseconds.
+    /// CPU time, in milliseconds.
     Cpu,
 }
 
@@ -74,44 +77,43 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A limit that was passed.
+/// A limit that was exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct OverLimit {
-    /// Which.
+pub struct ExceededLimit {
+    /// The limited resource.
     pub resource: Resource,
-    /// What was used when that was seen.
+    /// The usage that was measured.
     pub used: u64,
-    /// What was allowed.
+    /// The limit.
     pub limit: u64,
-    /// Who held the limit.
-    pub held_by: HeldBy,
+    /// What enforced the limit.
+    pub enforced_by: LimitEnforcer,
 }
 
-/// Who holds a limit.
+/// What enforces a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum HeldBy {
-    /// The kernel, for the tree's cgroup.
+pub enum LimitEnforcer {
+    /// The kernel, through the tree's cgroup.
     Cgroup,
-    /// The shim, which looks several times a second.
+    /// The shim, by sampling.
     Sampling,
 }
 
-impl fmt::Display for OverLimit {
+impl fmt::Display for ExceededLimit {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mb = |bytes: u64| format!("{} MB", bytes.div_ceil(1_000_000));
         let seconds = |millis: u64| format!("{:.1} s", millis as f64 / 1000.0);
-        let what = self.resource;
-        let (used, limit) = match what {
-            Resource::Memory => (mb(self.used), mb(self.limit)),
-            Resource::Processes => (self.used.to_string(), self.limit.to_string()),
-            Resource::Cpu => (seconds(self.used), seconds(self.limit)),
+        let (what, used, limit) = match self.resource {
+            Resource::Memory => ("memory", mb(self.used), mb(self.limit)),
+            Resource::Processes => ("process", self.used.to_string(), self.limit.to_string()),
+            Resource::Cpu => ("CPU time", seconds(self.used), seconds(self.limit)),
         };
-        let how = match self.held_by {
-            HeldBy::Cgroup => "held by its cgroup",
-            HeldBy::Sampling => "found by looking",
+        let how = match self.enforced_by {
+            LimitEnforcer::Cgroup => "enforced by cgroup",
+            LimitEnforcer::Sampling => "found by sampling",
         };
-        write!(formatter, "over its limit of {what}: {used}, allowed are {limit} ({how})")
+        write!(formatter, "{what} limit exceeded: {used} (maximum {limit}, {how})")
     }
 }

@@ -1,4 +1,4 @@
-//! The stream of lines from a child's stdout to one consumer: lossless, and the child waits when the consumer does.
+//! The line stream from a child's stdout to one consumer: lossless, with backpressure on the child.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,20 +7,20 @@ use tokio::sync::Notify;
 
 use crate::wake::Waker;
 
-/// How many bytes of whole lines may wait for the consumer before the child has to.
+/// How many bytes of complete lines are buffered before backpressure starts.
 const QUEUE_LIMIT: usize = 1 << 20;
 
-/// What a stream yields.
+/// An item of a line stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StreamItem {
-    /// One line, as bytes, without its newline.
+    /// A line, as bytes, without its newline.
     Line(Vec<u8>),
-    /// What stood after the last newline when the output ended.
+    /// The bytes after the last newline, at EOF.
     Unterminated(Vec<u8>),
-    /// A line grew past the limit. This is the last item: draining and logging go on, the stream does not.
+    /// A line exceeded the limit. This is the last item; draining and logging continue.
     TooLong {
-        /// The limit that was set.
+        /// The configured limit.
         limit: usize,
     },
 }
@@ -35,35 +35,35 @@ impl StreamItem {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct QueueState {
     items: VecDeque<StreamItem>,
     bytes: usize,
-    /// No more items will come.
+    /// No more items will follow.
     ended: bool,
-    /// The tree is dead: take the little that is left without waiting for the consumer.
+    /// The tree is dead: buffer the remaining output without waiting for the consumer.
     unbounded: bool,
-    /// Nobody will read any more.
+    /// The consumer was dropped.
     abandoned: bool,
 }
 
-/// Both ends' common ground.
+/// The state shared by producer and consumer.
 #[derive(Debug)]
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub(crate) struct LineQueue {
+    state: Mutex<QueueState>,
     consumer: Notify,
     producer: Waker,
 }
 
-impl Queue {
+impl LineQueue {
     pub(crate) fn new(producer: Waker) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), consumer: Notify::new(), producer })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the producer should stop reading for now.
+    /// Returns whether the producer should stop reading for now.
     pub(crate) fn is_full(&self) -> bool {
         let state = self.state();
         state.bytes >= QUEUE_LIMIT && !state.unbounded && !state.abandoned
@@ -84,21 +84,21 @@ impl Queue {
         self.consumer.notify_one();
     }
 
-    /// From now on the producer never waits.
+    /// Disables backpressure.
     pub(crate) fn lift_limit(&self) {
         self.state().unbounded = true;
         self.producer.wake();
     }
 }
 
-/// The consumer's end of a stream. Dropping it does not disturb the child: draining and logging go on.
+/// The consumer end of a line stream. Dropping it does not affect the child: draining and logging continue.
 #[derive(Debug)]
 pub struct Lines {
-    pub(crate) queue: Arc<Queue>,
+    pub(crate) queue: Arc<LineQueue>,
 }
 
 impl Lines {
-    /// The next item; `None` when the output has ended. Cancel-safe.
+    /// Returns the next item, or `None` at the end of the output. Cancel-safe.
     pub async fn next(&mut self) -> Option<StreamItem> {
         loop {
             {
@@ -130,24 +130,24 @@ impl Drop for Lines {
     }
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a byte stream into lines.
 #[derive(Debug)]
-pub(crate) struct Splitter {
-    queue: Arc<Queue>,
+pub(crate) struct LineSplitter {
+    queue: Arc<LineQueue>,
     limit: usize,
     partial: Vec<u8>,
     over: bool,
 }
 
-impl Splitter {
-    pub(crate) fn new(queue: Arc<Queue>, limit: usize) -> Self {
+impl LineSplitter {
+    pub(crate) fn new(queue: Arc<LineQueue>, limit: usize) -> Self {
         Self { queue, limit, partial: Vec::new(), over: false }
     }
 
-    pub(crate) fn push(&mut self, mut piece: &[u8]) {
-        while !self.over && !piece.is_empty() {
-            let newline = memchr::memchr(b'\n', piece);
-            let part = &piece[..newline.unwrap_or(piece.len())];
+    pub(crate) fn push(&mut self, mut chunk: &[u8]) {
+        while !self.over && !chunk.is_empty() {
+            let newline = memchr::memchr(b'\n', chunk);
+            let part = &chunk[..newline.unwrap_or(chunk.len())];
             if self.partial.len() + part.len() > self.limit {
                 self.over = true;
                 self.partial = Vec::new();
@@ -158,7 +158,7 @@ impl Splitter {
             self.partial.extend_from_slice(part);
             let Some(newline) = newline else { return };
             self.queue.push(StreamItem::Line(std::mem::take(&mut self.partial)));
-            piece = &piece[newline + 1..];
+            chunk = &chunk[newline + 1..];
         }
     }
 
@@ -176,8 +176,8 @@ mod tests {
 
     async fn items(chunks: &[&[u8]], limit: usize) -> Vec<StreamItem> {
         let (_, waker) = crate::wake::pair().unwrap();
-        let queue = Queue::new(waker);
-        let mut splitter = Splitter::new(queue.clone(), limit);
+        let queue = LineQueue::new(waker);
+        let mut splitter = LineSplitter::new(queue.clone(), limit);
         for chunk in chunks {
             splitter.push(chunk);
         }
@@ -195,13 +195,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lines_are_cut_at_newlines_only() {
+    async fn lines_are_split_at_newlines_only() {
         let got = items(&[b"a\r\nb", b"c\n\nrest"], 100).await;
         assert_eq!(got, [line("a\r"), line("bc"), line(""), StreamItem::Unterminated(b"rest".to_vec())]);
     }
 
     #[tokio::test]
-    async fn a_line_at_the_limit_passes_and_a_longer_one_ends_the_stream() {
+    async fn line_over_limit_ends_stream() {
         assert_eq!(
             items(&[b"1234\n", b"12", b"34"], 4).await,
             [line("1234"), StreamItem::Unterminated(b"1234".to_vec())]
@@ -211,9 +211,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_producer_waits_only_while_somebody_will_read() {
+    async fn queue_is_full_only_while_consumer_can_drain_it() {
         let (_, waker) = crate::wake::pair().unwrap();
-        let queue = Queue::new(waker);
+        let queue = LineQueue::new(waker);
         let mut lines = Lines { queue: queue.clone() };
         queue.push(StreamItem::Line(vec![0; QUEUE_LIMIT]));
         assert!(queue.is_full());

@@ -1,4 +1,4 @@
-//! A file that gets a child's output as it comes, up to a ceiling; a file that fails never stops the draining.
+//! A log file with a size limit. A failed write never stops the draining of the pipes.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -8,13 +8,14 @@ use crate::error::SpawnError;
 use crate::report::Warning;
 use crate::utf8;
 
-/// The log or the tee of one child.
+/// The log or tee of one child.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     path: PathBuf,
     file: File,
     ceiling: u64,
-    /// Said once, in the file itself, when the ceiling is reached; a tee has none, its lines belong to the child.
+    /// Whether to append a truncation notice when the limit is reached. Not for a tee, whose lines are the
+    /// child's.
     notice: bool,
     written: u64,
     dropped: u64,
@@ -22,7 +23,8 @@ pub(crate) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file before anything is started, so that a bad place is an error and not a lost log.
+    /// Opens the file before the child is started, so that an unusable path is an error instead of a lost
+    /// log.
     pub(crate) fn create(path: &Path, ceiling: u64, notice: bool) -> Result<Self, SpawnError> {
         let directory = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !directory.is_dir() {
@@ -33,28 +35,28 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), file, ceiling, notice, written: 0, dropped: 0, failure: None })
     }
 
-    pub(crate) fn write(&mut self, piece: &[u8]) {
+    pub(crate) fn write(&mut self, chunk: &[u8]) {
         let room = if self.dropped > 0 { 0 } else { self.ceiling - self.written };
-        let kept = utf8::cut(piece, usize::try_from(room).unwrap_or(usize::MAX));
+        let kept = utf8::cut(chunk, usize::try_from(room).unwrap_or(usize::MAX));
         let written = self.write_bytes(kept);
         self.written += written as u64;
         let first_loss = self.dropped == 0;
-        self.dropped += (piece.len() - written) as u64;
+        self.dropped += (chunk.len() - written) as u64;
         if first_loss && self.dropped > 0 && self.notice && self.failure.is_none() {
             let line = format!(
-                "\n[LOG TRUNCATED: ceiling of {} bytes reached; later output was read but not logged]\n",
+                "\n[LOG TRUNCATED: limit of {} bytes reached; later output was drained but not logged]\n",
                 self.ceiling
             );
             self.write_bytes(line.as_bytes());
         }
     }
 
-    /// How many bytes reached the file; remembers why the rest did not.
+    /// Returns how many bytes were written, and remembers why the rest was not.
     fn write_bytes(&mut self, bytes: &[u8]) -> usize {
         let mut done = 0;
         while done < bytes.len() && self.failure.is_none() {
             match self.file.write(&bytes[done..]) {
-                Ok(0) => self.failure = Some("nothing could be written".to_owned()),
+                Ok(0) => self.failure = Some("wrote zero bytes".to_owned()),
                 Ok(length) => done += length,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => self.failure = Some(error.to_string()),
@@ -63,7 +65,7 @@ impl LogFile {
         done
     }
 
-    /// Bytes written, bytes not written, and what went wrong.
+    /// Returns the bytes written, the bytes dropped, and a warning if a write failed.
     pub(crate) fn finish(self) -> (u64, u64, Option<Warning>) {
         let warning = self.failure.map(|reason| Warning::WriteFailed { path: self.path, reason });
         (self.written, self.dropped, warning)
@@ -75,23 +77,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ceiling_is_said_once_and_counted() {
+    fn log_notes_truncation_once_and_counts_dropped_bytes() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let mut log = LogFile::create(&path, 5, true).unwrap();
-        for piece in ["abc", "d€", "more"] {
-            log.write(piece.as_bytes());
+        for chunk in ["abc", "d€", "more"] {
+            log.write(chunk.as_bytes());
         }
         let (written, dropped, warning) = log.finish();
         assert_eq!((written, dropped, warning), (4, 7, None));
         let text = std::fs::read_to_string(&path).unwrap();
         let expected =
-            "abcd\n[LOG TRUNCATED: ceiling of 5 bytes reached; later output was read but not logged]\n";
+            "abcd\n[LOG TRUNCATED: limit of 5 bytes reached; later output was drained but not logged]\n";
         assert_eq!(text, expected);
     }
 
     #[test]
-    fn a_missing_directory_is_named() {
+    fn missing_log_directory_is_an_error_with_hint() {
         let error = LogFile::create(Path::new("/no/such/place/log"), 5, true).unwrap_err();
         assert!(
             matches!(&error, SpawnError::LogDirectoryMissing { path } if path == Path::new("/no/such/place"))
@@ -101,7 +103,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_a_warning_and_not_the_end() {
+    fn full_disk_is_a_warning() {
         let mut log = LogFile::create(Path::new("/dev/full"), 100, true).unwrap();
         log.write(b"abc");
         log.write(b"def");

@@ -1,21 +1,21 @@
-//! A switch that holds commands and their clocks, and lets them go on.
+//! A switch that suspends and resumes commands and their deadlines.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Holds every command that was given a clone of it with [`Command::pause_on`](crate::Command::pause_on).
+/// Suspends every command that has a clone of it, set with [`Command::pause_on`](crate::Command::pause_on).
 ///
-/// While it is on, no process of their trees runs, their deadlines stand still, and commands that are to be started
-/// wait. Cancelling works all the same. A host that wants to stop itself, as on Ctrl-Z, first calls
-/// [`pause`](Self::pause) and waits for [`quiet`](Self::quiet).
+/// While the switch is on, no process of these commands runs, their deadlines are suspended, and commands
+/// that are about to start wait. Cancellation still works. A host that wants to stop itself, as on Ctrl-Z,
+/// first calls [`pause`](Self::pause) and awaits [`wait_until_idle`](Self::wait_until_idle).
 ///
-/// On Windows the processes go on and only the clocks stand still.
+/// On Windows only the deadlines are suspended; the processes keep running.
 #[derive(Debug, Clone)]
 pub struct PauseSwitch {
     paused: Arc<watch::Sender<bool>>,
-    /// How many commands have a tree that may run.
+    /// Number of commands whose tree may run.
     running: Arc<watch::Sender<usize>>,
 }
 
@@ -26,93 +26,95 @@ impl Default for PauseSwitch {
 }
 
 impl PauseSwitch {
-    /// A switch that is off.
+    /// Creates a switch that is off.
     #[must_use]
     pub fn new() -> Self {
         Self { paused: Arc::new(watch::Sender::new(false)), running: Arc::new(watch::Sender::new(0)) }
     }
 
-    /// Holds everything. Returns at once; [`quiet`](Self::quiet) says when it has happened.
+    /// Requests a pause and returns immediately. [`wait_until_idle`](Self::wait_until_idle) waits for it to
+    /// take effect.
     pub fn pause(&self) {
         self.paused.send_replace(true);
     }
 
-    /// Lets everything go on.
+    /// Resumes all commands.
     pub fn resume(&self) {
         self.paused.send_replace(false);
     }
 
-    /// Whether it is on.
+    /// Returns whether the switch is on.
     #[must_use]
     pub fn is_paused(&self) -> bool {
         *self.paused.borrow()
     }
 
-    /// Waits until no process of its commands runs: after [`pause`](Self::pause) a matter of milliseconds, but for
-    /// a tree that is just being ended, which is not held up.
-    pub async fn quiet(&self) {
+    /// Waits until no process of its commands runs. After [`pause`](Self::pause) this takes milliseconds,
+    /// except for a tree that is being terminated, which is not suspended.
+    pub async fn wait_until_idle(&self) {
         let _ = self.running.subscribe().wait_for(|running| *running == 0).await;
     }
 
-    /// Waits until it is off.
-    async fn off(&self) {
+    /// Waits until the switch is off.
+    async fn wait_until_off(&self) {
         let _ = self.paused.subscribe().wait_for(|paused| !*paused).await;
     }
 }
 
-/// What holds one command: the switch that it was given and one of its own.
+/// The pause state of one command: the switch it was given and its own.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PauseState {
     switches: [PauseSwitch; 2],
     changes: [watch::Receiver<bool>; 2],
-    counted: bool,
+    counted_as_running: bool,
 }
 
-impl Held {
-    /// Waits until the command may start, and counts it as running from then on. One that is cancelled meanwhile goes
-    /// the way of all that are.
-    pub(crate) async fn until_it_may_start(given: PauseSwitch, cancel: &CancellationToken) -> Self {
+impl PauseState {
+    /// Waits until the command may start and counts it as running from then on. Returns immediately if the
+    /// command is cancelled.
+    pub(crate) async fn wait_to_start(given: PauseSwitch, cancel: &CancellationToken) -> Self {
         let switches = [given, PauseSwitch::new()];
         let changes = switches.each_ref().map(|switch| switch.paused.subscribe());
-        let mut held = Self { switches, changes, counted: false };
+        let mut state = Self { switches, changes, counted_as_running: false };
         loop {
-            held.count(true);
-            // In this order: whoever waits for quiet either sees us counted or has paused us.
-            if !held.wanted() || cancel.is_cancelled() {
-                return held;
+            state.set_running(true);
+            // The order matters: a caller of `wait_until_idle` either sees this command counted, or has
+            // paused it.
+            if !state.pause_requested() || cancel.is_cancelled() {
+                return state;
             }
-            held.count(false);
+            state.set_running(false);
             tokio::select! {
-                () = held.switches[0].off() => {}
+                () = state.switches[0].wait_until_off() => {}
                 () = cancel.cancelled() => {}
             }
         }
     }
 
-    /// The command's own switch.
-    pub(crate) fn own(&self) -> PauseSwitch {
+    /// Returns the command's own switch.
+    pub(crate) fn own_switch(&self) -> PauseSwitch {
         self.switches[1].clone()
     }
 
-    /// Whether one of them is on.
-    pub(crate) fn wanted(&self) -> bool {
+    /// Returns whether at least one switch is on.
+    pub(crate) fn pause_requested(&self) -> bool {
         self.switches.iter().any(PauseSwitch::is_paused)
     }
 
-    /// Waits until one of them was used. Cancel-safe.
+    /// Waits until a switch changes. Cancel-safe.
     pub(crate) async fn changed(&mut self) {
         let [given, own] = &mut self.changes;
-        // We hold the senders, so neither ever ends.
+        // The senders are owned by `self`, so neither channel closes.
         tokio::select! {
             _ = given.changed() => {}
             _ = own.changed() => {}
         }
     }
 
-    /// Whether the tree may run.
-    pub(crate) fn count(&mut self, running: bool) {
-        if self.counted != running {
-            self.counted = running;
+    /// Counts the command as running or not.
+    pub(crate) fn set_running(&mut self, running: bool) {
+        if self.counted_as_running != running {
+            self.counted_as_running = running;
             for switch in &self.switches {
                 switch.running.send_modify(|count| {
                     *count = if running { *count + 1 } else { count.saturating_sub(1) };
@@ -122,9 +124,9 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for PauseState {
     fn drop(&mut self) {
-        self.count(false);
+        self.set_running(false);
     }
 }
 
@@ -135,23 +137,23 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn quiet_is_when_nothing_that_was_started_runs() {
+    async fn wait_until_idle_returns_when_no_started_command_runs() {
         let (switch, token) = (PauseSwitch::new(), CancellationToken::new());
-        switch.quiet().await;
-        let mut first = Held::until_it_may_start(switch.clone(), &token).await;
-        let second = Held::until_it_may_start(switch.clone(), &token).await;
+        switch.wait_until_idle().await;
+        let mut first = PauseState::wait_to_start(switch.clone(), &token).await;
+        let second = PauseState::wait_to_start(switch.clone(), &token).await;
         switch.pause();
-        first.count(false);
+        first.set_running(false);
         let moment = Duration::from_millis(20);
-        assert!(tokio::time::timeout(moment, switch.quiet()).await.is_err());
+        assert!(tokio::time::timeout(moment, switch.wait_until_idle()).await.is_err());
         drop(second);
-        switch.quiet().await;
-        let third = Held::until_it_may_start(switch.clone(), &token);
+        switch.wait_until_idle().await;
+        let third = PauseState::wait_to_start(switch.clone(), &token);
         assert!(tokio::time::timeout(moment, third).await.is_err());
         switch.resume();
-        Held::until_it_may_start(switch.clone(), &token).await;
+        PauseState::wait_to_start(switch.clone(), &token).await;
         switch.pause();
         token.cancel();
-        Held::until_it_may_start(switch, &token).await;
+        PauseState::wait_to_start(switch, &token).await;
     }
 }

@@ -1,13 +1,13 @@
-//! A command once every question about it is answered: nothing here can still turn out wrong by itself.
+//! A resolved and validated command, ready to be spawned.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::PipeWriter;
 use std::path::PathBuf;
 
-/// What a backend starts.
+/// What a backend spawns.
 #[derive(Debug)]
-pub(crate) struct Start {
+pub(crate) struct SpawnPlan {
     pub(crate) program: PathBuf,
     #[cfg(unix)]
     pub(crate) arg0: OsString,
@@ -15,19 +15,19 @@ pub(crate) struct Start {
     pub(crate) cwd: PathBuf,
     pub(crate) env: BTreeMap<OsString, OsString>,
     #[cfg(unix)]
-    pub(crate) means: Option<crate::report::Means>,
-    /// Whether the program is one that makes a sandbox, and the child runs within.
+    pub(crate) method: Option<crate::report::ContainmentMethod>,
+    /// Whether the program is a sandbox wrapper that starts the requested program.
     #[cfg(unix)]
     pub(crate) sandboxed: bool,
-    /// What landlock is to allow.
+    /// The Landlock rules to apply.
     #[cfg(unix)]
-    pub(crate) rules: Option<crate::wire::Rules>,
-    /// What files of the sandbox have in them.
+    pub(crate) rules: Option<crate::wire::LandlockRules>,
+    /// The contents of files that exist only in the sandbox.
     #[cfg(unix)]
-    pub(crate) files: Vec<crate::wire::Content>,
+    pub(crate) files: Vec<crate::wire::FileContent>,
     #[cfg(unix)]
     pub(crate) limits: crate::limits::ResourceLimits,
-    /// The end of a socket for the inside of a sandbox.
+    /// The socket over which the sandbox init sends its listeners.
     #[cfg(unix)]
     pub(crate) channel: Option<std::os::unix::net::UnixStream>,
     /// Unique among all supervised children of this machine.
@@ -37,7 +37,7 @@ pub(crate) struct Start {
     pub(crate) stderr: PipeWriter,
 }
 
-/// A name for one child that no other has: the host's pid and start, and a count.
+/// Returns an id that is unique on this machine: host pid, time and a counter.
 pub(crate) fn unique_id() -> String {
     use std::sync::atomic::{AtomicU64, Ordering};
     static COUNT: AtomicU64 = AtomicU64::new(0);

@@ -1,4 +1,4 @@
-//! Finds the program and checks the command before anything is started, so that errors are exact.
+//! Resolves the program and validates the command before anything is started, for exact errors.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use crate::error::SpawnError;
 
-/// Linux refuses a single argument or variable of this many bytes, its NUL included.
+/// Size at which Linux rejects a single argument or variable, including its NUL.
 #[cfg(target_os = "linux")]
 const MAX_STRING: usize = 131_072;
 
-/// The file to execute: searched in the *child's* PATH, or relative to the host's working directory.
+/// Returns the file to execute: looked up in the *child's* PATH, or relative to the host's working directory.
 pub(crate) fn resolve(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Result<PathBuf, SpawnError> {
     let path = Path::new(program);
     if path.components().count() > 1 || path.is_absolute() {
@@ -34,7 +34,8 @@ pub(crate) fn resolve(program: &OsStr, env: &BTreeMap<OsString, OsString>) -> Re
     }
 }
 
-/// The first program of this name in the directories of a PATH; those that are not absolute are passed over.
+/// Returns the first executable with this name in the directories of a search path. Relative directories are
+/// skipped.
 pub fn find_program(name: impl AsRef<OsStr>, search: impl AsRef<OsStr>) -> Option<PathBuf> {
     candidates(name.as_ref(), search.as_ref()).find(|candidate| is_executable(candidate))
 }
@@ -65,7 +66,7 @@ fn is_executable(path: &Path) -> bool {
     path.is_file()
 }
 
-/// What no system call can pass is refused here, by name.
+/// Rejects strings that can't be passed to exec.
 pub(crate) fn check_strings(
     program: &OsStr,
     args: &[OsString],
@@ -99,7 +100,7 @@ fn check_string(string: &OsStr, prefix: usize, what: impl Fn() -> String) -> Res
     Ok(())
 }
 
-/// The sum of what the system must copy for the new program, for the message of an E2BIG.
+/// Returns the total size of arguments and environment, for the message of an `E2BIG`.
 #[cfg(unix)]
 pub(crate) fn total_size(args: &[OsString], env: &BTreeMap<OsString, OsString>) -> usize {
     let args: usize = args.iter().map(|arg| arg.len() + 1).sum();

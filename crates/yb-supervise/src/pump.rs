@@ -1,4 +1,4 @@
-//! The threads that drain the output pipes of children: a plain loop over blocking calls, one thread for each child.
+//! The threads that drain the output pipes: a blocking poll loop, one thread per running child.
 
 use std::io::{self, PipeReader, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,129 +9,131 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::capture::Pipe;
-use crate::lines::Queue;
-use crate::sink::{Drained, Sink};
-use crate::wake::{self, Receiver, Waker};
+use crate::lines::LineQueue;
+use crate::sink::{DrainedOutput, Sink};
+use crate::wake::{self, WakeReceiver, Waker};
 
-/// Most children say little. One that fills this gets the large buffer, and a large pipe.
-const FIRST_BUFFER: usize = 16 << 10;
-const BUFFER: usize = 256 << 10;
-/// What we ask the kernel for then, and the most that can be in a pipe: the default of 64 KiB halves the throughput.
+/// Initial buffer size. A child that fills it gets a large buffer and a large pipe.
+const SMALL_BUFFER: usize = 16 << 10;
+const LARGE_BUFFER: usize = 256 << 10;
+/// The large pipe size. The default of 64 KiB halves the throughput.
 #[cfg(unix)]
 const PIPE_SIZE: usize = 1 << 20;
-/// How long a thread waits for its next child: to start one costs more than to drain a short answer.
-const IDLE: Duration = Duration::from_secs(2);
+/// How long an idle thread waits for its next child. Starting a thread costs more than draining a short
+/// output.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The threads that wait for a child.
-static FREE: Mutex<Vec<Worker>> = Mutex::new(Vec::new());
+/// The idle threads.
+static IDLE_THREADS: Mutex<Vec<PumpThread>> = Mutex::new(Vec::new());
 
-fn free() -> MutexGuard<'static, Vec<Worker>> {
-    FREE.lock().unwrap_or_else(PoisonError::into_inner)
+fn idle_threads() -> MutexGuard<'static, Vec<PumpThread>> {
+    IDLE_THREADS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The hold on a thread that drains one child after the other. Without it, the thread ends.
+/// A handle to a thread that drains one child at a time. Dropping it ends the thread.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct PumpThread {
     thread: ThreadId,
     waker: Waker,
-    jobs: mpsc::Sender<Job>,
+    jobs: mpsc::Sender<DrainJob>,
 }
 
-/// One child for a thread.
-struct Job {
-    task: Task,
+/// One child to drain.
+struct DrainJob {
+    task: DrainTask,
     stdout: PipeReader,
     stderr: PipeReader,
-    drained: oneshot::Sender<(Drained, Ended)>,
-    worker: Worker,
+    drained: oneshot::Sender<(DrainedOutput, DrainOutcome)>,
+    worker: PumpThread,
 }
 
-impl Worker {
-    /// A thread that waits, or a new one.
+impl PumpThread {
+    /// Takes an idle thread or starts a new one.
     pub(crate) fn take() -> io::Result<Self> {
-        if let Some(worker) = free().pop() {
+        if let Some(worker) = idle_threads().pop() {
             return Ok(worker);
         }
         let (wake, waker) = wake::pair()?;
-        let (jobs, given) = mpsc::channel();
-        let thread = thread::Builder::new().name("yb-pump".to_owned()).spawn(move || work(&wake, &given))?;
+        let (jobs, receiver) = mpsc::channel();
+        let thread =
+            thread::Builder::new().name("yb-pump".to_owned()).spawn(move || run_thread(&wake, &receiver))?;
         Ok(Self { thread: thread.thread().id(), waker, jobs })
     }
 
-    /// What makes it look at its child's consumer again.
+    /// Returns a waker that makes the thread check its child's consumer again.
     pub(crate) fn waker(&self) -> Waker {
         self.waker.clone()
     }
 }
 
-fn work(wake: &Receiver, given: &mpsc::Receiver<Job>) {
-    let mut buffer = vec![0; FIRST_BUFFER];
+fn run_thread(wake: &WakeReceiver, receiver: &mpsc::Receiver<DrainJob>) {
+    let mut buffer = vec![0; SMALL_BUFFER];
     loop {
-        match given.recv_timeout(IDLE) {
-            Ok(Job { task, stdout, stderr, drained, worker }) => {
+        match receiver.recv_timeout(IDLE_TIMEOUT) {
+            Ok(DrainJob { task, stdout, stderr, drained, worker }) => {
                 let result = task.run(stdout, stderr, wake, &mut buffer);
-                // First: whoever hears of the end may start the next child.
-                free().push(worker);
+                // Before the result is sent: its receiver may start the next child.
+                idle_threads().push(worker);
                 let _ = drained.send(result);
             }
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
             Err(mpsc::RecvTimeoutError::Timeout) => {
-                // Unless it was just taken, nobody needs it.
-                free().retain(|worker| worker.thread != thread::current().id());
+                // The thread exits unless it was taken in the meantime.
+                idle_threads().retain(|worker| worker.thread != thread::current().id());
             }
         }
     }
 }
 
-/// The host's hold on the draining of one child.
+/// The host's handle to the draining of one child.
 #[derive(Debug)]
 pub(crate) struct Pump {
     stop: Arc<AtomicBool>,
     waker: Waker,
-    queue: Option<Arc<Queue>>,
-    drained: oneshot::Receiver<(Drained, Ended)>,
+    queue: Option<Arc<LineQueue>>,
+    drained: oneshot::Receiver<(DrainedOutput, DrainOutcome)>,
 }
 
-/// How the draining ended.
+/// How draining ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// Both pipes were closed by everyone who could write to them.
-    ByItself,
-    /// We stopped reading while somebody still held a pipe.
+pub(crate) enum DrainOutcome {
+    /// EOF on both pipes.
+    Eof,
+    /// Stopped while a process still held a pipe open.
     Stopped,
 }
 
 impl Pump {
     /// Starts draining.
     pub(crate) fn start(
-        worker: Worker,
+        worker: PumpThread,
         stdout: PipeReader,
         stderr: PipeReader,
         sink: Sink,
-        queue: Option<Arc<Queue>>,
+        queue: Option<Arc<LineQueue>>,
     ) -> io::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let (sender, drained) = oneshot::channel();
         let (waker, jobs) = (worker.waker(), worker.jobs.clone());
-        let task = Task { stop: stop.clone(), queue: queue.clone(), sink };
-        let job = Job { task, stdout, stderr, drained: sender, worker };
-        jobs.send(job).map_err(|_| io::Error::other("the thread has ended"))?;
+        let task = DrainTask { stop: stop.clone(), queue: queue.clone(), sink };
+        let job = DrainJob { task, stdout, stderr, drained: sender, worker };
+        jobs.send(job).map_err(|_| io::Error::other("the pump thread has exited"))?;
         Ok(Self { stop, waker, queue, drained })
     }
 
-    /// The tree is dead: a slow consumer must not hold up the end of its output.
+    /// Disables backpressure: the tree is dead, and a slow consumer must not delay the report.
     pub(crate) fn stop_waiting_for_consumer(&self) {
         if let Some(queue) = &self.queue {
             queue.lift_limit();
         }
     }
 
-    /// Waits until both pipes have ended; cancel-safe.
-    pub(crate) async fn drained(&mut self) -> Option<(Drained, Ended)> {
+    /// Waits until both pipes are drained. Cancel-safe.
+    pub(crate) async fn drained(&mut self) -> Option<(DrainedOutput, DrainOutcome)> {
         (&mut self.drained).await.ok()
     }
 
-    /// Closes the pipes, whoever still holds them.
+    /// Closes the pipes, even if a process still holds them open.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
         self.waker.wake();
@@ -140,35 +142,35 @@ impl Pump {
 
 impl Drop for Pump {
     fn drop(&mut self) {
-        // The thread may have another child by now.
+        // Otherwise the thread may already be draining another child.
         if !self.drained.is_terminated() {
             self.stop();
         }
     }
 }
 
-struct Task {
+struct DrainTask {
     stop: Arc<AtomicBool>,
-    queue: Option<Arc<Queue>>,
+    queue: Option<Arc<LineQueue>>,
     sink: Sink,
 }
 
-impl Task {
+impl DrainTask {
     #[cfg(unix)]
     fn run(
         mut self,
         stdout: PipeReader,
         stderr: PipeReader,
-        wake: &Receiver,
+        wake: &WakeReceiver,
         buffer: &mut Vec<u8>,
-    ) -> (Drained, Ended) {
+    ) -> (DrainedOutput, DrainOutcome) {
         use rustix::event::{PollFd, PollFlags, poll};
 
-        let mut pipes = [Open::new(Pipe::Stdout, stdout), Open::new(Pipe::Stderr, stderr)].map(Some);
-        let mut ended = Ended::ByItself;
+        let mut pipes = [OpenPipe::new(Pipe::Stdout, stdout), OpenPipe::new(Pipe::Stderr, stderr)].map(Some);
+        let mut outcome = DrainOutcome::Eof;
         while pipes.iter().any(Option::is_some) {
             if self.stop.load(Ordering::Acquire) {
-                ended = self.take_what_is_there(&mut pipes, buffer);
+                outcome = self.drain_available(&mut pipes, buffer);
                 break;
             }
             let paused = self.queue.as_ref().is_some_and(|queue| queue.is_full());
@@ -198,19 +200,19 @@ impl Task {
                 self.read(&mut pipes[index], buffer);
             }
         }
-        (self.sink.finish(), ended)
+        (self.sink.finish(), outcome)
     }
 
-    /// One read; a pipe that has ended is closed. Returns how many bytes there were.
+    /// Reads once and closes the pipe at EOF. Returns the number of bytes read.
     #[cfg(unix)]
-    fn read(&mut self, pipe: &mut Option<Open>, buffer: &mut Vec<u8>) -> usize {
+    fn read(&mut self, pipe: &mut Option<OpenPipe>, buffer: &mut Vec<u8>) -> usize {
         let Some(open) = pipe else { return 0 };
         match open.reader.read(buffer) {
             Ok(length @ 1..) => {
                 self.sink.push(open.name, &buffer[..length]);
-                if length >= FIRST_BUFFER {
+                if length >= SMALL_BUFFER {
                     open.enlarge();
-                    buffer.resize(BUFFER, 0);
+                    buffer.resize(LARGE_BUFFER, 0);
                 }
                 return length;
             }
@@ -223,12 +225,12 @@ impl Task {
         0
     }
 
-    /// The last look at pipes that somebody still holds: at most what is in them now.
+    /// Drains at most what is in the pipes now, then closes them.
     #[cfg(unix)]
-    fn take_what_is_there(&mut self, pipes: &mut [Option<Open>], buffer: &mut Vec<u8>) -> Ended {
+    fn drain_available(&mut self, pipes: &mut [Option<OpenPipe>], buffer: &mut Vec<u8>) -> DrainOutcome {
         use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-        let mut ended = Ended::ByItself;
+        let mut outcome = DrainOutcome::Eof;
         for pipe in pipes {
             let mut taken = 0;
             while let Some(open) = pipe {
@@ -237,13 +239,13 @@ impl Task {
                 if !matches!(ready, Ok(1..)) || taken > PIPE_SIZE {
                     self.sink.end(open.name);
                     *pipe = None;
-                    ended = Ended::Stopped;
+                    outcome = DrainOutcome::Stopped;
                     break;
                 }
                 taken += self.read(pipe, buffer);
             }
         }
-        ended
+        outcome
     }
 
     #[cfg(not(unix))]
@@ -251,15 +253,15 @@ impl Task {
         mut self,
         stdout: PipeReader,
         stderr: PipeReader,
-        wake: &Receiver,
+        wake: &WakeReceiver,
         _: &mut Vec<u8>,
-    ) -> (Drained, Ended) {
+    ) -> (DrainedOutput, DrainOutcome) {
         let (sender, chunks) = mpsc::sync_channel::<(Pipe, Vec<u8>)>(4);
         let mut open = 2;
         for (name, mut pipe) in [(Pipe::Stdout, stdout), (Pipe::Stderr, stderr)] {
             let sender = sender.clone();
             std::thread::spawn(move || {
-                let mut buffer = vec![0; BUFFER];
+                let mut buffer = vec![0; LARGE_BUFFER];
                 loop {
                     let length = pipe.read(&mut buffer).unwrap_or(0);
                     if sender.send((name, buffer[..length].to_vec())).is_err() || length == 0 {
@@ -274,9 +276,9 @@ impl Task {
             if self.stop.load(Ordering::Acquire) {
                 self.sink.end(Pipe::Stdout);
                 self.sink.end(Pipe::Stderr);
-                return (self.sink.finish(), Ended::Stopped);
+                return (self.sink.finish(), DrainOutcome::Stopped);
             }
-            // Without a poll that covers both pipes a full queue holds up stderr too.
+            // Without a poll over both pipes, a full queue also blocks stderr.
             while self.queue.as_ref().is_some_and(|queue| queue.is_full())
                 && !self.stop.load(Ordering::Acquire)
             {
@@ -292,25 +294,25 @@ impl Task {
                 Err(mpsc::RecvTimeoutError::Disconnected) => break,
             }
         }
-        (self.sink.finish(), Ended::ByItself)
+        (self.sink.finish(), DrainOutcome::Eof)
     }
 }
 
-/// A pipe that has not ended.
+/// A pipe that has not reached EOF.
 #[cfg(unix)]
-struct Open {
+struct OpenPipe {
     name: Pipe,
     reader: PipeReader,
     large: bool,
 }
 
 #[cfg(unix)]
-impl Open {
+impl OpenPipe {
     fn new(name: Pipe, reader: PipeReader) -> Self {
         Self { name, reader, large: false }
     }
 
-    /// As far as the user's limit allows.
+    /// Enlarges the pipe, as far as the user's limit allows.
     fn enlarge(&mut self) {
         if !std::mem::replace(&mut self.large, true) {
             #[cfg(target_os = "linux")]
@@ -325,33 +327,33 @@ mod tests {
     use std::io::Write as _;
 
     use super::*;
-    use crate::capture::Captured;
+    use crate::capture::CapturedOutput;
     use crate::redact::{Redactor, Secrets};
-    use crate::sink::Keep;
+    use crate::sink::OutputTarget;
 
-    /// What a child says through a thread that may have had another before.
-    async fn drain(said: &[u8]) -> (ThreadId, Vec<u8>) {
-        let worker = Worker::take().unwrap();
+    /// Drains the output of a child through a pooled thread.
+    async fn drain(output: &[u8]) -> (ThreadId, Vec<u8>) {
+        let worker = PumpThread::take().unwrap();
         let thread = worker.thread;
-        let keep = Keep::Capture(Captured::with_limit(usize::MAX));
-        let sink = Sink::new(|| Redactor::new(Secrets::new(&[])), None, keep, None);
+        let target = OutputTarget::Capture(CapturedOutput::with_limit(usize::MAX));
+        let sink = Sink::new(|| Redactor::new(Secrets::new(&[])), None, target, None);
         let ((stdout, mut writer), (stderr, _)) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut pump = Pump::start(worker, stdout, stderr, sink, None).unwrap();
-        let said = said.to_owned();
-        let child = thread::spawn(move || writer.write_all(&said).unwrap());
-        let (drained, ended) = pump.drained().await.unwrap();
+        let output = output.to_owned();
+        let child = thread::spawn(move || writer.write_all(&output).unwrap());
+        let (drained, outcome) = pump.drained().await.unwrap();
         child.join().unwrap();
-        assert_eq!(ended, Ended::ByItself);
+        assert_eq!(outcome, DrainOutcome::Eof);
         let crate::report::Output::Captured(captured) = drained.output else { panic!("not captured") };
         (thread, captured.stdout())
     }
 
     #[tokio::test]
-    async fn a_thread_drains_one_child_after_the_other_however_much_they_say() {
+    async fn pump_thread_is_reused_across_children_of_any_output_size() {
         let (mut threads, large) = (Vec::new(), vec![b'x'; 3 << 20]);
-        for said in [&b"one"[..], &large, b"", b"two"] {
-            let (thread, heard) = drain(said).await;
-            assert!(heard == said, "{} bytes of {}", heard.len(), said.len());
+        for output in [&b"one"[..], &large, b"", b"two"] {
+            let (thread, drained_bytes) = drain(output).await;
+            assert!(drained_bytes == output, "{} bytes of {}", drained_bytes.len(), output.len());
             threads.push(thread);
         }
         threads.dedup();

@@ -1,16 +1,16 @@
-//! Watches how much a child leaves in a directory.
+//! Watches the disk usage of directories.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use crate::report::End;
 
-/// Directories and how many bytes they may hold together.
+/// A set of directories and the number of bytes that they may hold together.
 #[derive(Debug, Clone)]
 pub(crate) struct Quota {
     directories: Vec<PathBuf>,
     limit: u64,
-    /// What was there at the beginning and does not count; unknown before the first look.
+    /// Usage at the start, which does not count; `None` before the first measurement.
     before: Option<u64>,
 }
 
@@ -19,27 +19,28 @@ impl Quota {
         Self { directories: vec![directory], limit, before: Some(0) }
     }
 
-    /// What was there before does not count.
+    /// Limits the growth since the start.
     pub(crate) fn growth(directories: Vec<PathBuf>, before: Option<u64>, limit: u64) -> Self {
         Self { directories, limit, before }
     }
 }
 
-/// How often to look, at the most; a large tree is looked at less often, so that watching stays cheap.
-const INTERVAL: Duration = Duration::from_millis(200);
-const SHARE_OF_TIME: u32 = 10;
+/// Minimum interval between measurements. Slow measurements extend it, so that watching a large tree stays
+/// cheap.
+const MIN_INTERVAL: Duration = Duration::from_millis(200);
+const IDLE_FACTOR: u32 = 10;
 
-/// Returns when a quota is exceeded; never, if there is none.
+/// Returns when a quota is exceeded; never returns if there is none.
 pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
     if quotas.is_empty() {
         std::future::pending::<()>().await;
     }
-    // What ends within a moment fills nothing.
+    // Skip the first measurement for short-lived children.
     if quotas.iter().all(|quota| quota.before.is_some()) {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(MIN_INTERVAL).await;
     }
     loop {
-        let began = Instant::now();
+        let started = Instant::now();
         for quota in &mut quotas {
             let directories = quota.directories.clone();
             let measured = tokio::task::spawn_blocking(move || {
@@ -56,11 +57,12 @@ pub(crate) async fn exceeded(mut quotas: Vec<Quota>) -> End {
                 return End::OverQuota { directory, used, limit: quota.limit };
             }
         }
-        tokio::time::sleep(INTERVAL.max(began.elapsed() * SHARE_OF_TIME)).await;
+        tokio::time::sleep(MIN_INTERVAL.max(started.elapsed() * IDLE_FACTOR)).await;
     }
 }
 
-/// Bytes on disk below a directory; links are not followed, and what vanishes meanwhile counts nothing.
+/// Returns the bytes on disk below a directory. Links are not followed; files that vanish during the scan
+/// count as zero.
 pub fn disk_usage(directory: &Path) -> u64 {
     let mut total = 0;
     let mut open = vec![directory.to_owned()];
@@ -93,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_below_count_and_links_do_not() {
+    fn disk_usage_counts_nested_files_but_not_links() {
         let outside = tempfile::tempdir().unwrap();
         std::fs::write(outside.path().join("big"), vec![1; 1 << 20]).unwrap();
         let directory = tempfile::tempdir().unwrap();

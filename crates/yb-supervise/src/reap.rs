@@ -1,32 +1,32 @@
-//! Ends what a dead host left, from the record that it had written down.
+//! Kills what a dead host left behind, using its persisted record.
 
 use crate::record::TreeRecord;
 
-/// What [`reap`] found.
+/// The result of [`reap`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Reaped {
-    /// How many processes of the tree, its shim among them, were still alive and were killed.
+pub struct ReapReport {
+    /// Number of processes that were still alive and were killed, including the shim.
     pub killed: usize,
-    /// Those that SIGKILL did not end in time (they hang in the kernel), by pid.
-    pub left: Vec<u32>,
-    /// The record is of another machine, of before a restart or of another PID namespace: nothing of it can be alive
-    /// or be seen here, and nothing was touched.
+    /// Pids of processes that SIGKILL did not end in time, because they hang in the kernel.
+    pub unkillable: Vec<u32>,
+    /// The record is from another machine, boot or PID namespace. Nothing of the tree can be alive or visible
+    /// here, and nothing was signaled.
     pub elsewhere: bool,
 }
 
-/// Ends whatever is left of a tree whose host died, and nothing else; returns within three seconds.
+/// Kills every remaining process of a tree whose host died. Returns within three seconds.
 ///
-/// Call it only when the host is known to be dead, for instance because its lock is free: a tree that is still owned
-/// would be killed under its owner. Blocks: in async code it belongs on a thread that may.
+/// Call it only when the host is known to be dead, for instance because its lock is free: it would also kill
+/// a tree that still has an owner. The function blocks; async code should call it through `spawn_blocking`.
 ///
-/// Found are: all members of the tree's cgroup; all that hangs below a shim that is still there, stopped ones too;
-/// the leader with its session, group and descendants; and all whose environment carries the tree's mark, with their
-/// descendants. Without a cgroup and with the shim killed, a daemon that left its session *and* cleaned its
-/// environment is not found.
-pub fn reap(record: &TreeRecord) -> Reaped {
+/// It finds the members of the tree's cgroup; all descendants of a surviving shim, even a stopped one; the
+/// leader with its session, process group and descendants; and all processes whose environment has the tree's
+/// marker, with their descendants. Without a cgroup, and with the shim killed, it does not find a daemon that
+/// left its session *and* cleared its environment.
+pub fn reap(record: &TreeRecord) -> ReapReport {
     if record.boot.is_empty() || record.boot != crate::record::boot() {
-        return Reaped { elsewhere: true, ..Reaped::default() };
+        return ReapReport { elsewhere: true, ..ReapReport::default() };
     }
     platform::reap(record)
 }
@@ -38,37 +38,41 @@ mod platform {
 
     use rustix::process::Signal;
 
-    use super::Reaped;
+    use super::ReapReport;
     #[cfg(target_os = "linux")]
     use crate::cgroup::Cgroup;
-    use crate::record::{Identity, TreeRecord};
-    use crate::table::{self, Tree};
-    use crate::{KILL_LIMIT, env};
+    use crate::process_table::{self, ProcessTree};
+    use crate::record::{ProcessIdentity, TreeRecord};
+    use crate::{KILL_TIMEOUT, env};
 
-    pub(super) fn reap(record: &TreeRecord) -> Reaped {
+    pub(super) fn reap(record: &TreeRecord) -> ReapReport {
         let mut killed = HashSet::new();
-        // As long as the shim is there, orphans hang below it and can be known by that alone: it goes last.
-        let shim = record.shim.filter(|shim| table::lives(*shim));
-        let mut left = sweep(record, shim, &mut killed);
+        // Kill the shim last: while it is alive, orphans are its descendants and can be found that way.
+        let shim = record.shim.filter(|shim| process_table::is_alive(*shim));
+        let mut unkillable = sweep(record, shim, &mut killed);
         if let Some(shim) = shim {
-            // A shim that was not stopped does all this by itself, and is gone by now.
-            if table::lives(shim) {
+            // A shim that was not stopped kills the tree by itself and is gone by now.
+            if process_table::is_alive(shim) {
                 killed.insert(shim);
-                table::signal(shim, Signal::KILL);
+                process_table::signal(shim, Signal::KILL);
             }
-            left = sweep(record, None, &mut killed);
+            unkillable = sweep(record, None, &mut killed);
         }
-        Reaped { killed: killed.len(), left, elsewhere: false }
+        ReapReport { killed: killed.len(), unkillable, elsewhere: false }
     }
 
-    /// Kills until nothing of the tree is seen; returns what is, at the end.
-    fn sweep(record: &TreeRecord, below: Option<Identity>, killed: &mut HashSet<Identity>) -> Vec<u32> {
+    /// Kills repeatedly until no process of the tree is found. Returns the pids that remain.
+    fn sweep(
+        record: &TreeRecord,
+        below: Option<ProcessIdentity>,
+        killed: &mut HashSet<ProcessIdentity>,
+    ) -> Vec<u32> {
         let marker = Some(env::marker(&record.id));
-        let tree = Tree { born: None, below, leader: Some(record.leader), marker };
+        let tree = ProcessTree { born: None, below, leader: Some(record.leader), marker };
         #[cfg(target_os = "linux")]
         let cgroup = adopt(record);
-        let limit = Instant::now() + KILL_LIMIT;
-        let left = loop {
+        let deadline = Instant::now() + KILL_TIMEOUT;
+        let remaining = loop {
             #[cfg(target_os = "linux")]
             let members = cgroup.as_ref().map_or_else(Vec::new, |cgroup| {
                 let members = cgroup.members();
@@ -79,27 +83,28 @@ mod platform {
             });
             let living = tree.kill();
             killed.extend(&living);
-            let left: Vec<u32> = living.into_iter().map(|process| process.pid).collect();
+            let remaining: Vec<u32> = living.into_iter().map(|process| process.pid).collect();
             #[cfg(target_os = "linux")]
-            let left = [left, members].concat();
-            if left.is_empty() || Instant::now() > limit {
-                break left;
+            let remaining = [remaining, members].concat();
+            if remaining.is_empty() || Instant::now() > deadline {
+                break remaining;
             }
             std::thread::sleep(Duration::from_millis(5));
         };
         #[cfg(target_os = "linux")]
-        if let Some(cgroup) = cgroup.filter(|_| left.is_empty()) {
+        if let Some(cgroup) = cgroup.filter(|_| remaining.is_empty()) {
             cgroup.remove();
         }
-        left.into_iter().collect::<HashSet<_>>().into_iter().collect()
+        remaining.into_iter().collect::<HashSet<_>>().into_iter().collect()
     }
 
     #[cfg(target_os = "linux")]
-    fn identity(pid: u32) -> Option<Identity> {
-        Some(Identity { pid, start: table::start_time(pid)? })
+    fn identity(pid: u32) -> Option<ProcessIdentity> {
+        Some(ProcessIdentity { pid, start: process_table::start_time(pid)? })
     }
 
-    /// The tree's own cgroup. Its name is unique to the tree; a record that names another is not believed.
+    /// Returns the tree's cgroup. Its name is unique to the tree; a record with any other name is not
+    /// trusted.
     #[cfg(target_os = "linux")]
     fn adopt(record: &TreeRecord) -> Option<Cgroup> {
         let path = std::path::Path::new(record.cgroup.as_deref()?);
@@ -110,11 +115,11 @@ mod platform {
 
 #[cfg(windows)]
 mod platform {
-    use super::Reaped;
+    use super::ReapReport;
     use crate::record::TreeRecord;
 
-    /// A job object ends its tree when the last handle closes, which the host's death does.
-    pub(super) fn reap(_: &TreeRecord) -> Reaped {
-        Reaped::default()
+    /// A job object kills its tree when the last handle closes, which happens when the host dies.
+    pub(super) fn reap(_: &TreeRecord) -> ReapReport {
+        ReapReport::default()
     }
 }

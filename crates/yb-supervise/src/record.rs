@@ -1,46 +1,47 @@
-//! What has to be written down about a running tree so that another process can find it again.
+//! The persisted record of a running tree, with which another process can find it.
 
 use serde::{Deserialize, Serialize};
 
-/// A process that can't be mistaken for a later one with the same pid.
+/// A process identity that survives pid reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(crate) struct Identity {
+pub(crate) struct ProcessIdentity {
     pub(crate) pid: u32,
-    /// In the kernel's own unit since boot (Linux) or since the epoch (elsewhere); only ever compared.
+    /// In kernel units since boot (Linux), a hash elsewhere; only compared for equality and order.
     pub(crate) start: u64,
 }
 
-/// What a journal keeps of a running tree, to find it again with [`reap`](crate::reap) after the host died.
+/// A record of a running tree, to find it with [`reap`](crate::reap) after the host died.
 ///
-/// It holds no secret, means nothing on another machine or after a restart, and is read by this crate only.
+/// It contains no secrets and is only valid on this machine until the next boot. The serialized form is
+/// private to this crate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeRecord {
-    /// The start of the system, and the PID namespace, in which the numbers below mean something.
+    /// The boot and PID namespace in which the pids are valid.
     pub(crate) boot: String,
-    /// Unique to the tree: the mark in the environment of its processes, and the name of its cgroup.
+    /// Unique id of the tree: the marker in the environment of its processes, and the name of its cgroup.
     pub(crate) id: String,
-    pub(crate) leader: Identity,
+    pub(crate) leader: ProcessIdentity,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) shim: Option<Identity>,
+    pub(crate) shim: Option<ProcessIdentity>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) cgroup: Option<String>,
 }
 
 impl TreeRecord {
-    pub(crate) fn new(id: String, leader: Identity) -> Self {
+    pub(crate) fn new(id: String, leader: ProcessIdentity) -> Self {
         Self { boot: boot(), id, leader, shim: None, cgroup: None }
     }
 
-    /// The pid that the tree's leader had.
+    /// Returns the pid of the tree's leader.
     pub fn pid(&self) -> u32 {
         self.leader.pid
     }
 }
 
-/// This start of the system and this PID namespace; empty if the system does not tell, which equals nothing.
+/// Returns an id of this boot and PID namespace; empty if unknown, which never matches.
 #[cfg(target_os = "linux")]
 pub(crate) fn boot() -> String {
-    // Neither changes while a process lives, and every child asks for it.
+    // Constant for the life of the process, and needed for every child.
     static BOOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let boot = BOOT.get_or_init(|| {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -55,7 +56,7 @@ pub(crate) fn boot() -> String {
     crate::sys::boot_session().unwrap_or_default()
 }
 
-/// A job object needs no finding again.
+/// Job objects need no record.
 #[cfg(windows)]
 pub(crate) fn boot() -> String {
     "job object".to_owned()
@@ -66,8 +67,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_a_small_object_and_tolerates_what_a_later_version_adds() {
-        let leader = Identity { pid: 7, start: 9 };
+    fn tree_record_ignores_unknown_fields() {
+        let leader = ProcessIdentity { pid: 7, start: 9 };
         let record = TreeRecord { boot: "b".to_owned(), ..TreeRecord::new("yb-1".to_owned(), leader) };
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(text, r#"{"boot":"b","id":"yb-1","leader":{"pid":7,"start":9}}"#);

@@ -1,10 +1,10 @@
-//! Replaces known secret values in a stream of bytes, wherever the chunk borders fall.
+//! Replaces known secrets in a byte stream, also across chunk boundaries.
 
 use std::sync::Arc;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-/// Shorter values would also hit ordinary text; they are refused.
+/// Minimum length of a secret. Shorter values would match ordinary text.
 pub(crate) const MIN_SECRET: usize = 8;
 
 /// The secrets of one child.
@@ -16,7 +16,8 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// `None` if there is nothing to look for. Values under [`MIN_SECRET`] bytes must have been refused before.
+    /// Returns `None` if there are no secrets. The caller must have removed values shorter than
+    /// [`MIN_SECRET`].
     pub(crate) fn new(named: &[(String, Vec<u8>)]) -> Option<Self> {
         if named.is_empty() {
             return None;
@@ -32,8 +33,8 @@ impl Secrets {
         })
     }
 
-    /// The first place at or after `from` where the rest of `data` could be the beginning of a secret.
-    fn possible_start(&self, data: &[u8], from: usize) -> usize {
+    /// Returns the first position at or after `from` where the rest of `data` is a proper prefix of a secret.
+    fn first_partial_match(&self, data: &[u8], from: usize) -> usize {
         let longest = self.values.iter().map(Vec::len).max().unwrap_or(0);
         let first = from.max(data.len().saturating_sub(longest.saturating_sub(1)));
         (first..data.len())
@@ -45,66 +46,66 @@ impl Secrets {
     }
 }
 
-/// The bytes without the values of these secrets, as a child's output is kept; values that are too short to be told from
-/// ordinary text stay.
+/// Replaces the values of secrets in bytes, as in the output of a child. Values shorter than 8 bytes are not
+/// replaced.
 #[must_use]
 pub fn redact(bytes: &[u8], secrets: &[(String, Vec<u8>)]) -> Vec<u8> {
     let long: Vec<_> = secrets.iter().filter(|(_, value)| value.len() >= MIN_SECRET).cloned().collect();
     let mut redactor = Redactor::new(Secrets::new(&long));
     let mut kept = Vec::with_capacity(bytes.len());
-    redactor.push(bytes, &mut |piece| kept.extend_from_slice(piece));
-    redactor.finish(&mut |piece| kept.extend_from_slice(piece));
+    redactor.push(bytes, &mut |chunk| kept.extend_from_slice(chunk));
+    redactor.finish(&mut |chunk| kept.extend_from_slice(chunk));
     kept
 }
 
-/// The redaction of one pipe; without secrets it passes everything through untouched.
+/// The redactor of one pipe. Without secrets it passes everything through.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     secrets: Option<Secrets>,
-    /// The end of what was read, which may be the beginning of a secret.
-    held: Vec<u8>,
+    /// The end of the input so far, which may be the beginning of a secret.
+    pending: Vec<u8>,
 }
 
 impl Redactor {
     pub(crate) fn new(secrets: Option<Secrets>) -> Self {
-        Self { secrets, held: Vec::new() }
+        Self { secrets, pending: Vec::new() }
     }
 
-    /// Passes on `chunk`, less what has to wait for the next one.
+    /// Emits `chunk`, except for a tail that depends on the next chunk.
     pub(crate) fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
         let Some(secrets) = &self.secrets else { return emit(chunk) };
-        if self.held.is_empty() {
-            let kept = emit_settled(secrets, chunk, emit);
-            self.held.extend_from_slice(&chunk[kept..]);
+        if self.pending.is_empty() {
+            let kept = emit_decided(secrets, chunk, emit);
+            self.pending.extend_from_slice(&chunk[kept..]);
         } else {
-            self.held.extend_from_slice(chunk);
-            let kept = emit_settled(secrets, &self.held, emit);
-            self.held.drain(..kept);
+            self.pending.extend_from_slice(chunk);
+            let kept = emit_decided(secrets, &self.pending, emit);
+            self.pending.drain(..kept);
         }
     }
 
-    /// Passes on what was held back, at the end of the stream.
+    /// Emits the pending tail at the end of the stream.
     pub(crate) fn finish(&mut self, emit: &mut dyn FnMut(&[u8])) {
         let Some(secrets) = &self.secrets else { return };
-        let held = std::mem::take(&mut self.held);
+        let pending = std::mem::take(&mut self.pending);
         let mut position = 0;
-        for found in secrets.matcher.find_iter(&held) {
-            emit(&held[position..found.start()]);
+        for found in secrets.matcher.find_iter(&pending) {
+            emit(&pending[position..found.start()]);
             emit(&secrets.replacements[found.pattern().as_usize()]);
             position = found.end();
         }
-        if position < held.len() {
-            emit(&held[position..]);
+        if position < pending.len() {
+            emit(&pending[position..]);
         }
     }
 }
 
-/// Emits the part of `data` that no later byte can change and returns where the rest begins.
-fn emit_settled(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> usize {
+/// Emits the part of `data` that later bytes can't change, and returns where the rest begins.
+fn emit_decided(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> usize {
     let mut position = 0;
-    let mut open = secrets.possible_start(data, 0);
+    let mut open = secrets.first_partial_match(data, 0);
     for found in secrets.matcher.find_iter(data) {
-        // A longer secret may have begun at or before this one: wait for it.
+        // A longer secret may have started at or before this one; wait for more data.
         if open <= found.start() {
             break;
         }
@@ -114,7 +115,7 @@ fn emit_settled(secrets: &Secrets, data: &[u8], emit: &mut dyn FnMut(&[u8])) -> 
         emit(&secrets.replacements[found.pattern().as_usize()]);
         position = found.end();
         if open < position {
-            open = secrets.possible_start(data, position);
+            open = secrets.first_partial_match(data, position);
         }
     }
     if position < open {
@@ -142,9 +143,9 @@ mod tests {
         let mut out = Vec::new();
         let mut redactor = Redactor::new(secrets);
         for chunk in chunks {
-            redactor.push(chunk, &mut |piece| out.extend_from_slice(piece));
+            redactor.push(chunk, &mut |chunk| out.extend_from_slice(chunk));
         }
-        redactor.finish(&mut |piece| out.extend_from_slice(piece));
+        redactor.finish(&mut |chunk| out.extend_from_slice(chunk));
         out
     }
 
@@ -162,19 +163,19 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_replaced_wherever_the_chunks_are_cut() {
+    fn secret_is_replaced_at_any_chunk_boundary() {
         check(&["sk-12345678"], "key=sk-12345678;", "key=[REDACTED:S0];");
         check(&["sk-12345678"], "sk-12345678sk-12345678", "[REDACTED:S0][REDACTED:S0]");
         check(&["sk-12345678"], "sk-1234567 sk-12345", "sk-1234567 sk-12345");
     }
 
     #[test]
-    fn the_longer_of_two_that_begin_alike_wins() {
+    fn longest_of_secrets_with_common_prefix_wins() {
         check(&["abcdefgh", "abcdefghij"], "xabcdefghijx abcdefghx", "x[REDACTED:S1]x [REDACTED:S0]x");
     }
 
     #[test]
-    fn one_inside_another_and_one_across_another() {
+    fn nested_and_overlapping_secrets_are_replaced() {
         check(
             &["12345678", "xx12345678yy"],
             "xx12345678yy 12345678 xx12345678",

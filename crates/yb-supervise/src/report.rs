@@ -1,4 +1,4 @@
-//! What is known about a child once it has ended: one report, and nothing in it is guessed.
+//! The report about a child that has ended.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,54 +6,55 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::capture::Captured;
+use crate::capture::CapturedOutput;
 use crate::error::SpawnError;
-use crate::limits::OverLimit;
-use crate::sandbox::Refused;
+use crate::limits::ExceededLimit;
+use crate::sandbox::RefusedConnection;
 
-/// How one supervised child went.
+/// How a supervised child ran and ended.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// Why it ended.
+    /// Why the child ended.
     pub end: End,
-    /// How the leader itself ended, if that was seen: also for a child that was stopped by its deadline.
+    /// The exit status of the leader, if known; also set when the child timed out.
     pub status: Option<ExitStatus>,
-    /// The leader's pid, if it was started.
+    /// The pid of the leader, if it was started.
     pub pid: Option<u32>,
-    /// What it printed.
+    /// The output, according to the output mode.
     pub output: Output,
-    /// The log file and tee, if any was asked for.
+    /// Byte counts of the log file and the tee.
     pub log: LogSummary,
-    /// When the child was started; prints as RFC 3339.
+    /// When the child was started.
     pub started_at: Timestamp,
-    /// When nothing of it was left; prints as RFC 3339.
+    /// When the last process of the tree was gone.
     pub ended_at: Timestamp,
-    /// Between the two, by a clock that nobody can set; what it was paused is part of it.
+    /// Duration by the monotonic clock, including pauses.
     pub duration: Duration,
-    /// How long it was paused. This does not count against its deadline.
+    /// Total time paused, which does not count against the deadline.
     pub paused: Duration,
-    /// What the whole tree used; zero where [`Launch::Direct`](crate::Launch) could not see a descendant.
+    /// Resource usage of the tree. Under [`Launch::Direct`](crate::Launch) it covers only the leader and what
+    /// it reaped.
     pub usage: Usage,
-    /// Whether descendants were still alive after the leader had ended by itself. They were killed.
+    /// Whether descendants outlived a leader that ended on its own. They were killed.
     pub leaked: bool,
-    /// What held the tree together; `None` if nothing was started.
+    /// How the tree was contained; `None` if nothing was started.
     pub containment: Option<Containment>,
-    /// Processes that SIGKILL did not end (they hang in the kernel), by pid.
+    /// Pids of processes that SIGKILL did not end, because they hang in the kernel.
     pub unkillable: Vec<u32>,
-    /// Connections that the sandbox refused, as far as they came to our proxy.
-    pub refused: Vec<Refused>,
-    /// What the caller should know and can't read off the other fields.
+    /// Connections that the egress proxy of the sandbox refused.
+    pub refused: Vec<RefusedConnection>,
+    /// Warnings that no other field shows.
     pub warnings: Vec<Warning>,
 }
 
 impl Report {
-    /// Whether the child ran to its own end with exit code 0.
+    /// Returns whether the child exited with code 0.
     pub fn success(&self) -> bool {
         matches!(self.end, End::Exited { code: 0 })
     }
 
-    /// The exit code as a shell would show it: 128 + n for signal n.
+    /// Returns the exit code as a shell reports it: 128 + n for signal n.
     pub fn shell_code(&self) -> Option<i32> {
         self.status.map(|status| match status {
             ExitStatus::Code(code) => code,
@@ -66,37 +67,37 @@ impl Report {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum End {
-    /// By itself.
+    /// The leader exited.
     Exited {
         /// Its exit code.
         code: i32,
     },
-    /// By a signal that was not ours.
-    Signalled {
-        /// The signal's number.
+    /// The leader was killed by a signal that this crate did not send.
+    Signaled {
+        /// The signal number.
         signal: i32,
     },
-    /// Its deadline came.
+    /// The deadline expired.
     TimedOut {
-        /// The deadline that was set.
+        /// The configured deadline.
         after: Duration,
     },
-    /// The caller cancelled it or dropped it.
+    /// The caller cancelled or dropped the child.
     Cancelled,
-    /// A watched directory grew past its quota.
+    /// A watched directory exceeded its quota.
     OverQuota {
         /// The directory.
         directory: PathBuf,
-        /// What was in it when that was seen.
+        /// The measured usage, in bytes.
         used: u64,
-        /// What was allowed.
+        /// The quota, in bytes.
         limit: u64,
     },
-    /// It used more than it may.
-    OverLimit(OverLimit),
-    /// The shim was killed or stopped answering; the host swept up what it could find.
+    /// The tree exceeded a resource limit.
+    OverLimit(ExceededLimit),
+    /// The shim died or stopped responding. The host killed the processes that it could find.
     SupervisorLost,
-    /// It never ran.
+    /// The child could not be started.
     SpawnFailed(SpawnError),
 }
 
@@ -104,121 +105,121 @@ impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited { code } => write!(f, "exited with code {code}"),
-            Self::Signalled { signal } => write!(f, "ended by signal {signal}"),
+            Self::Signaled { signal } => write!(f, "killed by signal {signal}"),
             Self::TimedOut { after } => write!(f, "timed out after {after:?}"),
             Self::Cancelled => f.write_str("cancelled"),
             Self::OverQuota { directory, used, limit } => {
-                write!(f, "over quota: {used} of {limit} bytes in `{}`", directory.display())
+                write!(f, "disk quota exceeded: {used} bytes (maximum {limit}) in `{}`", directory.display())
             }
             Self::OverLimit(over) => over.fmt(f),
-            Self::SupervisorLost => f.write_str("supervisor lost"),
+            Self::SupervisorLost => f.write_str("shim lost"),
             Self::SpawnFailed(error) => write!(f, "{error}"),
         }
     }
 }
 
-/// How a process ended, as the kernel tells it.
+/// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitStatus {
-    /// It exited with this code.
+    /// The exit code.
     Code(i32),
-    /// It was ended by this signal.
+    /// The signal that killed the process.
     Signal(i32),
 }
 
-/// What a child printed, by output mode.
+/// The output of a child, by output mode.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Output {
     /// Nothing was started.
     None,
-    /// Both pipes, kept in memory up to the limit.
-    Captured(Captured),
-    /// stdout went to the stream's consumer; this is the end of stderr.
+    /// The beginning of both pipes, up to the limit.
+    Captured(CapturedOutput),
+    /// stdout went to the line stream; this is the tail of stderr.
     Streamed {
         /// The last bytes of stderr.
         stderr_tail: Vec<u8>,
-        /// Bytes of stderr before the tail, which only the log has.
+        /// Bytes of stderr before the tail; only the log has them.
         stderr_dropped: u64,
     },
 }
 
 impl Output {
-    /// The captured output; `None` in other modes.
-    pub fn captured(&self) -> Option<&Captured> {
+    /// Returns the captured output; `None` in other modes.
+    pub fn captured(&self) -> Option<&CapturedOutput> {
         if let Self::Captured(captured) = self { Some(captured) } else { None }
     }
 }
 
-/// What went into the files.
+/// Byte counts of the log file and the tee.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LogSummary {
-    /// Bytes in the log file, but for the line that says it was cut.
+    /// Bytes in the log file, without the truncation notice.
     pub logged: u64,
-    /// Bytes that the log's ceiling or a failed write kept out of it.
+    /// Bytes missing from the log because of its size limit or a failed write.
     pub not_logged: u64,
     /// Bytes in the tee of a stream.
     pub teed: u64,
-    /// Bytes that the ceiling or a failed write kept out of the tee.
+    /// Bytes missing from the tee because of its size limit or a failed write.
     pub not_teed: u64,
 }
 
-/// What the tree of a child used.
+/// Resource usage of a process tree.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
-    /// CPU time in user mode, summed over all reaped descendants.
+    /// User CPU time, summed over all reaped processes.
     pub user: Duration,
-    /// CPU time in the kernel, summed over all reaped descendants.
+    /// System CPU time, summed over all reaped processes.
     pub system: Duration,
-    /// Peak resident memory in bytes of the largest single process, never a sum over the tree. A few megabytes of
-    /// whatever forked it are the floor: the kernel counts from before exec.
+    /// Peak RSS of the largest single process in bytes, not a sum over the tree. At least a few megabytes,
+    /// because the kernel includes the forked image before exec.
     pub peak_rss_of_largest_process: u64,
 }
 
-/// What held a tree together.
+/// How a tree is contained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Containment {
     /// How the child was started.
-    pub mode: Mode,
-    /// How its descendants were found.
-    pub means: Means,
-    /// Whether a descendant could have escaped: true for a sweep, where one that left its session and
-    /// cleaned its environment is not recognised.
+    pub mode: ContainmentMode,
+    /// How descendants are found and killed.
+    pub method: ContainmentMethod,
+    /// Whether a descendant could escape. True for a sweep, which can't recognize a process that left its
+    /// session and cleared its environment.
     pub best_effort: bool,
 }
 
 impl Containment {
-    pub(crate) fn new(mode: Mode, means: Means) -> Self {
-        Self { mode, means, best_effort: means == Means::Sweep }
+    pub(crate) fn new(mode: ContainmentMode, method: ContainmentMethod) -> Self {
+        Self { mode, method, best_effort: method == ContainmentMethod::Sweep }
     }
 }
 
 /// How a child was started.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Mode {
-    /// Below a shim that outlives it, and that kills the tree when the host dies.
+pub enum ContainmentMode {
+    /// Below a shim, which outlives the tree and kills it when the host dies.
     Contained,
-    /// By the host itself.
+    /// As a child of the host.
     Direct,
 }
 
 /// How the descendants of a child are found and killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Means {
-    /// All are in a cgroup of their own and die at one stroke; orphans are adopted as well.
+pub enum ContainmentMethod {
+    /// The tree has its own cgroup and is killed atomically; orphans are adopted as well.
     Cgroup,
-    /// Orphans are adopted by the shim, so that everything hangs below it.
+    /// The shim adopts orphans as a child subreaper, so that all descendants stay below it.
     Subreaper,
-    /// The process table is searched for the leader's descendants, group, session and marker. Best effort.
+    /// The process table is scanned for the leader's descendants, group, session and marker. Best effort.
     Sweep,
     /// A Windows job object.
     JobObject,
 }
 
-impl fmt::Display for Means {
+impl fmt::Display for ContainmentMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Cgroup => "cgroup",
@@ -229,23 +230,23 @@ impl fmt::Display for Means {
     }
 }
 
-/// Something that went otherwise than asked, without being an error.
+/// A problem that did not prevent the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Warning {
-    /// A secret is too short to be told from ordinary text and is not redacted.
+    /// A secret is too short to be redacted safely and was not redacted.
     SecretTooShort {
         /// The secret's name.
         name: String,
     },
-    /// Writing the log or tee failed; draining went on.
+    /// Writing the log or tee failed; draining continued.
     WriteFailed {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         reason: String,
     },
-    /// The output pipes were closed while something still held their other end.
+    /// The output pipes were closed while a process still held them open.
     PipesHeldOpen,
 }
 
@@ -260,7 +261,9 @@ impl fmt::Display for Warning {
                 )
             }
             Self::WriteFailed { path, reason } => write!(f, "failed to write `{}`: {reason}", path.display()),
-            Self::PipesHeldOpen => f.write_str("the output pipes were still held open and were closed"),
+            Self::PipesHeldOpen => {
+                f.write_str("a process still held the output pipes open; they were closed")
+            }
         }
     }
 }

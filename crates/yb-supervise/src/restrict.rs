@@ -1,4 +1,4 @@
-//! What a forked child gives up before it becomes a program: capabilities, new privileges, and what landlock forbids.
+//! What a forked child drops before exec: capabilities, new privileges, and access that Landlock denies.
 
 use std::io;
 
@@ -8,21 +8,21 @@ use landlock::{
 };
 use rustix::thread::{CapabilitiesSecureBits, CapabilitySet, CapabilitySets};
 
-use crate::wire::Rules;
+use crate::wire::LandlockRules;
 
-/// What we know of; an older kernel does what it can.
+/// The ABI that the rules are written for; older kernels enforce a subset.
 const ABI: ABI = ABI::V6;
-/// Before Linux 6.2 anybody's files could still be cut to nothing.
-pub(crate) const LEAST_ABI: i32 = 3;
-/// The first that knows TCP.
+/// Linux 6.2, the first version that restricts truncation.
+pub(crate) const MIN_ABI: i32 = 3;
+/// The first version that restricts TCP.
 pub(crate) const NETWORK_ABI: i32 = 4;
 
-/// Rules that the kernel has already, and only have to take effect.
+/// Rules that are loaded into the kernel but not in effect yet.
 pub(crate) struct Restriction(RulesetCreated);
 
 impl Restriction {
-    /// Tells the kernel the rules: in the shim, before the fork. What is not there needs no rule.
-    pub(crate) fn prepare(rules: &Rules) -> io::Result<Self> {
+    /// Loads the rules; called in the shim, before the fork. Paths that don't exist need no rule.
+    pub(crate) fn prepare(rules: &LandlockRules) -> io::Result<Self> {
         let refused = |error: landlock::RulesetError| io::Error::other(error);
         let mut ruleset = Ruleset::default();
         ruleset = ruleset.handle_access(AccessFs::from_all(ABI)).map_err(refused)?;
@@ -30,7 +30,7 @@ impl Restriction {
             ruleset = ruleset.handle_access(AccessNet::from_all(ABI)).map_err(refused)?;
         }
         let mut created = ruleset.scope(Scope::from_all(ABI)).and_then(Ruleset::create).map_err(refused)?;
-        // A device that it makes would be open to it.
+        // A device node that the child creates would be accessible to it.
         let write = AccessFs::from_all(ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar);
         let read = AccessFs::from_read(ABI);
         let device = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
@@ -48,7 +48,7 @@ impl Restriction {
         Ok(Self(created))
     }
 
-    /// Takes effect for the calling process and all that it starts, and can't be undone.
+    /// Restricts the calling process and its future children, irrevocably.
     pub(crate) fn apply(self) -> io::Result<()> {
         drop_capabilities()?;
         let status = self.0.restrict_self().map_err(io::Error::other)?;
@@ -59,12 +59,12 @@ impl Restriction {
     }
 }
 
-/// None are left, and none come back with a program that root executes.
+/// Drops all capabilities, and prevents exec as root from regaining them.
 fn drop_capabilities() -> io::Result<()> {
     let all = CapabilitySet::all();
-    for one in all.iter() {
-        match rustix::thread::remove_capability_from_bounding_set(one) {
-            // Who may not drop them from there has none to lose.
+    for capability in all.iter() {
+        match rustix::thread::remove_capability_from_bounding_set(capability) {
+            // Without permission to drop from the bounding set, there is nothing to lose.
             Ok(()) | Err(rustix::io::Errno::PERM | rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,10 +1,11 @@
-//! What a child may see, write and reach: a view of the machine that begins with nothing.
+//! Sandboxes: what a child may see, write and connect to, starting from nothing.
 
 #[cfg(target_os = "linux")]
 mod bubblewrap;
-mod exits;
+mod egress;
 #[cfg(target_os = "linux")]
 mod landlock;
+mod plan;
 mod probe;
 #[cfg(unix)]
 mod seatbelt;
@@ -16,21 +17,24 @@ mod view;
 use std::path::{Path, PathBuf};
 
 #[cfg(target_os = "linux")]
-pub(crate) use bubblewrap::{StartedBy, wrap};
-pub use exits::{BadHost, Exits, HostRule, Refused};
+use bubblewrap::{BwrapParent, bwrap_args};
+pub use egress::{EgressRules, HostRule, InvalidHost, RefusedConnection};
 #[cfg(target_os = "linux")]
-pub(crate) use landlock::rules;
+use landlock::rules;
+pub(crate) use plan::{SandboxPlan, plan_sandbox};
 pub use probe::SandboxUnavailable;
 #[cfg(target_os = "linux")]
-pub(crate) use probe::bubblewrap;
+use probe::bubblewrap;
 #[cfg(target_os = "macos")]
-pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
+use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 
-/// A view of the machine for one child: the system read-only, no capabilities, no new privileges, and of everything
-/// else only what is named here. By default bubblewrap makes it, which adds PID, mount, IPC, UTS and user namespaces.
+/// A sandbox for one child: the system read-only, no capabilities, no new privileges, and everything else
+/// only as listed here. Implemented with bubblewrap by default, which adds PID, mount, IPC, UTS and user
+/// namespaces.
 ///
-/// The nearest name wins: a directory below a hidden one can be shown, and one below a shown one hidden. The child's
-/// program and the directories of its PATH are shown without being named; its working directory must be.
+/// The most specific path wins: a directory below a hidden one can be made visible, and one below a visible
+/// one hidden. The child's program and the directories of its PATH are visible by default; its working
+/// directory must be listed.
 ///
 /// ```no_run
 /// # async fn example() {
@@ -43,45 +47,45 @@ pub(crate) use seatbelt::{PROGRAM as SANDBOX_EXEC, profile};
 #[must_use]
 pub struct Sandbox {
     pub(crate) kind: SandboxKind,
-    pub(crate) writable: Vec<Shown>,
-    pub(crate) read_only: Vec<Shown>,
+    pub(crate) writable: Vec<PathMapping>,
+    pub(crate) read_only: Vec<PathMapping>,
     pub(crate) files: Vec<(PathBuf, Vec<u8>)>,
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
-    pub(crate) exits: Exits,
+    pub(crate) egress: EgressRules,
 }
 
-/// What makes a sandbox.
+/// The implementation of a sandbox.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum SandboxKind {
-    /// Namespaces, by the program `bwrap`: what is not shown is not there.
+    /// Namespaces, set up by `bwrap`: unlisted paths don't exist.
     #[default]
     Bubblewrap,
-    /// Rules of the kernel, without any other program: what is not shown can't be opened. Nothing is shown under another
-    /// path than its own, processes stay visible, and files can be asked for their size and times.
+    /// Landlock rules, without a helper program: unlisted paths can't be opened. Paths can't be remapped,
+    /// other processes stay visible, and file metadata stays readable.
     Landlock,
-    /// A profile of `sandbox-exec`, on macOS. Nobody has tried it yet.
+    /// A `sandbox-exec` profile on macOS. Untested.
     #[cfg(target_os = "macos")]
     SandboxExec,
 }
 
 impl SandboxKind {
-    /// All that are tested, the strongest first.
+    /// All tested implementations, strongest first.
     pub const ALL: [Self; 2] = [Self::Bubblewrap, Self::Landlock];
 
-    /// Whether such sandboxes work here. A child is really started in one, once for each process; later calls know.
+    /// Checks whether this kind works on this machine by starting a child in it. The result is cached.
     ///
     /// # Errors
-    /// Why not, and what to do about it.
+    /// Returns the reason and a fix.
     pub fn probe(self) -> Result<(), SandboxUnavailable> {
         probe::probe(self)
     }
 
-    /// Whether such sandboxes can hold the network of a child, too.
+    /// Checks whether this kind can also restrict the network.
     ///
     /// # Errors
-    /// Why not, and what to do about it.
+    /// Returns the reason and a fix.
     pub fn probe_network(self) -> Result<(), SandboxUnavailable> {
         self.probe()?;
         match self {
@@ -104,9 +108,9 @@ impl std::fmt::Display for SandboxKind {
     }
 }
 
-/// A file or directory, and the path under which the child sees it.
+/// A host path and the path at which the child sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Shown {
+pub(crate) struct PathMapping {
     pub(crate) source: PathBuf,
     pub(crate) path: PathBuf,
 }
@@ -115,84 +119,84 @@ pub(crate) struct Shown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Network {
-    /// What the host can.
+    /// Everything that the host can.
     #[default]
     Shared,
-    /// Nothing but a loopback of its own.
+    /// Only its own loopback interface.
     None,
-    /// Nothing but what [`Sandbox::exits`] says.
-    Exits,
+    /// Only what [`Sandbox::egress`] allows.
+    Filtered,
 }
 
 impl Sandbox {
-    /// The system, and nothing else.
+    /// Creates a sandbox that contains only the system.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Shows a file or directory, which the child may change.
+    /// Makes a file or directory visible and writable.
     pub fn writable(self, path: impl AsRef<Path>) -> Self {
         self.writable_as(&path, &path)
     }
 
-    /// Shows a file or directory under another path; the child may change it.
+    /// Makes a file or directory visible and writable at another path.
     pub fn writable_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
-        self.writable.push(Shown::new(source.as_ref(), path.as_ref()));
+        self.writable.push(PathMapping::new(source.as_ref(), path.as_ref()));
         self
     }
 
-    /// Shows a file or directory.
+    /// Makes a file or directory visible, read-only.
     pub fn read_only(self, path: impl AsRef<Path>) -> Self {
         self.read_only_as(&path, &path)
     }
 
-    /// Shows a file or directory under another path.
+    /// Makes a file or directory visible at another path, read-only.
     pub fn read_only_as(mut self, source: impl AsRef<Path>, path: impl AsRef<Path>) -> Self {
-        self.read_only.push(Shown::new(source.as_ref(), path.as_ref()));
+        self.read_only.push(PathMapping::new(source.as_ref(), path.as_ref()));
         self
     }
 
-    /// Shows a file that has this content, at most 256 KiB, and which the child can't change. Only bubblewrap can: elsewhere
-    /// what the host has under that path stays what it is.
+    /// Adds a read-only file with this content, at most 256 KiB. Bubblewrap only: other kinds leave the
+    /// host's file at that path.
     pub fn file(mut self, path: impl AsRef<Path>, content: impl Into<Vec<u8>>) -> Self {
         self.files.push((path.as_ref().to_owned(), content.into()));
         self
     }
 
-    /// Hides a file or directory, in case that something shown contains it.
+    /// Hides a file or directory that is part of a visible directory.
     pub fn hidden(mut self, path: impl AsRef<Path>) -> Self {
         self.hidden.push(path.as_ref().to_owned());
         self
     }
 
-    /// What the child can connect to.
+    /// Sets what the child can connect to.
     pub fn network(mut self, network: Network) -> Self {
         self.network = network;
         self
     }
 
-    /// Lets the child connect to nothing but this.
-    pub fn exits(mut self, exits: Exits) -> Self {
-        self.exits = exits;
-        self.network(Network::Exits)
+    /// Restricts the network to these rules; implies [`Network::Filtered`].
+    pub fn egress(mut self, egress: EgressRules) -> Self {
+        self.egress = egress;
+        self.network(Network::Filtered)
     }
 
-    /// Made by this means, instead of bubblewrap.
-    pub fn by(mut self, kind: SandboxKind) -> Self {
+    /// Sets the implementation. Default: bubblewrap.
+    pub fn kind(mut self, kind: SandboxKind) -> Self {
         self.kind = kind;
         self
     }
 
-    /// Whether bubblewrap works here; [`SandboxKind::probe`] asks for any.
+    /// Checks whether bubblewrap works on this machine. See [`SandboxKind::probe`] for other kinds.
     ///
     /// # Errors
-    /// Why not, and what to do about it.
+    /// Returns the reason and a fix.
     pub fn probe() -> Result<(), SandboxUnavailable> {
         SandboxKind::Bubblewrap.probe()
     }
 }
 
-impl Shown {
+impl PathMapping {
     fn new(source: &Path, path: &Path) -> Self {
         Self { source: source.to_owned(), path: path.to_owned() }
     }

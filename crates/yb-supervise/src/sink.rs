@@ -1,34 +1,34 @@
-//! Where every byte of output goes: redaction first, then log, tee, memory or stream, and tap.
+//! The path of output bytes: redaction first, then log, tee, memory or stream, and tap.
 
-use crate::capture::{Captured, Pipe};
-use crate::lines::Splitter;
+use crate::capture::{CapturedOutput, Pipe};
+use crate::lines::LineSplitter;
 use crate::logfile::LogFile;
 use crate::redact::Redactor;
 use crate::report::{LogSummary, Output, Warning};
 use crate::tap::TapSender;
-use crate::utf8::WholeCharacters;
+use crate::utf8::Utf8Chunker;
 
-/// How much of stderr is kept beside a stream.
+/// How much of stderr is kept in stream mode.
 const STDERR_TAIL: usize = 64 << 10;
 
-/// What is kept of the output.
+/// Where output is kept, by output mode.
 #[derive(Debug)]
-pub(crate) enum Keep {
-    Capture(Captured),
-    Stream { lines: Splitter, tee: Option<LogFile>, stderr: Tail },
+pub(crate) enum OutputTarget {
+    Capture(CapturedOutput),
+    Stream { lines: LineSplitter, tee: Option<LogFile>, stderr: TailBuffer },
 }
 
 /// The last bytes of a pipe.
 #[derive(Debug, Default)]
-pub(crate) struct Tail {
+pub(crate) struct TailBuffer {
     bytes: Vec<u8>,
     dropped: u64,
 }
 
-impl Tail {
-    fn push(&mut self, piece: &[u8]) {
-        self.bytes.extend_from_slice(piece);
-        // Cutting only at twice the size keeps this linear.
+impl TailBuffer {
+    fn push(&mut self, chunk: &[u8]) {
+        self.bytes.extend_from_slice(chunk);
+        // Trimming only at twice the size keeps this linear.
         if self.bytes.len() > 2 * STDERR_TAIL {
             self.trim();
         }
@@ -41,30 +41,30 @@ impl Tail {
     }
 }
 
-/// Everything that happens to one child's output.
+/// Processes all output of one child.
 #[derive(Debug)]
 pub(crate) struct Sink {
-    stdout: Stages,
-    stderr: Stages,
-    rest: Destinations,
+    stdout: PipeFilters,
+    stderr: PipeFilters,
+    destinations: Destinations,
 }
 
 #[derive(Debug)]
-struct Stages {
+struct PipeFilters {
     redactor: Redactor,
-    characters: WholeCharacters,
+    utf8: Utf8Chunker,
 }
 
 #[derive(Debug)]
 struct Destinations {
     log: Option<LogFile>,
-    keep: Keep,
+    target: OutputTarget,
     tap: Option<TapSender>,
 }
 
-/// What a sink has at the end.
+/// The result of a sink.
 #[derive(Debug)]
-pub(crate) struct Drained {
+pub(crate) struct DrainedOutput {
     pub(crate) output: Output,
     pub(crate) log: LogSummary,
     pub(crate) warnings: Vec<Warning>,
@@ -74,45 +74,45 @@ impl Sink {
     pub(crate) fn new(
         redactor: impl Fn() -> Redactor,
         log: Option<LogFile>,
-        keep: Keep,
+        target: OutputTarget,
         tap: Option<TapSender>,
     ) -> Self {
-        let stages = || Stages { redactor: redactor(), characters: WholeCharacters::default() };
-        Self { stdout: stages(), stderr: stages(), rest: Destinations { log, keep, tap } }
+        let filters = || PipeFilters { redactor: redactor(), utf8: Utf8Chunker::default() };
+        Self { stdout: filters(), stderr: filters(), destinations: Destinations { log, target, tap } }
     }
 
     pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {
-        let stages = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
-        let rest = &mut self.rest;
-        stages.redactor.push(chunk, &mut |piece| {
-            stages.characters.push(piece, &mut |piece| rest.take(pipe, piece));
+        let filters = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
+        let destinations = &mut self.destinations;
+        filters.redactor.push(chunk, &mut |chunk| {
+            filters.utf8.push(chunk, &mut |chunk| destinations.take(pipe, chunk));
         });
     }
 
-    /// The pipe has ended: nothing has to wait for a next chunk any more.
+    /// Flushes a pipe at EOF.
     pub(crate) fn end(&mut self, pipe: Pipe) {
-        let stages = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
-        let rest = &mut self.rest;
-        stages.redactor.finish(&mut |piece| {
-            stages.characters.push(piece, &mut |piece| rest.take(pipe, piece));
+        let filters = if pipe == Pipe::Stdout { &mut self.stdout } else { &mut self.stderr };
+        let destinations = &mut self.destinations;
+        filters.redactor.finish(&mut |chunk| {
+            filters.utf8.push(chunk, &mut |chunk| destinations.take(pipe, chunk));
         });
-        stages.characters.finish(&mut |piece| rest.take(pipe, piece));
-        if let (Pipe::Stdout, Keep::Stream { lines, .. }) = (pipe, &mut rest.keep) {
+        filters.utf8.finish(&mut |chunk| destinations.take(pipe, chunk));
+        if let (Pipe::Stdout, OutputTarget::Stream { lines, .. }) = (pipe, &mut destinations.target) {
             lines.finish();
         }
     }
 
-    pub(crate) fn finish(self) -> Drained {
+    pub(crate) fn finish(self) -> DrainedOutput {
         let mut log = LogSummary::default();
         let mut warnings = Vec::new();
-        if let Some(file) = self.rest.log {
+        if let Some(file) = self.destinations.log {
             let (written, dropped, warning) = file.finish();
             (log.logged, log.not_logged) = (written, dropped);
             warnings.extend(warning);
         }
-        let output = match self.rest.keep {
-            Keep::Capture(captured) => Output::Captured(captured),
-            Keep::Stream { tee, mut stderr, .. } => {
+        let output = match self.destinations.target {
+            OutputTarget::Capture(captured) => Output::Captured(captured),
+            OutputTarget::Stream { tee, mut stderr, .. } => {
                 if let Some(file) = tee {
                     let (written, dropped, warning) = file.finish();
                     (log.teed, log.not_teed) = (written, dropped);
@@ -122,30 +122,30 @@ impl Sink {
                 Output::Streamed { stderr_tail: stderr.bytes, stderr_dropped: stderr.dropped }
             }
         };
-        Drained { output, log, warnings }
+        DrainedOutput { output, log, warnings }
     }
 }
 
 impl Destinations {
-    fn take(&mut self, pipe: Pipe, piece: &[u8]) {
-        if piece.is_empty() {
+    fn take(&mut self, pipe: Pipe, chunk: &[u8]) {
+        if chunk.is_empty() {
             return;
         }
         if let Some(log) = &mut self.log {
-            log.write(piece);
+            log.write(chunk);
         }
-        match (&mut self.keep, pipe) {
-            (Keep::Capture(captured), pipe) => captured.push(pipe, piece),
-            (Keep::Stream { lines, tee, .. }, Pipe::Stdout) => {
+        match (&mut self.target, pipe) {
+            (OutputTarget::Capture(captured), pipe) => captured.push(pipe, chunk),
+            (OutputTarget::Stream { lines, tee, .. }, Pipe::Stdout) => {
                 if let Some(tee) = tee {
-                    tee.write(piece);
+                    tee.write(chunk);
                 }
-                lines.push(piece);
+                lines.push(chunk);
             }
-            (Keep::Stream { stderr, .. }, Pipe::Stderr) => stderr.push(piece),
+            (OutputTarget::Stream { stderr, .. }, Pipe::Stderr) => stderr.push(chunk),
         }
         if let Some(tap) = &mut self.tap {
-            tap.offer(pipe, piece);
+            tap.offer(pipe, chunk);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a child reads: nothing, given bytes, or what the caller writes while it runs.
+//! The child's stdin: empty, fixed bytes, or written interactively.
 
 use std::io;
 use std::pin::Pin;
@@ -7,15 +7,15 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// What a child's stdin is. It is never the host's own.
+/// The stdin of a child. The host's stdin is never inherited.
 #[derive(Debug, Clone, Default)]
 pub enum Stdin {
-    /// Nothing: it ends at once.
+    /// Empty: immediate EOF.
     #[default]
     None,
-    /// These bytes, of any size, then the end.
+    /// These bytes, then EOF.
     Bytes(Bytes),
-    /// What is written to [`Running::stdin`](crate::Running::stdin), until that is dropped.
+    /// Written through [`Child::stdin`](crate::Child::stdin), until that is dropped.
     Interactive,
 }
 
@@ -24,7 +24,7 @@ type Inner = tokio::net::unix::pipe::Sender;
 #[cfg(not(unix))]
 type Inner = tokio::fs::File;
 
-/// The writing end of a child's stdin. Dropping it is the end of the input.
+/// The writer of a child's stdin. Dropping it closes the pipe.
 #[derive(Debug)]
 pub struct StdinWriter(Inner);
 

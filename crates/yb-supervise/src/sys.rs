@@ -1,4 +1,4 @@
-//! The one place with `unsafe`: system calls that neither std nor rustix offers in a safe form.
+//! The only module with `unsafe`: system calls that have no safe wrapper in std or rustix.
 #![expect(unsafe_code, reason = "fork, signal dispositions and resource usage have no safe wrapper")]
 
 use std::ffi::{CString, OsStr, OsString, c_char};
@@ -18,16 +18,16 @@ use rustix::process::Pid;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Which side of a fork the caller is on.
+/// The side of a fork.
 pub(crate) enum Fork {
     Parent(Pid),
     Child,
 }
 
-/// Forks the calling process, born inside `cgroup` if one is given.
+/// Forks the calling process, into `cgroup` if one is given.
 ///
-/// Refused in a process with several threads: the child goes on to allocate memory, and another thread could have
-/// held the allocator's lock at that moment.
+/// Fails in a multi-threaded process: the child allocates memory, and another thread may hold the allocator's
+/// lock at the time of the fork.
 pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
     #[cfg(target_os = "linux")]
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
@@ -54,9 +54,9 @@ pub(crate) fn fork(cgroup: Option<BorrowedFd<'_>>) -> io::Result<Fork> {
     }
 }
 
-/// Waits for what comes through a socket, and for nothing else: not for room to write.
+/// Registers a socket for read readiness only.
 pub(crate) fn readable(socket: UnixStream) -> io::Result<AsyncFd<UnixStream>> {
-    // SAFETY: a `UnixStream` owns one descriptor and names the same one for as long as it lives.
+    // SAFETY: a `UnixStream` owns one descriptor, which does not change during its lifetime.
     Ok(unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }?)
 }
 
@@ -64,9 +64,9 @@ pub(crate) fn readable(socket: UnixStream) -> io::Result<AsyncFd<UnixStream>> {
 #[cfg(target_os = "linux")]
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
-/// A program with its arguments and environment, laid out so that executing it allocates nothing.
+/// A program with arguments and environment, laid out so that exec does not allocate.
 ///
-/// std executes through `execvp`, which hands a file without a known format to a shell; this never does.
+/// Unlike std, which uses `execvp`, this never falls back to a shell for files of unknown format.
 pub(crate) struct Exec {
     program: CString,
     _strings: Vec<CString>,
@@ -74,9 +74,10 @@ pub(crate) struct Exec {
     envp: Vec<*const c_char>,
 }
 
-// SAFETY: the pointers lead into `_strings`, which is owned, never changed and moves along without moving its bytes.
+// SAFETY: the pointers refer to the heap data of `_strings`, which is owned, immutable and does not move with
+// `self`.
 unsafe impl Send for Exec {}
-// SAFETY: as above; nothing is ever written through the pointers.
+// SAFETY: as above; nothing is written through the pointers.
 unsafe impl Sync for Exec {}
 
 impl Exec {
@@ -104,20 +105,20 @@ impl Exec {
         Ok(Self { program, _strings: args.into_iter().chain(variables).collect(), argv, envp })
     }
 
-    /// Replaces the running process; returns only if that failed. Async-signal-safe.
+    /// Replaces the running process. Returns only on failure. Async-signal-safe.
     pub(crate) fn exec(&self) -> io::Error {
-        // SAFETY: both lists end with a null pointer and lead to strings that `self` owns.
+        // SAFETY: both lists are null-terminated and point to strings that `self` owns.
         unsafe { libc::execve(self.program.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
         io::Error::last_os_error()
     }
 }
 
-/// What the system calls the time since it was started; another name after every start.
+/// Returns the id of the current boot.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn boot_session() -> Option<String> {
     let mut buffer = [0u8; 64];
     let mut length = buffer.len();
-    // SAFETY: the name ends with a zero byte, and the call writes at most `length` bytes into the buffer.
+    // SAFETY: the name is NUL-terminated, and the call writes at most `length` bytes into the buffer.
     let done = unsafe {
         libc::sysctlbyname(
             c"kern.bootsessionuuid".as_ptr(),
@@ -131,8 +132,8 @@ pub(crate) fn boot_session() -> Option<String> {
     Some(String::from_utf8_lossy(text).trim_end_matches('\0').to_owned())
 }
 
-/// The process group of a process; 0 when its leader is outside our PID namespace, as after `docker exec`.
-/// (rustix has no value for that group.)
+/// Returns the process group of a process; 0 if its leader is outside the PID namespace, as after `docker
+/// exec` (rustix can't represent that group).
 pub(crate) fn group_of(pid: u32) -> Option<i32> {
     let pid = i32::try_from(pid).ok()?;
     // SAFETY: takes and returns plain numbers.
@@ -140,16 +141,16 @@ pub(crate) fn group_of(pid: u32) -> Option<i32> {
     (group >= 0).then_some(group)
 }
 
-/// Ends a forked child without running the parent's exit handlers.
+/// Exits a forked child without running the parent's exit handlers.
 pub(crate) fn exit_now(code: i32) -> ! {
-    // SAFETY: `_exit` only ends the process.
+    // SAFETY: `_exit` only terminates the process.
     unsafe { libc::_exit(code) }
 }
 
-/// Gives every signal its default action and blocks none, so that a child starts as if from a shell.
+/// Resets all signals to their default action and unblocks them, as in a child of a shell.
 pub(crate) fn reset_signals() {
-    // SAFETY: an all-zero `sigset_t` is made valid by `sigemptyset`; SIG_DFL installs no code of ours. Signals whose
-    // action can't be changed answer EINVAL, which is what we want.
+    // SAFETY: an all-zero `sigset_t` is initialized by `sigemptyset`; SIG_DFL installs no handler. Signals
+    // whose action can't be changed fail with EINVAL, which is fine.
     unsafe {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&raw mut none);
@@ -160,19 +161,19 @@ pub(crate) fn reset_signals() {
     }
 }
 
-/// Lets only stdin, stdout and stderr pass through exec: a host may itself have inherited descriptors that were never
-/// meant for a child. Async-signal-safe.
-pub(crate) fn pass_on_stdio_only() {
+/// Sets close-on-exec on all descriptors except stdin, stdout and stderr: the host may itself have inherited
+/// descriptors that are not meant for the child. Async-signal-safe.
+pub(crate) fn close_all_but_stdio_on_exec() {
     #[cfg(target_os = "linux")]
     {
         const CLOSE_RANGE_CLOEXEC: libc::c_uint = 4;
-        // SAFETY: sets a flag on descriptors, closes none.
+        // SAFETY: sets a flag on descriptors and closes none.
         let done = unsafe { libc::syscall(libc::SYS_close_range, 3, libc::c_uint::MAX, CLOSE_RANGE_CLOEXEC) };
         if done == 0 {
             return;
         }
     }
-    // SAFETY: `sysconf` only reads; `fcntl` on a descriptor that is not open answers EBADF.
+    // SAFETY: `sysconf` only reads; `fcntl` on a closed descriptor fails with EBADF.
     unsafe {
         let highest = libc::sysconf(libc::_SC_OPEN_MAX).clamp(256, 65_536) as libc::c_int;
         for fd in 3..highest {
@@ -183,10 +184,10 @@ pub(crate) fn pass_on_stdio_only() {
 
 static CHILD_ENDED: AtomicI32 = AtomicI32::new(-1);
 
-extern "C" fn note_child_ended(_: libc::c_int) {
+extern "C" fn on_sigchld(_: libc::c_int) {
     let fd = CHILD_ENDED.load(Ordering::Relaxed);
-    // SAFETY: `write` is async-signal-safe; the descriptor stays open for the life of the process. errno is kept,
-    // because the interrupted code may be about to read it.
+    // SAFETY: `write` is async-signal-safe; the descriptor stays open for the life of the process. errno is
+    // restored because the interrupted code may be about to read it.
     unsafe {
         let errno = errno_location();
         let before = *errno;
@@ -207,10 +208,11 @@ unsafe fn errno_location() -> *mut libc::c_int {
     unsafe { libc::__error() }
 }
 
-extern "C" fn do_nothing(_: libc::c_int) {}
+extern "C" fn ignore_signal(_: libc::c_int) {}
 
-/// Prepares the signals of a shim: the returned socket becomes readable whenever a child ends, and the signals that a
-/// terminal or a shutdown sends are survived. Handlers, not `SIG_IGN`: they don't pass through exec.
+/// Prepares the signals of a shim: the returned socket becomes readable when a child ends, and signals from a
+/// terminal or a shutdown are ignored. Uses handlers instead of `SIG_IGN`, which would be inherited through
+/// exec.
 pub(crate) fn prepare_shim_signals() -> io::Result<UnixStream> {
     let (reader, writer) = UnixStream::pair()?;
     reader.set_nonblocking(true)?;
@@ -230,11 +232,11 @@ pub(crate) fn prepare_shim_signals() -> io::Result<UnixStream> {
         let mut action: libc::sigaction = std::mem::zeroed();
         libc::sigemptyset(&raw mut action.sa_mask);
         action.sa_flags = libc::SA_RESTART;
-        action.sa_sigaction = note_child_ended as *const () as libc::sighandler_t;
+        action.sa_sigaction = on_sigchld as *const () as libc::sighandler_t;
         if libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) == -1 {
             return Err(io::Error::last_os_error());
         }
-        action.sa_sigaction = do_nothing as *const () as libc::sighandler_t;
+        action.sa_sigaction = ignore_signal as *const () as libc::sighandler_t;
         for signal in survived {
             libc::sigaction(signal, &raw const action, std::ptr::null_mut());
         }
@@ -242,7 +244,7 @@ pub(crate) fn prepare_shim_signals() -> io::Result<UnixStream> {
     Ok(reader)
 }
 
-/// CPU time and memory of children that were waited for.
+/// CPU time and memory of reaped children.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ChildUsage {
     pub(crate) user: Duration,
@@ -252,7 +254,7 @@ pub(crate) struct ChildUsage {
 
 fn usage_from(raw: &libc::rusage) -> ChildUsage {
     let time = |t: libc::timeval| Duration::new(t.tv_sec.max(0) as u64, (t.tv_usec.max(0) as u32) * 1000);
-    // Linux counts kibibytes, macOS bytes.
+    // `ru_maxrss` is in KiB on Linux and in bytes on macOS.
     let unit = if cfg!(target_os = "macos") { 1 } else { 1024 };
     ChildUsage {
         user: time(raw.ru_utime),
@@ -261,7 +263,7 @@ fn usage_from(raw: &libc::rusage) -> ChildUsage {
     }
 }
 
-/// What all children that this process has waited for used, with everything that they in turn had waited for.
+/// Returns the usage of all children reaped by this process, including their own reaped children.
 pub(crate) fn waited_children_usage() -> ChildUsage {
     // SAFETY: an all-zero `rusage` is valid and is filled by the call.
     unsafe {
@@ -271,32 +273,32 @@ pub(crate) fn waited_children_usage() -> ChildUsage {
     }
 }
 
-/// Reaps one ended child of ours and says what it used; `None` if there is no such child.
+/// Reaps an ended child and returns its usage; `None` if there is no such child.
 pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
     let mut status = 0;
-    // SAFETY: an all-zero `rusage` is valid and is filled by the call; the pid is that of an unreaped child, so it
-    // can't have been given to another process.
+    // SAFETY: an all-zero `rusage` is valid and filled by the call; the pid belongs to an unreaped child, so
+    // it can't have been reused.
     unsafe {
         let mut raw: libc::rusage = std::mem::zeroed();
         (libc::wait4(pid.as_raw_pid(), &raw mut status, 0, &raw mut raw) != -1).then(|| usage_from(&raw))
     }
 }
 
-/// Gives a descriptor a number under which it passes through exec. Async-signal-safe.
+/// Duplicates a descriptor to a number that is inherited through exec. Async-signal-safe.
 #[cfg(target_os = "linux")]
-pub(crate) fn pass_on_as(descriptor: BorrowedFd<'_>, number: i32) -> io::Result<()> {
-    // SAFETY: nothing of ours has such a high number, and the process is about to become another.
+pub(crate) fn dup_for_exec(descriptor: BorrowedFd<'_>, number: i32) -> io::Result<()> {
+    // SAFETY: no descriptor of this process has such a high number, and it is about to exec.
     if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == -1 {
         return Err(io::Error::last_os_error());
     }
     Ok(())
 }
 
-/// Takes over a descriptor that was passed on under a number, if it is a socket.
+/// Takes ownership of an inherited descriptor, if it is a socket.
 #[cfg(target_os = "linux")]
-pub(crate) fn take_over_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
+pub(crate) fn take_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
     use std::os::fd::FromRawFd as _;
-    // SAFETY: a number that is not open answers EBADF, and is not taken over.
+    // SAFETY: a closed descriptor fails with EBADF and is not used.
     let borrowed = unsafe {
         if libc::fcntl(number, libc::F_GETFD) == -1 {
             return None;
@@ -304,14 +306,15 @@ pub(crate) fn take_over_socket(number: i32) -> Option<std::os::fd::OwnedFd> {
         BorrowedFd::borrow_raw(number)
     };
     rustix::net::sockopt::socket_type(borrowed).ok()?;
-    // SAFETY: it is open, was passed on for this, and nothing else in this process knows of it.
+    // SAFETY: it is open, was inherited for this purpose, and nothing else in this process uses it.
     Some(unsafe { std::os::fd::OwnedFd::from_raw_fd(number) })
 }
 
-/// Lets this process run before others, if it may: among thousands of others it would get its turn too late.
+/// Raises the priority of this process, if permitted: among thousands of others it would be scheduled too
+/// late.
 #[cfg(target_os = "linux")]
-pub(crate) fn come_first() {
-    // SAFETY: an all-zero `sched_param` is valid; a call that is not allowed changes nothing.
+pub(crate) fn raise_priority() {
+    // SAFETY: an all-zero `sched_param` is valid; without permission the call changes nothing.
     unsafe {
         let mut first: libc::sched_param = std::mem::zeroed();
         first.sched_priority = 1;
@@ -319,43 +322,43 @@ pub(crate) fn come_first() {
     }
 }
 
-/// What the kernel knows of landlock; nothing, if it has none.
+/// Returns the Landlock ABI version of the kernel; `None` without Landlock.
 #[cfg(target_os = "linux")]
 pub(crate) fn landlock_abi() -> Option<i32> {
     const VERSION: libc::c_uint = 1;
-    // SAFETY: with this flag the call takes no structure, and only answers.
+    // SAFETY: with this flag the call takes no structure and only returns the version.
     let abi = unsafe {
         libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<libc::c_void>(), 0, VERSION)
     };
     i32::try_from(abi).ok().filter(|abi| *abi > 0)
 }
 
-/// Prepares a command whose child is restricted before it becomes its program.
+/// Applies a restriction in the child, before exec.
 #[cfg(target_os = "linux")]
 pub(crate) fn restrict_before_exec(command: &mut Command, restriction: crate::restrict::Restriction) {
     let mut restriction = Some(restriction);
-    // SAFETY: only system calls, no allocation: the host may have threads.
+    // SAFETY: only system calls, no allocation: the host may be multi-threaded.
     unsafe {
         command.pre_exec(move || restriction.take().map_or(Ok(()), crate::restrict::Restriction::apply));
     }
 }
 
-/// Prepares a command, of which std sets up stdio and directory only: the child starts a session of its own (so a
-/// group of its own, and no terminal), on Linux dies with the *thread* that spawns it (hence a spawner thread that
-/// lives as long as the process), and becomes `exec`.
-pub(crate) fn execute_in_own_session(command: &mut Command, exec: Exec) {
+/// Prepares a command for which std sets up only stdio and directory. The child starts a new session (hence
+/// its own process group and no terminal) and executes `exec`. On Linux it dies with the *thread* that
+/// spawned it, which is why a dedicated thread spawns.
+pub(crate) fn exec_in_new_session(command: &mut Command, exec: Exec) {
     #[cfg(target_os = "linux")]
     let parent = std::process::id();
-    // SAFETY: only async-signal-safe calls, no allocation: the host may have threads.
+    // SAFETY: only async-signal-safe calls, no allocation: the host may be multi-threaded.
     unsafe {
         command.pre_exec(move || {
             reset_signals();
-            pass_on_stdio_only();
+            close_all_but_stdio_on_exec();
             rustix::process::setsid()?;
             #[cfg(target_os = "linux")]
             {
                 rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-                // The host may have died before the request was made.
+                // The host may have died before the death signal was set.
                 let now = rustix::process::getppid().map_or(0, |pid| pid.as_raw_pid() as u32);
                 if now != parent {
                     return Err(io::Error::from_raw_os_error(libc::ESRCH));

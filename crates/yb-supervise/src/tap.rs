@@ -1,56 +1,56 @@
-//! A live view of a child's output for progress displays: never slows the child, so it may miss some.
+//! A lossy live view of a child's output, for progress displays: it never slows the child.
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::capture::Pipe;
 
-/// A piece of output as it was read.
+/// A chunk of output, as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TapItem {
-    /// Where it came from.
+    /// The source pipe.
     pub pipe: Pipe,
-    /// What was printed.
+    /// The redacted bytes.
     pub bytes: Bytes,
-    /// How many bytes (of both pipes) were missed since the item before, because nobody took them in time.
+    /// Bytes of both pipes that were dropped before this chunk, because the consumer was too slow.
     pub dropped_before: u64,
 }
 
-/// The receiving end of a tap.
+/// The consumer end of a tap.
 #[derive(Debug)]
 pub struct Tap(mpsc::Receiver<TapItem>);
 
 impl Tap {
-    /// The next piece; `None` when the output has ended.
+    /// Returns the next chunk, or `None` at the end of the output.
     pub async fn next(&mut self) -> Option<TapItem> {
         self.0.recv().await
     }
 }
 
-/// The sending end.
+/// The producer end of a tap.
 #[derive(Debug)]
 pub(crate) struct TapSender {
     sender: mpsc::Sender<TapItem>,
     dropped: u64,
 }
 
-/// Pieces that may wait before further ones are dropped.
-const WAITING: usize = 64;
+/// Number of buffered chunks before further ones are dropped.
+const QUEUE_LENGTH: usize = 64;
 
 pub(crate) fn tap() -> (TapSender, Tap) {
-    let (sender, receiver) = mpsc::channel(WAITING);
+    let (sender, receiver) = mpsc::channel(QUEUE_LENGTH);
     (TapSender { sender, dropped: 0 }, Tap(receiver))
 }
 
 impl TapSender {
-    pub(crate) fn offer(&mut self, pipe: Pipe, piece: &[u8]) {
+    pub(crate) fn offer(&mut self, pipe: Pipe, chunk: &[u8]) {
         match self.sender.try_reserve() {
             Ok(place) => {
                 let dropped_before = std::mem::take(&mut self.dropped);
-                place.send(TapItem { pipe, bytes: Bytes::copy_from_slice(piece), dropped_before });
+                place.send(TapItem { pipe, bytes: Bytes::copy_from_slice(chunk), dropped_before });
             }
-            Err(_) => self.dropped += piece.len() as u64,
+            Err(_) => self.dropped += chunk.len() as u64,
         }
     }
 }
@@ -60,12 +60,12 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_missed_is_counted() {
+    async fn tap_counts_dropped_bytes() {
         let (mut sender, mut tap) = tap();
-        for _ in 0..WAITING + 3 {
+        for _ in 0..QUEUE_LENGTH + 3 {
             sender.offer(Pipe::Stdout, b"ab");
         }
-        for _ in 0..WAITING {
+        for _ in 0..QUEUE_LENGTH {
             assert_eq!(tap.next().await.unwrap().dropped_before, 0);
         }
         sender.offer(Pipe::Stderr, b"c");

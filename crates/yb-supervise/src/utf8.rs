@@ -1,6 +1,6 @@
-//! Where text may be cut: never inside a character, as far as the bytes are characters at all.
+//! Splitting bytes at UTF-8 character boundaries. Invalid bytes pass through unchanged.
 
-/// How many bytes at the end of `bytes` are the beginning of a character that is not complete yet (0 to 3).
+/// Returns the length of an incomplete character at the end of `bytes` (0 to 3).
 pub(crate) fn incomplete_tail(bytes: &[u8]) -> usize {
     for length in 1..=bytes.len().min(3) {
         let byte = bytes[bytes.len() - length];
@@ -8,7 +8,7 @@ pub(crate) fn incomplete_tail(bytes: &[u8]) -> usize {
             0xC2..=0xDF => 2,
             0xE0..=0xEF => 3,
             0xF0..=0xF4 => 4,
-            // A continuation byte: look further back for its beginning.
+            // A continuation byte; the character starts further back.
             0x80..=0xBF => continue,
             _ => return 0,
         };
@@ -17,7 +17,7 @@ pub(crate) fn incomplete_tail(bytes: &[u8]) -> usize {
     0
 }
 
-/// The longest beginning of `bytes` of at most `limit` bytes that does not end inside a character.
+/// Returns the longest prefix of at most `limit` bytes that does not end inside a character.
 pub(crate) fn cut(bytes: &[u8], limit: usize) -> &[u8] {
     if bytes.len() <= limit {
         return bytes;
@@ -26,34 +26,34 @@ pub(crate) fn cut(bytes: &[u8], limit: usize) -> &[u8] {
     &head[..limit - incomplete_tail(head)]
 }
 
-/// Keeps the characters of one pipe whole before its bytes are mixed with those of another.
+/// Emits only complete characters of one pipe, before its bytes are interleaved with those of the other.
 #[derive(Debug, Default)]
-pub(crate) struct WholeCharacters {
-    held: Vec<u8>,
+pub(crate) struct Utf8Chunker {
+    pending: Vec<u8>,
 }
 
-impl WholeCharacters {
-    pub(crate) fn push(&mut self, piece: &[u8], emit: &mut dyn FnMut(&[u8])) {
-        let mut piece = piece;
-        while !self.held.is_empty() && !piece.is_empty() {
-            self.held.push(piece[0]);
-            piece = &piece[1..];
-            if incomplete_tail(&self.held) != self.held.len() {
-                emit(&self.held);
-                self.held.clear();
+impl Utf8Chunker {
+    pub(crate) fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
+        let mut chunk = chunk;
+        while !self.pending.is_empty() && !chunk.is_empty() {
+            self.pending.push(chunk[0]);
+            chunk = &chunk[1..];
+            if incomplete_tail(&self.pending) != self.pending.len() {
+                emit(&self.pending);
+                self.pending.clear();
             }
         }
-        let tail = incomplete_tail(piece);
-        let (whole, rest) = piece.split_at(piece.len() - tail);
+        let tail = incomplete_tail(chunk);
+        let (whole, rest) = chunk.split_at(chunk.len() - tail);
         if !whole.is_empty() {
             emit(whole);
         }
-        self.held.extend_from_slice(rest);
+        self.pending.extend_from_slice(rest);
     }
 
     pub(crate) fn finish(&mut self, emit: &mut dyn FnMut(&[u8])) {
-        if !self.held.is_empty() {
-            emit(&std::mem::take(&mut self.held));
+        if !self.pending.is_empty() {
+            emit(&std::mem::take(&mut self.pending));
         }
     }
 }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_incomplete_character_is_seen() {
+    fn incomplete_tail_finds_partial_characters() {
         for character in ["é", "€", "🦀"] {
             let bytes = character.as_bytes();
             for length in 1..bytes.len() {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_gives_way_to_a_character() {
+    fn cut_keeps_characters_whole() {
         assert_eq!(cut("a€b".as_bytes(), 3), b"a");
         assert_eq!(cut("a€b".as_bytes(), 4), "a€".as_bytes());
         assert_eq!(cut(b"abc", 9), b"abc");
@@ -88,11 +88,11 @@ mod tests {
         #[test]
         fn no_byte_is_lost_and_no_character_is_split(text in "\\PC{0,40}", noise in any::<Vec<u8>>(), step in 1usize..5) {
             for bytes in [text.as_bytes(), &noise] {
-                let mut stage = WholeCharacters::default();
-                let (mut out, mut pieces) = (Vec::new(), Vec::new());
-                let mut take = |piece: &[u8]| {
-                    out.extend_from_slice(piece);
-                    pieces.push(piece.to_vec());
+                let mut stage = Utf8Chunker::default();
+                let (mut out, mut chunks) = (Vec::new(), Vec::new());
+                let mut take = |chunk: &[u8]| {
+                    out.extend_from_slice(chunk);
+                    chunks.push(chunk.to_vec());
                 };
                 for chunk in bytes.chunks(step) {
                     stage.push(chunk, &mut take);
@@ -100,7 +100,7 @@ mod tests {
                 stage.finish(&mut take);
                 prop_assert_eq!(&out, bytes);
                 if bytes == text.as_bytes() {
-                    prop_assert!(pieces.iter().all(|piece| std::str::from_utf8(piece).is_ok()));
+                    prop_assert!(chunks.iter().all(|chunk| std::str::from_utf8(chunk).is_ok()));
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Wakes the thread that waits for a child's output.
+//! Wakes a pump thread that is blocked in poll.
 
 use std::io;
 use std::sync::Arc;
@@ -9,32 +9,32 @@ mod platform {
     use std::os::unix::net::UnixStream;
 
     #[derive(Debug)]
-    pub(crate) struct Sender(UnixStream);
+    pub(crate) struct WakeSender(UnixStream);
     #[derive(Debug)]
-    pub(crate) struct Receiver(UnixStream);
+    pub(crate) struct WakeReceiver(UnixStream);
 
-    pub(super) fn pair() -> io::Result<(Receiver, Sender)> {
+    pub(super) fn pair() -> io::Result<(WakeReceiver, WakeSender)> {
         let (receiver, sender) = UnixStream::pair()?;
         receiver.set_nonblocking(true)?;
         sender.set_nonblocking(true)?;
-        Ok((Receiver(receiver), Sender(sender)))
+        Ok((WakeReceiver(receiver), WakeSender(sender)))
     }
 
-    impl Sender {
+    impl WakeSender {
         pub(super) fn wake(&self) {
-            // Full means that a wake-up is already under way.
+            // A full buffer means that a wake-up is already pending.
             let _ = (&self.0).write(&[1]);
         }
     }
 
-    impl Receiver {
-        /// Forgets the wake-ups so far.
+    impl WakeReceiver {
+        /// Discards pending wake-ups.
         pub(crate) fn clear(&self) {
             while matches!((&self.0).read(&mut [0; 64]), Ok(1..)) {}
         }
     }
 
-    impl std::os::fd::AsFd for Receiver {
+    impl std::os::fd::AsFd for WakeReceiver {
         fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
             self.0.as_fd()
         }
@@ -47,27 +47,27 @@ mod platform {
     use std::sync::mpsc;
 
     #[derive(Debug)]
-    pub(crate) struct Sender(mpsc::Sender<()>);
+    pub(crate) struct WakeSender(mpsc::Sender<()>);
     #[derive(Debug)]
-    pub(crate) struct Receiver(pub(crate) mpsc::Receiver<()>);
+    pub(crate) struct WakeReceiver(pub(crate) mpsc::Receiver<()>);
 
-    pub(super) fn pair() -> io::Result<(Receiver, Sender)> {
+    pub(super) fn pair() -> io::Result<(WakeReceiver, WakeSender)> {
         let (sender, receiver) = mpsc::channel();
-        Ok((Receiver(receiver), Sender(sender)))
+        Ok((WakeReceiver(receiver), WakeSender(sender)))
     }
 
-    impl Sender {
+    impl WakeSender {
         pub(super) fn wake(&self) {
             let _ = self.0.send(());
         }
     }
 }
 
-pub(crate) use platform::Receiver;
+pub(crate) use platform::WakeReceiver;
 
-/// Wakes the other end; cheap to clone and to call.
+/// Wakes the receiver. Cheap to clone and to call.
 #[derive(Debug, Clone)]
-pub(crate) struct Waker(Arc<platform::Sender>);
+pub(crate) struct Waker(Arc<platform::WakeSender>);
 
 impl Waker {
     pub(crate) fn wake(&self) {
@@ -75,7 +75,7 @@ impl Waker {
     }
 }
 
-pub(crate) fn pair() -> io::Result<(Receiver, Waker)> {
+pub(crate) fn pair() -> io::Result<(WakeReceiver, Waker)> {
     let (receiver, sender) = platform::pair()?;
     Ok((receiver, Waker(Arc::new(sender))))
 }

@@ -1,10 +1,10 @@
-//! The API's errors: their names, their statuses and the envelope in which they travel.
+//! Errors of the model APIs: names, HTTP statuses and response bodies.
 
 use serde_json::{Value, json};
 
-/// The kinds of error that the API has.
+/// An error kind of the Anthropic API; other protocols map from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ApiErrorKind {
     InvalidRequest,
     Authentication,
     Billing,
@@ -17,22 +17,22 @@ pub(crate) enum Kind {
     Overloaded,
 }
 
-/// Kind, name on the wire, status, and what it says when a script gives no message.
-const TABLE: [(Kind, &str, u16, &str); 10] = [
-    (Kind::InvalidRequest, "invalid_request_error", 400, "invalid request"),
-    (Kind::Authentication, "authentication_error", 401, "invalid x-api-key"),
-    (Kind::Billing, "billing_error", 402, "the credit balance is too low"),
-    (Kind::Permission, "permission_error", 403, "this key may not use this resource"),
-    (Kind::NotFound, "not_found_error", 404, "not found"),
-    (Kind::RequestTooLarge, "request_too_large", 413, "request exceeds the maximum size"),
-    (Kind::RateLimit, "rate_limit_error", 429, "rate limit reached"),
-    (Kind::Api, "api_error", 500, "internal server error"),
-    (Kind::Timeout, "timeout_error", 504, "the request timed out"),
-    (Kind::Overloaded, "overloaded_error", 529, "Overloaded"),
+/// Kind, name on the wire, HTTP status and default message.
+const TABLE: [(ApiErrorKind, &str, u16, &str); 10] = [
+    (ApiErrorKind::InvalidRequest, "invalid_request_error", 400, "invalid request"),
+    (ApiErrorKind::Authentication, "authentication_error", 401, "invalid x-api-key"),
+    (ApiErrorKind::Billing, "billing_error", 402, "the credit balance is too low"),
+    (ApiErrorKind::Permission, "permission_error", 403, "this key may not use this resource"),
+    (ApiErrorKind::NotFound, "not_found_error", 404, "not found"),
+    (ApiErrorKind::RequestTooLarge, "request_too_large", 413, "request exceeds the maximum size"),
+    (ApiErrorKind::RateLimit, "rate_limit_error", 429, "rate limit reached"),
+    (ApiErrorKind::Api, "api_error", 500, "internal server error"),
+    (ApiErrorKind::Timeout, "timeout_error", 504, "the request timed out"),
+    (ApiErrorKind::Overloaded, "overloaded_error", 529, "Overloaded"),
 ];
 
-impl Kind {
-    /// The names on the wire.
+impl ApiErrorKind {
+    /// All names on the wire.
     pub(crate) const NAMES: [&'static str; 10] = {
         let mut names = [""; 10];
         let mut index = 0;
@@ -43,13 +43,13 @@ impl Kind {
         names
     };
 
-    /// The kind with this name; one of [`Kind::NAMES`].
-    pub(crate) fn named(name: &str) -> Self {
+    /// Returns the kind with this name, which must be one of [`ApiErrorKind::NAMES`].
+    pub(crate) fn from_name(name: &str) -> Self {
         TABLE.iter().find(|row| row.1 == name).map_or(Self::Api, |row| row.0)
     }
 
-    /// The kind that goes with a status.
-    pub(crate) fn of_status(status: u16) -> Self {
+    /// Returns the kind for an HTTP status.
+    pub(crate) fn from_status(status: u16) -> Self {
         match TABLE.iter().find(|row| row.2 == status) {
             Some(row) => row.0,
             None if status < 500 => Self::InvalidRequest,
@@ -69,7 +69,7 @@ impl Kind {
         self.row().2
     }
 
-    /// The kind as OpenAI calls it.
+    /// Returns the `type` of the error in the OpenAI APIs.
     pub(crate) fn openai_type(self) -> &'static str {
         match self {
             Self::RateLimit => "rate_limit_error",
@@ -79,7 +79,7 @@ impl Kind {
         }
     }
 
-    /// The code that goes with it.
+    /// Returns the `code` of the error in the OpenAI APIs.
     pub(crate) fn openai_code(self) -> Option<&'static str> {
         match self {
             Self::Authentication => Some("invalid_api_key"),
@@ -93,7 +93,7 @@ impl Kind {
         }
     }
 
-    /// The body of an error response, and the data of an `error` event.
+    /// Returns the body of an error response, which is also the data of an `error` event.
     pub(crate) fn envelope(self, message: &str, request_id: &str) -> Value {
         json!({
             "type": "error",

@@ -1,13 +1,13 @@
-//! Reads a request's conversation the way its user sees it: without reminders and injected system messages.
+//! Reads the conversation of a request without injected reminders and system messages.
 
 use std::borrow::Cow;
 
 use hyper::HeaderMap;
 use serde_json::Value;
 
-use crate::format::Id;
+use crate::format::BlobId;
 
-/// What agents put before and after a user's words, or between them.
+/// Opening and closing tags of the reminders that agents inject into user messages.
 const REMINDERS: [(&str, &str); 4] = [
     ("<system-reminder>", "</system-reminder>"),
     ("<environment_context>", "</environment_context>"),
@@ -15,35 +15,35 @@ const REMINDERS: [(&str, &str); 4] = [
     ("<current_datetime>", "</current_datetime>"),
 ];
 
-/// A request in the shape of the Messages API, and who sent it.
+/// A request body in the shape of the Messages API, with the request headers.
 pub(crate) struct Conversation<'b> {
     body: &'b Value,
     messages: &'b [Value],
     headers: &'b HeaderMap,
 }
 
-/// What kind of request it is, as far as the request itself tells.
+/// The part of the agent that sent a request, derived from the request alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Nature {
-    /// The agent's own loop, or a client that is not known.
-    Loop,
+pub(crate) enum RequestOrigin {
+    /// The main loop of the agent, or an unknown client.
+    AgentLoop,
     /// The loop of a subagent.
     Subagent,
-    /// No part of any loop: the agent asks something for itself.
-    Side,
-    /// Looks like a side question, but an agent without tools and thinking looks the same.
-    MaybeSide,
+    /// A side request outside of any loop, such as a probe or a web search.
+    SideRequest,
+    /// Looks like a side request, but an agent without tools and thinking looks the same.
+    PossibleSideRequest,
 }
 
 impl<'b> Conversation<'b> {
-    /// Nothing when the body has no list of messages.
-    pub(crate) fn of(body: &'b Value, headers: &'b HeaderMap) -> Option<Self> {
+    /// Returns `None` when the body has no list of messages.
+    pub(crate) fn from_request(body: &'b Value, headers: &'b HeaderMap) -> Option<Self> {
         let messages = body.get("messages")?.as_array()?;
         Some(Self { body, messages, headers })
     }
 
-    /// How many replies the conversation holds already. Only what the user says or a tool returns stands
-    /// between two replies, so assistant messages in a row are one, also with system messages between them.
+    /// Counts the replies that the conversation already contains. Only user messages and tool results separate two
+    /// replies: consecutive assistant messages count as one, even with system messages between them.
     pub(crate) fn replies(&self) -> usize {
         let mut count = 0;
         let mut in_reply = false;
@@ -60,62 +60,63 @@ impl<'b> Conversation<'b> {
         count
     }
 
-    /// What the user says before the model first answers.
+    /// Returns the user messages before the first model response.
     pub(crate) fn opening(&self) -> String {
         self.messages
             .iter()
             .take_while(|message| role(message) != "assistant")
             .filter(|message| role(message) == "user")
-            .map(said)
+            .map(message_text)
             .filter(|text| !text.is_empty())
             .collect::<Vec<_>>()
             .join("\n")
     }
 
-    /// What the user said last.
-    pub(crate) fn last_words(&self) -> String {
-        let mut texts = self.messages.iter().rev().filter(|message| role(message) == "user").map(said);
+    /// Returns the last user message.
+    pub(crate) fn last_user_message(&self) -> String {
+        let mut texts =
+            self.messages.iter().rev().filter(|message| role(message) == "user").map(message_text);
         texts.find(|text| !text.is_empty()).unwrap_or_default()
     }
 
-    /// The system prompt.
+    /// Returns the system prompt.
     pub(crate) fn system(&self) -> String {
         self.body.get("system").map(|system| texts(system).join("\n")).unwrap_or_default()
     }
 
-    pub(crate) fn nature(&self) -> Nature {
+    pub(crate) fn origin(&self) -> RequestOrigin {
         let tools = self.body.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         if self.headers.contains_key("x-claude-code-agent-id")
             || self.system().contains("cc_is_subagent=true")
         {
-            return Nature::Subagent;
+            return RequestOrigin::Subagent;
         }
-        // A probe that wants no answer, only a status.
+        // A probe that needs only the status.
         if self.body.get("max_tokens").and_then(Value::as_u64).is_some_and(|max| max <= 1) {
-            return Nature::Side;
+            return RequestOrigin::SideRequest;
         }
-        // A web search: nothing but tools that run at the API, which have a versioned type.
-        if !tools.is_empty() && tools.iter().all(runs_at_api) {
-            return Nature::Side;
+        // A web search declares only server-side tools, which have a versioned type.
+        if !tools.is_empty() && tools.iter().all(is_server_tool) {
+            return RequestOrigin::SideRequest;
         }
         if tools.is_empty() {
-            // A hook's question wants JSON of a given shape; the agent's own loop has a tool for that.
+            // A prompt hook requests structured output; the agent loop uses a tool for that.
             if self.body.pointer("/output_config/format").is_some() {
-                return Nature::Side;
+                return RequestOrigin::SideRequest;
             }
             let thinks = ["thinking", "context_management"].iter().any(|key| self.body.get(key).is_some());
-            if self.is_by("claude-cli/") && !thinks {
-                return Nature::MaybeSide;
+            if self.is_user_agent("claude-cli/") && !thinks {
+                return RequestOrigin::PossibleSideRequest;
             }
-            // A title, a summary, the choice of a model: their own loops always have tools.
-            if self.is_by("opencode/") || self.is_by("GeminiCLI") {
-                return Nature::MaybeSide;
+            // A title, a summary or a model choice: the loops of these agents always have tools.
+            if self.is_user_agent("opencode/") || self.is_user_agent("GeminiCLI") {
+                return RequestOrigin::PossibleSideRequest;
             }
         }
-        Nature::Loop
+        RequestOrigin::AgentLoop
     }
 
-    fn is_by(&self, name: &str) -> bool {
+    fn is_user_agent(&self, name: &str) -> bool {
         let agent = self.headers.get("user-agent").and_then(|value| value.to_str().ok());
         agent.is_some_and(|agent| agent.starts_with(name))
     }
@@ -125,12 +126,12 @@ fn role(message: &Value) -> &str {
     message.get("role").and_then(Value::as_str).unwrap_or_default()
 }
 
-fn runs_at_api(tool: &Value) -> bool {
+fn is_server_tool(tool: &Value) -> bool {
     let kind = tool.get("type").and_then(Value::as_str).unwrap_or("custom");
     kind != "custom" && tool.get("input_schema").is_none()
 }
 
-/// The texts of a content, which is one text or a list of blocks.
+/// Returns the texts of a message content, which is a string or a list of blocks.
 pub(crate) fn texts(content: &Value) -> Vec<&str> {
     match content {
         Value::String(text) => vec![text],
@@ -141,45 +142,45 @@ pub(crate) fn texts(content: &Value) -> Vec<&str> {
     }
 }
 
-/// What a message says once the reminders are taken out.
-fn said(message: &Value) -> String {
+/// Returns the text of a message without reminders.
+fn message_text(message: &Value) -> String {
     let Some(content) = message.get("content") else { return String::new() };
-    let texts = texts(content).into_iter().map(without_reminders);
+    let texts = texts(content).into_iter().map(strip_reminders);
     texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// The text with its reminders' words replaced by their hash; nothing when it has none.
-pub(crate) fn conceal_reminders(text: &str) -> Option<String> {
-    let concealed = REMINDERS.iter().fold(Cow::Borrowed(text), |text, reminder| {
-        if text.contains(reminder.0) { Cow::Owned(conceal(&text, *reminder)) } else { text }
+/// Replaces the content of each reminder by its hash. Returns `None` when there are no reminders.
+pub(crate) fn hash_reminders(text: &str) -> Option<String> {
+    let hashed = REMINDERS.iter().fold(Cow::Borrowed(text), |text, reminder| {
+        if text.contains(reminder.0) { Cow::Owned(hash_reminder(&text, *reminder)) } else { text }
     });
-    match concealed {
+    match hashed {
         Cow::Borrowed(_) => None,
         Cow::Owned(text) => Some(text),
     }
 }
 
-fn conceal(text: &str, (open, close): (&str, &str)) -> String {
+fn hash_reminder(text: &str, (open, close): (&str, &str)) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {
         let (before, after) = rest.split_at(start + open.len());
         let end = after.find(close).unwrap_or(after.len());
         out.push_str(before);
-        out.push_str(&format!("[blake3:{}]", Id::of(&after.as_bytes()[..end])));
+        out.push_str(&format!("[blake3:{}]", BlobId::from_bytes(&after.as_bytes()[..end])));
         rest = &after[end..];
     }
     out + rest
 }
 
-pub(crate) fn without_reminders(text: &str) -> String {
+pub(crate) fn strip_reminders(text: &str) -> String {
     let text = REMINDERS.iter().fold(Cow::Borrowed(text), |text, reminder| {
-        if text.contains(reminder.0) { Cow::Owned(without(&text, *reminder)) } else { text }
+        if text.contains(reminder.0) { Cow::Owned(strip_reminder(&text, *reminder)) } else { text }
     });
     text.trim().to_owned()
 }
 
-fn without(text: &str, (open, close): (&str, &str)) -> String {
+fn strip_reminder(text: &str, (open, close): (&str, &str)) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some(start) = rest.find(open) {
@@ -196,12 +197,12 @@ mod tests {
     use hyper::HeaderMap;
     use serde_json::{Value, json};
 
-    use super::{Conversation, Nature, without_reminders};
+    use super::{Conversation, RequestOrigin, strip_reminders};
 
     fn check(messages: &Value, replies: usize, opening: &str) {
         let body = json!({ "messages": messages });
         let headers = HeaderMap::new();
-        let conversation = Conversation::of(&body, &headers).unwrap();
+        let conversation = Conversation::from_request(&body, &headers).unwrap();
         assert_eq!(
             (conversation.replies(), conversation.opening().as_str()),
             (replies, opening),
@@ -210,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn injected_messages_are_neither_turns_nor_words() {
+    fn injected_messages_count_neither_as_turns_nor_as_text() {
         check(&json!([]), 0, "");
         check(&json!([{ "role": "user", "content": "go" }]), 0, "go");
         check(
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn assistant_messages_in_a_row_are_one_reply() {
+    fn consecutive_assistant_messages_are_one_reply() {
         check(
             &json!([
                 { "role": "user", "content": "go" },
@@ -247,44 +248,47 @@ mod tests {
     }
 
     #[test]
-    fn reminders_are_cut_out_of_a_text() {
+    fn strip_reminders_removes_each_reminder() {
         for (text, expected) in [
             ("plain", "plain"),
             (" <system-reminder>x</system-reminder>\ngo <system-reminder>y</system-reminder>", "go"),
             ("go\n<system-reminder>never closed", "go"),
             ("<system-reminder>x</system-reminder>", ""),
         ] {
-            assert_eq!(without_reminders(text), expected, "{text}");
+            assert_eq!(strip_reminders(text), expected, "{text}");
         }
     }
 
-    fn nature(body: &Value, headers: &[(&'static str, &str)]) -> Nature {
+    fn origin(body: &Value, headers: &[(&'static str, &str)]) -> RequestOrigin {
         let headers: HeaderMap = headers
             .iter()
             .map(|(name, value)| (hyper::header::HeaderName::from_static(name), value.parse().unwrap()))
             .collect();
-        Conversation::of(body, &headers).unwrap().nature()
+        Conversation::from_request(body, &headers).unwrap().origin()
     }
 
     #[test]
-    fn requests_of_claude_code_are_told_apart() {
+    fn origin_distinguishes_requests_of_claude_code() {
         let cli = ("user-agent", "claude-cli/2.1.325 (external, sdk-cli)");
         let bash = json!([{ "name": "Bash", "input_schema": {} }]);
         let loop_body = json!({ "messages": [], "tools": bash, "thinking": {} });
-        assert_eq!(nature(&loop_body, &[cli]), Nature::Loop);
-        assert_eq!(nature(&loop_body, &[cli, ("x-claude-code-agent-id", "a1")]), Nature::Subagent);
+        assert_eq!(origin(&loop_body, &[cli]), RequestOrigin::AgentLoop);
+        assert_eq!(origin(&loop_body, &[cli, ("x-claude-code-agent-id", "a1")]), RequestOrigin::Subagent);
         let marked = json!({ "messages": [], "tools": bash, "system": [{ "text": "cc_is_subagent=true;" }] });
-        assert_eq!(nature(&marked, &[cli]), Nature::Subagent);
+        assert_eq!(origin(&marked, &[cli]), RequestOrigin::Subagent);
         let no_tools = json!({ "messages": [], "tools": [], "thinking": {} });
-        assert_eq!(nature(&no_tools, &[cli]), Nature::Loop);
-        assert_eq!(nature(&json!({ "messages": [], "tools": [] }), &[cli]), Nature::MaybeSide);
-        assert_eq!(nature(&json!({ "messages": [] }), &[]), Nature::Loop);
-        assert_eq!(nature(&json!({ "messages": [], "max_tokens": 1 }), &[]), Nature::Side);
+        assert_eq!(origin(&no_tools, &[cli]), RequestOrigin::AgentLoop);
+        assert_eq!(
+            origin(&json!({ "messages": [], "tools": [] }), &[cli]),
+            RequestOrigin::PossibleSideRequest
+        );
+        assert_eq!(origin(&json!({ "messages": [] }), &[]), RequestOrigin::AgentLoop);
+        assert_eq!(origin(&json!({ "messages": [], "max_tokens": 1 }), &[]), RequestOrigin::SideRequest);
         let search =
             json!({ "messages": [], "tools": [{ "type": "web_search_20250305", "name": "web_search" }] });
-        assert_eq!(nature(&search, &[cli]), Nature::Side);
+        assert_eq!(origin(&search, &[cli]), RequestOrigin::SideRequest);
         let hook =
             json!({ "messages": [], "tools": [], "output_config": { "format": { "type": "json_schema" } } });
-        assert_eq!(nature(&hook, &[cli]), Nature::Side);
+        assert_eq!(origin(&hook, &[cli]), RequestOrigin::SideRequest);
     }
 }

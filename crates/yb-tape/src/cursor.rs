@@ -1,24 +1,24 @@
-//! Reads a tree of values as typed settings, and says precisely what is wrong where one is not.
+//! Decodes a tree of YAML values into typed settings, with precise error locations.
 
 use std::cell::Cell;
 
 use serde_saphyr::Location;
 
-use crate::error::{Place, ScriptError};
-use crate::vars::{Unexpanded, Vars, expand};
+use crate::error::{ScriptError, ScriptLocation};
+use crate::vars::{ExpandError, Vars, expand};
 use crate::yaml::{self, Key, Node, Value};
 
-/// All texts of a script together, after their variables were filled in.
+/// Limit for all texts of a script together, after variable expansion.
 const MAX_EXPANDED_BYTES: usize = 64 * 1024 * 1024;
 
-/// What holds for a whole file.
-pub(crate) struct Source<'a> {
+/// A script file and the state shared by all its cursors.
+pub(crate) struct ScriptSource<'a> {
     file: &'a str,
     vars: &'a Vars,
     expanded: Cell<usize>,
 }
 
-impl<'a> Source<'a> {
+impl<'a> ScriptSource<'a> {
     pub(crate) fn new(file: &'a str, vars: &'a Vars) -> Self {
         Self { file, vars, expanded: Cell::new(0) }
     }
@@ -27,15 +27,15 @@ impl<'a> Source<'a> {
         Cursor { source: self, node, path: String::new() }
     }
 
-    fn place(&self, at: Location) -> Place {
+    fn location(&self, at: Location) -> ScriptLocation {
         yaml::place(self.file, at)
     }
 }
 
-/// One value, with the path that leads to it.
+/// One value and its key path.
 #[derive(Clone)]
 pub(crate) struct Cursor<'n> {
-    source: &'n Source<'n>,
+    source: &'n ScriptSource<'n>,
     node: &'n Node,
     path: String,
 }
@@ -45,13 +45,13 @@ impl<'n> Cursor<'n> {
         &self.node.value
     }
 
-    /// A mistake at this value.
+    /// Creates an error at this value.
     pub(crate) fn error(&self, problem: impl Into<String>) -> ScriptError {
-        let error = ScriptError::new(self.source.place(self.node.place), problem);
+        let error = ScriptError::new(self.source.location(self.node.place), problem);
         if self.path.is_empty() { error } else { error.in_key(self.path.as_str()) }
     }
 
-    /// The value is not of the kind that belongs here.
+    /// Creates an error for a value of the wrong type.
     pub(crate) fn wrong(&self, expected: impl Into<String>) -> ScriptError {
         self.error("wrong value").expected(expected).found(self.node.value.describe())
     }
@@ -61,30 +61,30 @@ impl<'n> Cursor<'n> {
         Self { source: self.source, node, path: format!("{}{dot}{step}", self.path) }
     }
 
-    /// The text, with its variables filled in.
+    /// Returns the text with expanded variables.
     pub(crate) fn text(&self) -> Result<String, ScriptError> {
         match &self.node.value {
             Value::Text(text) => self.expanded(text),
             Value::Bool(_) | Value::Int(_) | Value::Float(_) => {
-                Err(self.wrong("a text").with_hint("put it in double quotes"))
+                Err(self.wrong("a string").with_hint("put it in double quotes"))
             }
-            _ => Err(self.wrong("a text")),
+            _ => Err(self.wrong("a string")),
         }
     }
 
     fn expanded(&self, text: &str) -> Result<String, ScriptError> {
         let out = expand(text, self.source.vars).map_err(|problem| match problem {
-            Unexpanded::Undefined { name, known } => {
+            ExpandError::Undefined { name, known } => {
                 let error = self.error("undefined variable").found(format!("`{name}`"));
                 match nearest(&name, known.iter().map(String::as_str)) {
                     Some(near) => error.with_hint(format!("did you mean `{near}`?")),
                     None => error.with_hint(format!(
-                        "give it a value when the script is loaded; on the command line: `--var {name}=VALUE`"
+                        "define it when loading the script; on the command line: `--var {name}=VALUE`"
                     )),
                 }
             }
-            Unexpanded::Malformed { text } => self
-                .error("not a variable")
+            ExpandError::Malformed { text } => self
+                .error("invalid variable reference")
                 .expected("`{{name}}`")
                 .found(format!("`{{{{{text}`"))
                 .with_hint("write `{{{{` for a literal `{{`"),
@@ -93,21 +93,21 @@ impl<'n> Cursor<'n> {
         self.source.expanded.set(total);
         if total > MAX_EXPANDED_BYTES {
             return Err(self
-                .error("the script is too large once its variables are filled in")
+                .error("script too large after variable expansion")
                 .expected(format!("at most {MAX_EXPANDED_BYTES} bytes")));
         }
         Ok(out)
     }
 
-    /// A whole number that is not negative.
+    /// Returns a non-negative integer.
     pub(crate) fn count(&self) -> Result<u64, ScriptError> {
         match self.node.value {
-            Value::Int(number) => u64::try_from(number).map_err(|_| self.wrong("a whole number from 0")),
-            _ => Err(self.wrong("a whole number from 0")),
+            Value::Int(number) => u64::try_from(number).map_err(|_| self.wrong("a non-negative integer")),
+            _ => Err(self.wrong("a non-negative integer")),
         }
     }
 
-    /// The items of a list.
+    /// Returns the items of a list.
     pub(crate) fn items(&self, expected: &str) -> Result<Vec<Self>, ScriptError> {
         match &self.node.value {
             Value::List(items) => Ok(items
@@ -119,7 +119,7 @@ impl<'n> Cursor<'n> {
         }
     }
 
-    /// The entries of a mapping whose keys are free, in the order of the file.
+    /// Returns the entries of a mapping with arbitrary keys, in file order.
     pub(crate) fn entries(&self, expected: &str) -> Result<Vec<(&'n Key, Self)>, ScriptError> {
         match &self.node.value {
             Value::Map(entries) => {
@@ -129,7 +129,7 @@ impl<'n> Cursor<'n> {
         }
     }
 
-    /// The only entry of a mapping, as in `Bash: { command: … }`.
+    /// Returns the only entry of a mapping, as in `Bash: { command: … }`.
     pub(crate) fn only_entry(&self, expected: &str) -> Result<(&'n Key, Self), ScriptError> {
         let mut entries = self.entries(expected)?;
         let count = entries.len();
@@ -142,14 +142,14 @@ impl<'n> Cursor<'n> {
         }
     }
 
-    /// A mistake in a key of this mapping.
+    /// Creates an error at a key of this mapping.
     pub(crate) fn key_error(&self, key: &Key, problem: &str) -> ScriptError {
-        let error = ScriptError::new(self.source.place(key.place), problem);
+        let error = ScriptError::new(self.source.location(key.place), problem);
         let error = if self.path.is_empty() { error } else { error.in_key(self.path.as_str()) };
         error.found(format!("`{}`", yaml::shorten(&key.name)))
     }
 
-    /// A mapping that has only these keys.
+    /// Returns the fields of a mapping that may contain only these keys.
     pub(crate) fn fields(&self, known: &'static [&'static str]) -> Result<Fields<'n>, ScriptError> {
         let Value::Map(entries) = &self.node.value else {
             return Err(self.wrong(format!("a mapping with the keys {}", list(known))));
@@ -166,7 +166,7 @@ impl<'n> Cursor<'n> {
         Ok(Fields { cursor: self.clone() })
     }
 
-    /// One of a few words.
+    /// Returns one of the known words.
     pub(crate) fn word(&self, known: &[&'static str]) -> Result<&'static str, ScriptError> {
         let text = self.text()?;
         known.iter().copied().find(|word| *word == text).ok_or_else(|| {
@@ -178,7 +178,7 @@ impl<'n> Cursor<'n> {
         })
     }
 
-    /// Any value, as JSON; texts get their variables.
+    /// Converts any value to JSON; variables in texts are expanded.
     pub(crate) fn json(&self) -> Result<serde_json::Value, ScriptError> {
         use serde_json::Value as Json;
 
@@ -201,26 +201,26 @@ impl<'n> Cursor<'n> {
     }
 }
 
-/// A mapping whose keys were checked.
+/// A mapping with validated keys.
 pub(crate) struct Fields<'n> {
     cursor: Cursor<'n>,
 }
 
 impl<'n> Fields<'n> {
-    /// The value of a key, when the key is there and not empty.
+    /// Returns the value of a key, or `None` when it is absent or null.
     pub(crate) fn get(&self, key: &str) -> Option<Cursor<'n>> {
         let Value::Map(entries) = &self.cursor.node.value else { return None };
         let (_, node) = entries.iter().find(|(name, _)| name.name == key)?;
         if matches!(node.value, Value::Null) { None } else { Some(self.cursor.child(node, key)) }
     }
 
-    /// A mistake of the mapping as a whole.
+    /// Creates an error for the whole mapping.
     pub(crate) fn error(&self, message: impl Into<String>) -> ScriptError {
         self.cursor.error(message)
     }
 }
 
-/// The closest of the known words, when one is close.
+/// Returns the most similar known word within the edit distance limit.
 fn nearest<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> Option<&'k str> {
     known
         .map(|candidate| (strsim::damerau_levenshtein(word, candidate), candidate))

@@ -1,106 +1,105 @@
-//! What can go wrong before and while a tape plays, in words that a script's author can act on.
+//! Error types of the crate, with hints for the author of a script.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// Any failure of this crate.
+/// Any error of this crate.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum Error {
-    /// The script's file could not be read.
+    /// The script file could not be read.
     #[error("failed to read script: `{}`", path.display())]
-    Read {
-        /// The file that was asked for.
+    ReadScript {
+        /// The script file.
         path: PathBuf,
-        /// Why the system refused.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The script's text is not a valid script.
+    /// The script is invalid.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// The loopback port could not be opened.
+    /// The loopback port could not be bound.
     #[error("failed to listen on loopback port: {port}")]
     Bind {
-        /// The port that was asked for; 0 means any free one.
+        /// The requested port; 0 means any free port.
         port: u16,
-        /// Why the system refused.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The server's own thread could not be started.
-    #[error("failed to start the tape's thread")]
+    /// The server thread could not be started.
+    #[error("failed to start the server thread")]
     Start(#[source] io::Error),
     /// A tape could not be read.
     #[error("failed to read tape: `{}`", path.display())]
     ReadTape {
-        /// The file that was asked for.
+        /// The tape file.
         path: PathBuf,
-        /// Why the system refused.
+        /// The I/O error.
         source: io::Error,
     },
     /// A tape could not be written.
     #[error("failed to write tape: `{}`", path.display())]
     WriteTape {
-        /// The file that was to be written.
+        /// The tape file.
         path: PathBuf,
-        /// Why the system refused.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A file is not a tape.
+    /// The file is not a tape.
     #[error("not a recorded tape: `{}`: {reason}", path.display())]
-    NoTape {
+    InvalidTape {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Why it can't be read as a tape.
         reason: String,
     },
-    /// A tape was made by a newer version of this program.
-    #[error("tape has a newer format: `{}`: version {version}", path.display())]
-    NewerTape {
+    /// The tape was recorded by a newer version of this crate.
+    #[error("unsupported tape version: `{}`: {version}", path.display())]
+    UnsupportedTapeVersion {
         /// The file.
         path: PathBuf,
         /// Its version.
         version: u32,
     },
-    /// The upstream's address is none.
-    #[error("not the address of a model's API: `{url}`: {reason}")]
-    Upstream {
-        /// What was given.
+    /// The upstream URL is invalid.
+    #[error("invalid upstream URL: `{url}`: {reason}")]
+    InvalidUpstream {
+        /// The URL, without credentials.
         url: String,
-        /// What is wrong with it.
+        /// Why it was rejected.
         reason: &'static str,
     },
-    /// The upstream can't be spoken to safely.
+    /// The TLS client could not be set up.
     #[error("failed to set up TLS: {0}")]
     Tls(String),
-    /// A fork or a fault names a step that the tape does not have.
-    #[error("the tape has no such step: {step} (lane `{lane}` has {turns})")]
-    NoStep {
-        /// The lane that was named.
+    /// A fork or a fault refers to a turn that the tape does not have.
+    #[error("no such turn in lane `{lane}`, which has {turns}: {turn}")]
+    NoSuchTurn {
+        /// The lane.
         lane: String,
-        /// The step that was asked for.
-        step: usize,
-        /// How many there are.
+        /// The requested turn.
+        turn: usize,
+        /// Number of turns in the lane.
         turns: usize,
     },
 }
 
 impl Error {
-    /// The way out, when one is known.
+    /// Returns a hint for solving the problem, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         match self {
             Self::Script(error) => error.hint(),
-            Self::Bind { .. } => Some("leave the port out, or give 0, to get any free port"),
+            Self::Bind { .. } => Some("omit the port, or use 0 for any free port"),
             Self::WriteTape { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
-                Some("a tape is never written over: choose another name, or remove it first")
+                Some("existing tapes are never overwritten: choose another name, or remove the file first")
             }
-            Self::NoTape { .. } => {
-                Some("a tape comes from a recording, such as `yb tape record`; record it again")
-            }
-            Self::NewerTape { .. } => Some("use a newer version of this program, or record again"),
-            Self::Upstream { .. } => Some("write it as `https://host` or `http://host:port`"),
-            Self::NoStep { .. } => Some("the tape's lanes tell how many turns each has"),
-            Self::Read { .. }
+            Self::InvalidTape { .. } => Some("record the tape again, for example with `yb tape record`"),
+            Self::UnsupportedTapeVersion { .. } => Some("update youbencha, or record the tape again"),
+            Self::InvalidUpstream { .. } => Some("use the form `https://host` or `http://host:port`"),
+            Self::NoSuchTurn { .. } => Some("`yb tape show` lists the lanes of a tape and their turns"),
+            Self::ReadScript { .. }
             | Self::Start(_)
             | Self::ReadTape { .. }
             | Self::WriteTape { .. }
@@ -109,18 +108,18 @@ impl Error {
     }
 }
 
-/// Where in a script something stands; lines and columns count from 1.
+/// A location in a script; lines and columns count from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// The file, or `script` when the text did not come from a file.
+pub struct ScriptLocation {
+    /// The file, or `script` for a script that was parsed from a string.
     pub file: String,
-    /// The line, 0 when the whole file is meant.
+    /// The line; 0 means the whole file.
     pub line: u64,
-    /// The column in characters, 0 when the whole file is meant.
+    /// The column in characters; 0 means the whole file.
     pub column: u64,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ScriptLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.line == 0 {
             f.write_str(&self.file)
@@ -130,13 +129,13 @@ impl fmt::Display for Place {
     }
 }
 
-/// A mistake in a script: where it is, what was expected there, and how to mend it.
+/// An error in a script, with its location, the expected value and a hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ScriptError(Box<Parts>);
+pub struct ScriptError(Box<ScriptErrorDetails>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Parts {
-    place: Place,
+struct ScriptErrorDetails {
+    location: ScriptLocation,
     problem: String,
     key: Option<String>,
     expected: Option<String>,
@@ -145,9 +144,16 @@ struct Parts {
 }
 
 impl ScriptError {
-    pub(crate) fn new(place: Place, problem: impl Into<String>) -> Self {
+    pub(crate) fn new(location: ScriptLocation, problem: impl Into<String>) -> Self {
         let problem = problem.into();
-        Self(Box::new(Parts { place, problem, key: None, expected: None, found: None, hint: None }))
+        Self(Box::new(ScriptErrorDetails {
+            location,
+            problem,
+            key: None,
+            expected: None,
+            found: None,
+            hint: None,
+        }))
     }
 
     pub(crate) fn in_key(mut self, key: impl Into<String>) -> Self {
@@ -170,25 +176,25 @@ impl ScriptError {
         self
     }
 
-    /// Where the mistake is.
+    /// Returns the location of the error.
     #[must_use]
-    pub fn place(&self) -> &Place {
-        &self.0.place
+    pub fn location(&self) -> &ScriptLocation {
+        &self.0.location
     }
 
-    /// The key in which it is, as a path such as `lanes.main[0].usage.input`; list items count from 0.
+    /// Returns the key path, such as `lanes.main[0].usage.input`; list items count from 0.
     #[must_use]
     pub fn key_path(&self) -> Option<&str> {
         self.0.key.as_deref()
     }
 
-    /// What would have been right.
+    /// Returns a description of the expected value.
     #[must_use]
     pub fn expectation(&self) -> Option<&str> {
         self.0.expected.as_deref()
     }
 
-    /// The way out, when one is known.
+    /// Returns a hint for solving the problem, if there is one.
     #[must_use]
     pub fn hint(&self) -> Option<&str> {
         self.0.hint.as_deref()
@@ -197,7 +203,7 @@ impl ScriptError {
 
 impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.0.place, self.0.problem)?;
+        write!(f, "{}: {}", self.0.location, self.0.problem)?;
         if let Some(key) = &self.0.key {
             write!(f, " in `{key}`")?;
         }

@@ -1,34 +1,34 @@
-//! A tape as a file: zstd frames of JSON lines, appended one by one, so that a cut loses only what comes after it.
+//! The tape file format: independently compressed zstd frames of JSON lines. Truncation loses only the frames after it.
 
+pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod record;
 pub(crate) mod reduce;
-pub(crate) mod writer;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The version that this program writes; it refuses newer ones.
+/// The format version that this crate writes; newer versions are rejected.
 pub(crate) const VERSION: u32 = 1;
 
-/// What a body, or a part of one, is called: the beginning of its BLAKE3 hash.
+/// Content address of a body or a part of one: the truncated BLAKE3 hash.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Id(String);
+pub(crate) struct BlobId(String);
 
-impl Id {
-    /// 128 bits are enough to tell bodies apart that nobody made to collide.
+impl BlobId {
+    /// 128 bits suffice without adversarial collisions.
     const DIGITS: usize = 32;
 
-    pub(crate) fn of(bytes: &[u8]) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Self {
         let mut text = blake3::hash(bytes).to_hex().to_string();
         text.truncate(Self::DIGITS);
         Self(text)
     }
 }
 
-impl fmt::Display for Id {
+impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }

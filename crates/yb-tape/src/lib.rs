@@ -1,17 +1,16 @@
-//! Stand between an agent and its model API: script, record, replay.
+//! Mock, record and replay LLM API traffic: a VCR for coding agents.
 //!
-//! - A [`Script`] says what the model answers, turn by turn, and a [`Server`] speaks the Messages, Responses, Chat Completions
-//!   and Gemini APIs on loopback well enough for real agents to run against it, offline. The script's format is described in
-//!   the crate's README.
-//! - A [`Recorder`] stands before the real API and writes a [`Tape`].
-//! - A [`Replayer`] answers from a tape, or says where a run left it: [`Divergence`].
+//! - [`MockServer`] serves a [`Script`] on loopback, in the Anthropic Messages, OpenAI Responses, OpenAI Chat Completions
+//!   and Gemini protocols. Real coding agents run against it offline. The README describes the script format.
+//! - [`RecordingProxy`] forwards requests to a real API and records the exchanges on a [`Tape`].
+//! - [`ReplayServer`] serves a tape and reports the first request that does not match it as a [`Divergence`].
 //!
 //! ```
-//! use yb_tape::{Script, Server, ServerOptions, Vars};
+//! use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 //!
 //! let script = Script::parse("{ tape: 1, lanes: { main: [ { say: Done. } ] } }", &Vars::new())?;
-//! let server = Server::start(script, &ServerOptions::default())?;
-//! // An agent that is started with `ANTHROPIC_BASE_URL` set to this talks to the script.
+//! let server = MockServer::start(script, &MockServerOptions::default())?;
+//! // Start an agent with `ANTHROPIC_BASE_URL` set to the base URL.
 //! assert!(server.base_url().starts_with("http://127.0.0.1:"));
 //! assert!(server.unscripted().is_empty());
 //! # Ok::<(), yb_tape::Error>(())
@@ -22,46 +21,47 @@ mod conversation;
 mod cursor;
 mod error;
 mod format;
-mod host;
-mod log;
+mod logged_request;
+mod loopback;
 mod matching;
-mod pick;
+mod paced_body;
+mod protocol;
 mod record;
-mod reel;
+mod replace;
 mod replay;
+mod request_log;
 mod rewrite;
 mod script;
 mod secrets;
-mod seen;
+mod select;
 mod server;
-mod sse;
-mod swap;
+pub mod sse;
 mod tape;
 mod tools;
 mod upstream;
 mod usage;
 mod vars;
-mod wire;
 mod yaml;
 
-pub use crate::error::{Error, Place, ScriptError};
-pub use crate::log::{Watch, Watched};
+pub use crate::error::{Error, ScriptError, ScriptLocation};
+pub use crate::logged_request::{LoggedRequest, REDACTED, ResponseKind};
 pub use crate::matching::divergence::{Divergence, DivergenceKind};
-pub use crate::record::{Recorded, Recorder, RecorderOptions};
+pub use crate::record::{RecordingOptions, RecordingProxy, RecordingSummary};
 pub use crate::replay::{
-    Fork, Live, Mode, ReplayFault, ReplayFaultKind, ReplayOptions, ReplayOutcome, Replayer, Speed,
+    Fork, ForkTarget, ParseReplayFaultError, ReplayFault, ReplayFaultKind, ReplayMode, ReplayOptions,
+    ReplayOutcome, ReplayServer, ReplaySpeed,
 };
+pub use crate::request_log::{RequestWatcher, WatchEvent};
 pub use crate::script::Script;
 pub use crate::secrets::Secrets;
-pub use crate::seen::{Answer, REDACTED, Seen};
-pub use crate::server::{Server, ServerOptions};
-pub use crate::tape::{Difference, Exchange, Lane, Tape, TapeCut, Verification};
+pub use crate::server::{MockServer, MockServerOptions};
+pub use crate::tape::{Exchange, Lane, Tape, TapeDifference, TapeTruncation, TapeVerification};
 pub use crate::upstream::Upstream;
-pub use crate::usage::{Observed, TokenUsage};
+pub use crate::usage::{ObservedUsage, TokenUsage};
 pub use crate::vars::Vars;
 pub use yb_net::tls::Roots;
 
-/// The README's Rust example is compiled and run like any other.
+/// Compiles and runs the Rust examples of the README.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -1,7 +1,7 @@
-//! Which recorded exchange a request is: what it says, without what no two runs have in common.
+//! Matches requests with recorded exchanges by their conversation, ignoring volatile content.
 
 pub(crate) mod dialogue;
 pub(crate) mod divergence;
 pub(crate) mod index;
 pub(crate) mod lanes;
-pub(crate) mod normal;
+pub(crate) mod normalize;

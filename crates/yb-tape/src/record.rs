@@ -1,6 +1,6 @@
-//! A proxy that records: the agent's base URL points at it, it passes everything on, and keeps what came back.
+//! Recording proxy: forwards requests to the real API and records the exchanges on a tape.
 
-mod scribe;
+mod tape_writer;
 pub(crate) mod tee;
 
 use std::collections::BTreeMap;
@@ -15,42 +15,42 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 
-use self::scribe::Scribe;
-use self::tee::{Heard, Tee};
-use crate::api_error::Kind;
+use self::tape_writer::TapeWriter;
+use self::tee::{CapturedExchange, TeeBody};
+use crate::api_error::ApiErrorKind;
 use crate::error::Error;
 use crate::format::VERSION;
-use crate::format::record::{Ending, Head};
-use crate::format::reduce::Keep;
-use crate::host::{self, Handler, Host};
-use crate::reel::{Cut, Reel};
+use crate::format::record::{ResponseEnding, TapeHeader};
+use crate::format::reduce::RequestRetention;
+use crate::loopback::{self, LoopbackServer, RequestHandler};
+use crate::paced_body::{ConnectionDropped, PacedBody};
 use crate::secrets::Secrets;
-use crate::upstream::{Client, Upstream, end_to_end};
-use crate::usage::Observed;
+use crate::upstream::{Client, Upstream, end_to_end_headers};
+use crate::usage::ObservedUsage;
 
-/// Twice what the API itself accepts.
+/// Twice the request limit of the API.
 pub(crate) const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
 
-/// How a recording is made.
+/// Options of a [`RecordingProxy`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct RecorderOptions {
-    /// The API that is recorded.
+pub struct RecordingOptions {
+    /// The API to record.
     pub upstream: Upstream,
-    /// The file that is made; one that is there is never written over.
+    /// The tape file to create; an existing file is never overwritten.
     pub tape: PathBuf,
-    /// Texts that must not be on the tape.
+    /// Values to redact on the tape.
     pub secrets: Secrets,
-    /// Whether the agent's own prompts and tools are kept as well, and not only their hashes.
+    /// Whether to record system prompts and tool definitions in full instead of only their hashes.
     pub full_requests: bool,
-    /// The directories of the run by what they are, so that it can be replayed in others: `workspace`, `home`, …
-    pub places: BTreeMap<String, String>,
-    /// The loopback port; 0, the default, takes any free one.
+    /// Directories of the run by name (`workspace`, `home`, …), so that a replay can map them to others.
+    pub directories: BTreeMap<String, String>,
+    /// The loopback port; 0, the default, means any free port.
     pub port: u16,
 }
 
-impl RecorderOptions {
-    /// Records this API into this file.
+impl RecordingOptions {
+    /// Creates options that record `upstream` into the file `tape`.
     #[must_use]
     pub fn new(upstream: Upstream, tape: impl Into<PathBuf>) -> Self {
         Self {
@@ -58,171 +58,195 @@ impl RecorderOptions {
             tape: tape.into(),
             secrets: Secrets::new(),
             full_requests: false,
-            places: BTreeMap::new(),
+            directories: BTreeMap::new(),
             port: 0,
         }
     }
 
-    /// The same, with texts that must not be on the tape.
+    /// Sets the values to redact on the tape.
     #[must_use]
     pub fn secrets(mut self, secrets: Secrets) -> Self {
         self.secrets = secrets;
         self
     }
 
-    /// The same, keeping the agent's own prompts and tools.
+    /// Sets whether to record system prompts and tool definitions in full.
     #[must_use]
     pub fn full_requests(mut self, full: bool) -> Self {
         self.full_requests = full;
         self
     }
 
-    /// The same with one more directory of the run: its `workspace`, its `home` and so on.
+    /// Adds a directory of the run, such as its `workspace` or `home`.
     #[must_use]
-    pub fn place(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
-        self.places.insert(name.into(), path.as_ref().display().to_string());
+    pub fn directory(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
+        self.directories.insert(name.into(), path.as_ref().display().to_string());
+        self
+    }
+
+    /// Sets the loopback port; 0 means any free port.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
         self
     }
 }
 
-/// A recording under way. Dropping it without [`Recorder::finish`] leaves a tape that says it is not finished.
+/// A recording in progress: a proxy on loopback that writes a tape. Dropping it without [`RecordingProxy::finish`] leaves
+/// a tape that is marked as unfinished.
 #[derive(Debug)]
-pub struct Recorder {
-    /// Stops first: what is under way then goes to the scribe as left.
-    host: Option<Host>,
-    scribe: Scribe,
+pub struct RecordingProxy {
+    /// Stopped first, so that exchanges in progress reach the writer as disconnected.
+    server: Option<LoopbackServer>,
+    writer: TapeWriter,
     tape: PathBuf,
 }
 
-/// A recording that is over.
+/// Result of a finished recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Recorded {
-    /// The tape.
+pub struct RecordingSummary {
+    /// The tape file.
     pub tape: PathBuf,
-    /// What passed by.
-    pub observed: Observed,
+    /// Requests and tokens of the recorded traffic.
+    pub observed: ObservedUsage,
 }
 
-impl Recorder {
-    /// Makes the tape and starts to answer on 127.0.0.1.
+impl RecordingProxy {
+    /// Creates the tape and starts listening on 127.0.0.1.
     ///
     /// # Errors
-    /// When the tape exists or can't be made, the port is taken, or TLS can't be set up.
-    pub fn start(options: RecorderOptions) -> Result<Self, Error> {
-        Self::start_on(host::bind(options.port)?, options)
+    /// When the tape exists or can't be created, the port is in use, or TLS can't be set up.
+    pub fn start(options: RecordingOptions) -> Result<Self, Error> {
+        Self::start_on(loopback::bind(options.port)?, options)
     }
 
-    /// The same on a listener that is bound to loopback already.
+    /// Starts on a listener that is already bound to loopback.
     ///
     /// # Errors
-    /// As [`Recorder::start`].
-    pub fn start_on(listener: TcpListener, options: RecorderOptions) -> Result<Self, Error> {
+    /// As [`RecordingProxy::start`].
+    pub fn start_on(listener: TcpListener, options: RecordingOptions) -> Result<Self, Error> {
         let client = Client::new(options.upstream.clone())?;
         let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let head = Head {
+        let header = TapeHeader {
             version: VERSION,
             made_by: concat!("yb-tape ", env!("CARGO_PKG_VERSION")).to_owned(),
             created_ms: u64::try_from(created.as_millis()).unwrap_or(u64::MAX),
             upstream: options.upstream.url().to_owned(),
-            places: options.places,
+            directories: options.directories,
             full_requests: options.full_requests,
         };
-        let keep = if options.full_requests { Keep::Everything } else { Keep::Conversation };
-        let (heard, hears) = mpsc::channel();
-        let scribe = Scribe::start(&options.tape, head, keep, options.secrets.swap(), hears)?;
-        let proxy = Proxy { client, heard, next: AtomicU64::new(1), began: Instant::now() };
-        let host = Host::start_wide(listener, Arc::new(proxy))?;
-        Ok(Self { host: Some(host), scribe, tape: options.tape })
+        let retention =
+            if options.full_requests { RequestRetention::Full } else { RequestRetention::Conversation };
+        let (sender, receiver) = mpsc::channel();
+        let writer =
+            TapeWriter::start(&options.tape, header, retention, options.secrets.replacer(), receiver)?;
+        let handler =
+            ProxyHandler { client, captured: sender, next: AtomicU64::new(1), started: Instant::now() };
+        let server = LoopbackServer::start_multi_thread(listener, Arc::new(handler))?;
+        Ok(Self { server: Some(server), writer, tape: options.tape })
     }
 
-    /// Where it listens.
+    /// Returns the address of the proxy.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.host.as_ref().map_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)), Host::address)
+        self.server.as_ref().map_or_else(|| SocketAddr::from(([127, 0, 0, 1], 0)), LoopbackServer::address)
     }
 
-    /// What an agent takes as its API's base URL.
+    /// Returns the base URL to configure in the agent.
     #[must_use]
     pub fn base_url(&self) -> String {
-        self.host.as_ref().map(Host::base_url).unwrap_or_default()
+        self.server.as_ref().map(LoopbackServer::base_url).unwrap_or_default()
     }
 
-    /// What passed by so far; an answer counts once it is over.
+    /// Returns requests and tokens so far; an exchange counts once it has ended.
     #[must_use]
-    pub fn observed(&self) -> Observed {
-        self.scribe.observed()
+    pub fn observed(&self) -> ObservedUsage {
+        self.writer.observed()
     }
 
-    /// Why the tape could not be written, as soon as that is known. The agent is answered all the same.
+    /// Returns the first error while writing the tape, if any. Requests are forwarded regardless.
     #[must_use]
     pub fn failure(&self) -> Option<String> {
-        self.scribe.failure()
+        self.writer.failure()
     }
 
-    /// Ends the recording: answers that are under way are cut, and the tape is complete on disk when this returns.
+    /// Ends the recording. Responses in progress are aborted; the tape is synced to disk when this returns.
     ///
     /// # Errors
     /// When any part of the tape could not be written.
-    pub fn finish(mut self) -> Result<Recorded, Error> {
-        // The last sender goes with the server, so the scribe comes to an end.
-        self.host.take();
-        let observed = self.scribe.finish(&self.tape)?;
-        Ok(Recorded { tape: self.tape, observed })
+    pub fn finish(mut self) -> Result<RecordingSummary, Error> {
+        // Drops the last sender, which ends the writer.
+        self.server.take();
+        let observed = self.writer.finish(&self.tape)?;
+        Ok(RecordingSummary { tape: self.tape, observed })
     }
 }
 
-struct Proxy {
+struct ProxyHandler {
     client: Arc<Client>,
-    heard: mpsc::Sender<Heard>,
+    captured: mpsc::Sender<CapturedExchange>,
     next: AtomicU64,
-    began: Instant,
+    started: Instant,
 }
 
-impl Handler for Proxy {
-    type Body = Either<Reel, Tee>;
+impl RequestHandler for ProxyHandler {
+    type Body = Either<PacedBody, TeeBody>;
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Result<Response<Self::Body>, Cut> {
-        let asked = Instant::now();
+    async fn handle(
+        self: Arc<Self>,
+        request: Request<Incoming>,
+    ) -> Result<Response<Self::Body>, ConnectionDropped> {
+        let received = Instant::now();
         let (parts, body) = request.into_parts();
         let body = match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
             Ok(body) => body.to_bytes(),
             Err(_) => {
-                let message = format!("the request is larger than {MAX_REQUEST_BYTES} bytes or broke off");
-                return Ok(refusal(Kind::RequestTooLarge, StatusCode::PAYLOAD_TOO_LARGE, &message));
+                let message = format!("request larger than {MAX_REQUEST_BYTES} bytes or incomplete");
+                return Ok(error_response(
+                    ApiErrorKind::RequestTooLarge,
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    &message,
+                ));
             }
         };
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let at = asked.saturating_duration_since(self.began);
-        let mut heard = Heard::new(number, at, &parts, body.clone());
+        let at = received.saturating_duration_since(self.started);
+        let mut captured = CapturedExchange::new(number, at, &parts, body.clone());
         match self.client.send(&parts, body).await {
             Ok((response, sender)) => {
                 let (head, incoming) = response.into_parts();
-                heard.status = Some(head.status.as_u16());
-                heard.response_headers = head.headers.clone();
-                let listener = self.heard.clone();
-                let tee = Tee::new(incoming, heard, asked, move |heard| drop(listener.send(heard)));
+                captured.status = Some(head.status.as_u16());
+                captured.response_headers = head.headers.clone();
+                let writer = self.captured.clone();
+                let tee =
+                    TeeBody::new(incoming, captured, received, move |captured| drop(writer.send(captured)));
                 let tee = tee.returning(Arc::clone(&self.client), sender);
-                let mut answer = Response::new(Either::Right(tee));
-                *answer.status_mut() = head.status;
-                *answer.headers_mut() = end_to_end(&head.headers);
-                Ok(answer)
+                let mut forwarded = Response::new(Either::Right(tee));
+                *forwarded.status_mut() = head.status;
+                *forwarded.headers_mut() = end_to_end_headers(&head.headers);
+                Ok(forwarded)
             }
             Err(reason) => {
-                heard.end = Ending::Unreachable;
-                let _ = self.heard.send(heard);
-                let message = format!("the recorder can't reach {}: {reason}", self.client.upstream().url());
-                Ok(refusal(Kind::Api, StatusCode::BAD_GATEWAY, &message))
+                captured.end = ResponseEnding::Unreachable;
+                let _ = self.captured.send(captured);
+                let message =
+                    format!("recording proxy failed to reach {}: {reason}", self.client.upstream().url());
+                Ok(error_response(ApiErrorKind::Api, StatusCode::BAD_GATEWAY, &message))
             }
         }
     }
 }
 
-/// An error of our own, in the API's envelope.
-pub(crate) fn refusal<T>(kind: Kind, status: StatusCode, message: &str) -> Response<Either<Reel, T>> {
+/// Creates an error response of this crate in the format of the Anthropic API.
+pub(crate) fn error_response<T>(
+    kind: ApiErrorKind,
+    status: StatusCode,
+    message: &str,
+) -> Response<Either<PacedBody, T>> {
     let body = kind.envelope(message, "req_tape").to_string();
-    let mut answer = Response::new(Either::Left(Reel::whole(Bytes::from(body))));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
+    let mut response = Response::new(Either::Left(PacedBody::whole(Bytes::from(body))));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
 }

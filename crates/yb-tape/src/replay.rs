@@ -1,125 +1,126 @@
-//! A tape that answers: the recorded exchange for each request, or a divergence; never a guess, never the real API.
+//! Replay server: responds with recorded exchanges, or reports a divergence. It never calls the real API, except after
+//! a fork.
 
 mod fault;
+mod handler;
 mod options;
 mod order;
-mod player;
-mod spool;
+mod recorded_body;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-pub use self::fault::{ReplayFault, ReplayFaultKind};
-pub use self::options::{Fork, Live, Mode, ReplayOptions, Speed};
-use self::player::{Live as LivePlayer, Player, State};
+pub use self::fault::{ParseReplayFaultError, ReplayFault, ReplayFaultKind};
+use self::handler::{ForkUpstream, ReplayHandler, ReplayState};
+pub use self::options::{Fork, ForkTarget, ReplayMode, ReplayOptions, ReplaySpeed};
 use crate::error::Error;
-use crate::host::{self, Host};
+use crate::loopback::{self, LoopbackServer};
 use crate::matching::divergence::Divergence;
-use crate::server::{Server, ServerOptions};
+use crate::server::{MockServer, MockServerOptions};
 use crate::tape::Tape;
 use crate::upstream::{Client, Upstream};
-use crate::usage::Observed;
+use crate::usage::ObservedUsage;
 
-/// What a replay did so far.
+/// Counts and result of a replay.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayOutcome {
-    /// Requests that the tape answered.
+    /// Requests served from the tape.
     pub served: u64,
-    /// Requests that are no conversation and not on the tape, such as a token count, which got a polite answer.
-    pub improvised: u64,
-    /// Tool results that differed and were let pass; always 0 in [`Mode::Strict`].
+    /// Requests outside of conversations and not on the tape, such as a token count, that got a placeholder response.
+    pub placeholders: u64,
+    /// Tool results that differed and were tolerated; always 0 in [`ReplayMode::Strict`].
     pub tolerated: u64,
-    /// Answers that a fault took the place of, or broke.
+    /// Injected faults.
     pub faults: u64,
-    /// 1 when requests came in another order than recorded, and the wait for the recorded one was given up.
+    /// 1 when requests arrived in another order than recorded and waiting for the recorded order timed out.
     pub out_of_order: u64,
-    /// Requests that went to the live model after a fork.
+    /// Requests forwarded after a fork.
     pub forwarded: u64,
-    /// Exchanges of the tape that nobody asked for, as far as they come before a fork.
-    pub left: u64,
-    /// The recorded tokens of what was served: they cost nothing this time.
-    pub recorded: Observed,
-    /// The tokens of the live model after a fork: these were spent.
-    pub spent: Observed,
-    /// Where the replay left its tape.
+    /// Recorded exchanges before the fork that were not requested.
+    pub remaining: u64,
+    /// Recorded tokens of the served exchanges; the replay does not incur their cost.
+    pub recorded_usage: ObservedUsage,
+    /// Tokens of the forwarded requests after a fork.
+    pub live_usage: ObservedUsage,
+    /// The first request that did not match the tape.
     pub divergence: Option<Divergence>,
 }
 
-/// A tape under way as a server on loopback, in a thread of its own; gone when it is dropped.
+/// A server on loopback that replays a tape. It runs in its own thread and stops when dropped.
 #[derive(Debug)]
-pub struct Replayer {
-    host: Host,
-    player: Arc<Player>,
+pub struct ReplayServer {
+    server: LoopbackServer,
+    handler: Arc<ReplayHandler>,
     diverged: watch::Receiver<Option<Arc<Divergence>>>,
-    /// The script that goes on after a fork.
-    _script: Option<Server>,
+    /// Serves the script after a fork.
+    _fork_server: Option<MockServer>,
 }
 
-impl Replayer {
-    /// Starts to answer on 127.0.0.1.
+impl ReplayServer {
+    /// Starts listening on 127.0.0.1.
     ///
     /// # Errors
-    /// When the port is taken, or a fork or a fault names a step that the tape does not have.
+    /// When the port is in use, or a fork or fault refers to a turn that the tape does not have.
     pub fn start(tape: &Tape, options: ReplayOptions) -> Result<Self, Error> {
-        Self::start_on(host::bind(options.port)?, tape, options)
+        Self::start_on(loopback::bind(options.port)?, tape, options)
     }
 
-    /// The same on a listener that is bound to loopback already.
+    /// Starts on a listener that is already bound to loopback.
     ///
     /// # Errors
-    /// As [`Replayer::start`].
+    /// As [`ReplayServer::start`].
     pub fn start_on(listener: TcpListener, tape: &Tape, mut options: ReplayOptions) -> Result<Self, Error> {
         for fault in &options.faults {
             fault.check(tape)?;
         }
-        let mut script_server = None;
+        let mut fork_server = None;
         let fork = match options.fork.take() {
             None => None,
-            Some(Fork { step, live }) => {
+            Some(Fork { step, target }) => {
                 let turns = fault::turns(tape, MAIN);
                 if step > turns {
-                    return Err(Error::NoStep { lane: MAIN.to_owned(), step, turns });
+                    return Err(Error::NoSuchTurn { lane: MAIN.to_owned(), turn: step, turns });
                 }
-                let (upstream, model) = match live {
-                    Live::Upstream { upstream, model } => (upstream, model),
-                    Live::Script(script) => {
-                        let server = Server::start(script, &ServerOptions::default())?;
+                let (upstream, model) = match target {
+                    ForkTarget::Upstream { upstream, model } => (upstream, model),
+                    ForkTarget::Script(script) => {
+                        let server = MockServer::start(script, &MockServerOptions::default())?;
                         let upstream = Upstream::new(&server.base_url())?;
-                        script_server = Some(server);
+                        fork_server = Some(server);
                         (upstream, None)
                     }
                 };
-                Some((step, LivePlayer { client: Client::new(upstream)?, model }))
+                Some((step, ForkUpstream { client: Client::new(upstream)?, model }))
             }
         };
-        let (tell, diverged) = watch::channel(None);
-        let player = Arc::new(Player::new(tape, options, fork, tell));
-        let host = Host::start(listener, Arc::clone(&player))?;
-        Ok(Self { host, player, diverged, _script: script_server })
+        let (sender, diverged) = watch::channel(None);
+        let handler = Arc::new(ReplayHandler::new(tape, options, fork, sender));
+        let server = LoopbackServer::start(listener, Arc::clone(&handler))?;
+        Ok(Self { server, handler, diverged, _fork_server: fork_server })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.host.address()
+        self.server.address()
     }
 
-    /// What an agent takes as its API's base URL.
+    /// Returns the base URL to configure in the agent.
     #[must_use]
     pub fn base_url(&self) -> String {
-        self.host.base_url()
+        self.server.base_url()
     }
 
-    /// What was done so far.
+    /// Returns the outcome so far.
     #[must_use]
     pub fn outcome(&self) -> ReplayOutcome {
-        self.player.outcome()
+        self.handler.outcome()
     }
 
-    /// Waits until a request is not on the tape, for ever if need be: then the agent can be ended.
+    /// Waits for a divergence. Never completes if all requests are on the tape.
     pub async fn diverged(&self) -> Arc<Divergence> {
         let mut diverged = self.diverged.clone();
         loop {
@@ -132,18 +133,18 @@ impl Replayer {
         }
     }
 
-    /// Stops without blocking the caller's thread, and says what was done.
+    /// Stops without blocking the calling thread and returns the outcome.
     pub async fn shutdown(self) -> ReplayOutcome {
-        let player = Arc::clone(&self.player);
-        self.host.shutdown().await;
-        player.outcome()
+        let handler = Arc::clone(&self.handler);
+        self.server.shutdown().await;
+        handler.outcome()
     }
 }
 
-/// The lane whose turns are the steps of a tape.
+/// The lane of the main conversation; forks count its turns.
 pub(crate) const MAIN: &str = "main";
 
-fn lock(state: &std::sync::Mutex<State>) -> MutexGuard<'_, State> {
-    // Counts stay true whatever panicked in between.
+fn lock(state: &std::sync::Mutex<ReplayState>) -> MutexGuard<'_, ReplayState> {
+    // A panic can't leave the counters inconsistent.
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }

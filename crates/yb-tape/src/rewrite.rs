@@ -1,32 +1,36 @@
-//! Replaces texts in a recorded answer, also where a stream has divided them, and keeps the borders of its pieces.
+//! Replaces texts in a recorded response, including texts that span stream events, and preserves chunk boundaries.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use crate::replace::TextReplacer;
 use crate::sse;
-use crate::swap::Swap;
 
-/// For each piece: microseconds before it, and its length.
-pub(crate) type Pieces = Vec<(u64, u64)>;
+/// For each chunk of a body: the pause before it in microseconds, and its length in bytes.
+pub(crate) type ChunkLayout = Vec<(u64, u64)>;
 
-/// The body and its pieces with the texts replaced; nothing when there is nothing to replace.
-pub(crate) fn rewrite(body: &[u8], pieces: &Pieces, swap: &Swap) -> Option<(Vec<u8>, Pieces)> {
-    if swap.is_empty() {
+/// Returns body and chunk layout with the texts replaced, or `None` when nothing changes.
+pub(crate) fn rewrite(
+    body: &[u8],
+    chunks: &ChunkLayout,
+    replacer: &TextReplacer,
+) -> Option<(Vec<u8>, ChunkLayout)> {
+    if replacer.is_empty() {
         return None;
     }
     if let Ok(mut whole) = serde_json::from_slice::<Value>(body) {
-        if !swap.value(&mut whole) {
+        if !replacer.replace_in_value(&mut whole) {
             return None;
         }
         let changed = whole.to_string().into_bytes();
-        let pieces = moved(pieces, &[(body.len(), changed.len())]);
-        return Some((changed, pieces));
+        let chunks = resize_chunks(chunks, &[(body.len(), changed.len())]);
+        return Some((changed, chunks));
     }
-    let events = sse::split(body);
+    let events = sse::split_events(body);
     let mut values: Vec<Option<Value>> =
         events.iter().map(|event| serde_json::from_str(&event.data()?).ok()).collect();
-    let changed = swap_events(&mut values, swap);
+    let changed = replace_in_events(&mut values, replacer);
     if !changed.contains(&true) {
         return None;
     }
@@ -36,16 +40,16 @@ pub(crate) fn rewrite(body: &[u8], pieces: &Pieces, swap: &Swap) -> Option<(Vec<
         let before = out.len();
         match value {
             Some(value) if changed => out.extend_from_slice(&event.with_data(&value.to_string())),
-            _ => out.extend_from_slice(event.raw),
+            _ => out.extend_from_slice(event.raw()),
         }
-        lengths.push((event.raw.len(), out.len() - before));
+        lengths.push((event.raw().len(), out.len() - before));
     }
-    let pieces = moved(pieces, &lengths);
-    Some((out, pieces))
+    let chunks = resize_chunks(chunks, &lengths);
+    Some((out, chunks))
 }
 
-/// Says for each event whether it changed.
-fn swap_events(values: &mut [Option<Value>], swap: &Swap) -> Vec<bool> {
+/// Returns for each event whether it changed.
+fn replace_in_events(values: &mut [Option<Value>], replacer: &TextReplacer) -> Vec<bool> {
     let mut changed = vec![false; values.len()];
     let mut channels: BTreeMap<String, Vec<(usize, String)>> = BTreeMap::new();
     for (index, value) in values.iter().enumerate() {
@@ -59,7 +63,7 @@ fn swap_events(values: &mut [Option<Value>], swap: &Swap) -> Vec<bool> {
             .iter()
             .map(|(index, pointer)| {
                 let text = values[*index].as_mut().and_then(|value| value.pointer_mut(pointer));
-                // Taken out, so that what is put in is not looked at again.
+                // Taken out, so that replacements are not searched again.
                 match text {
                     Some(Value::String(text)) => std::mem::take(text),
                     _ => String::new(),
@@ -67,7 +71,7 @@ fn swap_events(values: &mut [Option<Value>], swap: &Swap) -> Vec<bool> {
             })
             .collect();
         let before = texts.clone();
-        swap.pieces(&mut texts);
+        replacer.replace_in_chunks(&mut texts);
         for (((index, pointer), text), before) in members.into_iter().zip(texts).zip(before) {
             changed[index] |= text != before;
             deltas.insert(index, (pointer, text));
@@ -75,17 +79,17 @@ fn swap_events(values: &mut [Option<Value>], swap: &Swap) -> Vec<bool> {
     }
     for (index, value) in values.iter_mut().enumerate() {
         let Some(value) = value else { continue };
-        changed[index] |= swap.value(value);
+        changed[index] |= replacer.replace_in_value(value);
         if let Some((pointer, text)) = deltas.remove(&index)
-            && let Some(place) = value.pointer_mut(&pointer)
+            && let Some(slot) = value.pointer_mut(&pointer)
         {
-            *place = Value::String(text);
+            *slot = Value::String(text);
         }
     }
     changed
 }
 
-/// The part of a longer text that an event carries: which text, and where in the event.
+/// Returns the channel of a delta event and the JSON pointer of its text. Deltas of one channel form one text.
 fn delta(event: &Value) -> Option<(String, String)> {
     let here = |pointer: &str| event.pointer(pointer).is_some_and(Value::is_string);
     let text = |pointer: &str| event.pointer(pointer).map(Value::to_string).unwrap_or_default();
@@ -112,21 +116,21 @@ fn delta(event: &Value) -> Option<(String, String)> {
         .map(|pointer| (pointer.to_owned(), pointer.to_owned()))
 }
 
-/// Where the borders of the pieces are when parts of the body have other lengths.
-fn moved(pieces: &Pieces, parts: &[(usize, usize)]) -> Pieces {
-    let mut ends = pieces.iter().scan(0_usize, |end, (wait, length)| {
+/// Adjusts chunk lengths after parts of the body changed from an old to a new length.
+fn resize_chunks(chunks: &ChunkLayout, parts: &[(usize, usize)]) -> ChunkLayout {
+    let mut ends = chunks.iter().scan(0_usize, |end, (wait, length)| {
         *end = end.saturating_add(usize::try_from(*length).unwrap_or(usize::MAX));
         Some((*wait, *end))
     });
-    let mut out = Vec::with_capacity(pieces.len());
+    let mut out = Vec::with_capacity(chunks.len());
     let (mut old_start, mut new_start, mut sent) = (0, 0, 0);
     let mut next = ends.next();
     for &(old, new) in parts {
         while let Some((wait, end)) = next.filter(|(_, end)| *end <= old_start + old) {
             let within = end - old_start;
-            let border = new_start + if within == old { new } else { within.min(new) };
-            out.push((wait, u64::try_from(border - sent).unwrap_or(u64::MAX)));
-            sent = border;
+            let boundary = new_start + if within == old { new } else { within.min(new) };
+            out.push((wait, u64::try_from(boundary - sent).unwrap_or(u64::MAX)));
+            sent = boundary;
             next = ends.next();
         }
         old_start += old;
@@ -138,10 +142,10 @@ fn moved(pieces: &Pieces, parts: &[(usize, usize)]) -> Pieces {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::swap::Ends;
+    use crate::replace::MatchBoundary;
 
-    fn places() -> Swap {
-        Swap::new([("/old/place".to_owned(), "/new".to_owned())], Ends::Names)
+    fn directories() -> TextReplacer {
+        TextReplacer::new([("/old/place".to_owned(), "/new".to_owned())], MatchBoundary::FileName)
     }
 
     fn event(json: &str) -> String {
@@ -149,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_a_stream_divides_is_found_and_borders_stay_where_they_were() {
+    fn rewrite_replaces_paths_split_across_events_and_keeps_chunk_boundaries() {
         let delta = |text: &str| {
             event(&format!(
                 r#"{{"type":"content_block_delta","index":1,"delta":{{"type":"input_json_delta","partial_json":{}}}}}"#,
@@ -158,31 +162,35 @@ mod tests {
         };
         let events =
             [event("{\"type\":\"ping\"}"), delta(r#"{"file":"/ol"#), delta(r#"d/place/a"}"#), event("{}")];
-        let pieces: Pieces = events.iter().map(|event| (5, event.len() as u64)).collect();
-        let (body, moved) = rewrite(events.concat().as_bytes(), &pieces, &places()).unwrap();
+        let chunks: ChunkLayout = events.iter().map(|event| (5, event.len() as u64)).collect();
+        let (body, resized) = rewrite(events.concat().as_bytes(), &chunks, &directories()).unwrap();
         let expected =
             [event("{\"type\":\"ping\"}"), delta(r#"{"file":"/new"#), delta(r#"/a"}"#), event("{}")];
         let data = |body: &[u8]| -> Vec<Value> {
-            sse::split(body).iter().map(|e| serde_json::from_str(&e.data().unwrap()).unwrap()).collect()
+            sse::split_events(body)
+                .iter()
+                .map(|e| serde_json::from_str(&e.data().unwrap()).unwrap())
+                .collect()
         };
         assert_eq!(data(&body), data(expected.concat().as_bytes()));
-        assert_eq!(moved.iter().map(|(_, length)| *length).sum::<u64>(), body.len() as u64);
-        let lengths: Vec<u64> = sse::split(&body).iter().map(|event| event.raw.len() as u64).collect();
-        assert_eq!(moved.iter().map(|(_, length)| *length).collect::<Vec<_>>(), lengths);
-        assert!(body.starts_with(events[0].as_bytes()), "what has nothing to replace stays byte for byte");
+        assert_eq!(resized.iter().map(|(_, length)| *length).sum::<u64>(), body.len() as u64);
+        let lengths: Vec<u64> =
+            sse::split_events(&body).iter().map(|event| event.raw().len() as u64).collect();
+        assert_eq!(resized.iter().map(|(_, length)| *length).collect::<Vec<_>>(), lengths);
+        assert!(body.starts_with(events[0].as_bytes()), "unchanged events stay byte for byte");
     }
 
     #[test]
-    fn nothing_to_replace_is_nothing() {
-        assert_eq!(rewrite(b"data: {}\n\n", &vec![(0, 10)], &places()), None);
-        assert_eq!(rewrite(b"{\"a\":\"/old/places\"}", &vec![(0, 20)], &places()), None);
+    fn rewrite_returns_none_without_replacements() {
+        assert_eq!(rewrite(b"data: {}\n\n", &vec![(0, 10)], &directories()), None);
+        assert_eq!(rewrite(b"{\"a\":\"/old/places\"}", &vec![(0, 20)], &directories()), None);
     }
 
     #[test]
-    fn one_message_in_several_pieces_keeps_as_many() {
+    fn rewrite_keeps_the_number_of_chunks() {
         let body = br#"{"text":"in /old/place now"}"#;
-        let (changed, pieces) = rewrite(body, &vec![(1, 10), (2, 18)], &places()).unwrap();
+        let (changed, chunks) = rewrite(body, &vec![(1, 10), (2, 18)], &directories()).unwrap();
         assert_eq!(changed, br#"{"text":"in /new now"}"#);
-        assert_eq!(pieces, [(1, 10), (2, 12)]);
+        assert_eq!(chunks, [(1, 10), (2, 12)]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a script says: lanes, their replies and the faults between them; the reading of it is in `reader`.
+//! The model of a script: lanes, replies and faults. `reader` parses it.
 
 mod fault;
 mod reader;
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-pub(crate) use self::fault::{Fault, FaultKind, Point};
+pub(crate) use self::fault::{Fault, FaultKind, FaultPosition};
 use crate::error::Error;
 use crate::vars::Vars;
 use crate::yaml;
 
-/// The name of the lane for everything that no other lane claims.
+/// The default lane, for requests that no other lane matches.
 pub(crate) const MAIN: &str = "main";
 
-/// A scripted model: what it answers, turn by turn, in each conversation.
+/// A script for a mock model: its replies, turn by turn, for each conversation.
 ///
 /// ```
 /// use yb_tape::{Script, Vars};
@@ -29,7 +29,7 @@ pub(crate) const MAIN: &str = "main";
 /// tape: 1
 /// lanes:
 ///   main:
-///     - say: I write the file.
+///     - say: I will write the file.
 ///       tools:
 ///         - Write: { file_path: '{{workspace}}/hello.txt', content: hi }
 ///     - say: Done.
@@ -41,61 +41,67 @@ pub(crate) const MAIN: &str = "main";
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     pub(crate) model: Option<String>,
-    pub(crate) lanes: Vec<Lane>,
+    pub(crate) lanes: Vec<ScriptLane>,
 }
 
 impl Script {
-    /// Parses a script from a text; errors call the text `script`.
+    /// Parses a script from a string; error locations use the file name `script`.
+    ///
+    /// # Errors
+    /// When the script is invalid.
     pub fn parse(text: &str, vars: &Vars) -> Result<Self, Error> {
-        Ok(reader::read(text, "script", vars)?)
+        Ok(reader::read_script(text, "script", vars)?)
     }
 
     /// Loads a script from a file of at most 1 MiB.
+    ///
+    /// # Errors
+    /// When the file can't be read or the script is invalid.
     pub fn load(path: impl AsRef<Path>, vars: &Vars) -> Result<Self, Error> {
         let path = path.as_ref();
-        let failed = |source| Error::Read { path: path.to_owned(), source };
+        let failed = |source| Error::ReadScript { path: path.to_owned(), source };
         let mut text = String::new();
-        // One byte over the limit is enough to know that it is too large, whatever the file is.
+        // One byte over the limit suffices to detect a file that is too large.
         let limit = u64::try_from(yaml::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
         File::open(path).and_then(|file| file.take(limit).read_to_string(&mut text)).map_err(failed)?;
-        Ok(reader::read(&text, &path.display().to_string(), vars)?)
+        Ok(reader::read_script(&text, &path.display().to_string(), vars)?)
     }
 
-    /// The lanes in the order of the script, each with the number of its replies.
+    /// Returns the names of the lanes in script order, each with its number of replies.
     pub fn lanes(&self) -> impl Iterator<Item = (&str, usize)> {
         self.lanes.iter().map(|lane| (lane.name.as_str(), lane.replies.len()))
     }
 }
 
-/// One conversation: the main thread, or one subagent.
+/// A scripted conversation: the main thread or a subagent.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Lane {
+pub(crate) struct ScriptLane {
     pub(crate) name: String,
-    /// Absent only for `main`, which then takes what is left.
-    pub(crate) matcher: Option<Match>,
+    /// Absent only for `main`, which is then the default lane.
+    pub(crate) matcher: Option<LaneMatcher>,
     pub(crate) replies: Vec<Arc<Reply>>,
 }
 
-/// What a conversation must contain to belong to a lane; at least one of the two is there.
+/// Selects the conversations of a lane; at least one of the fields is set.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Match {
-    /// Part of what the user says before the model first answers, reminders left out.
+pub(crate) struct LaneMatcher {
+    /// Substring of the user messages before the first model response, without reminders.
     pub(crate) prompt: Option<String>,
-    /// Part of the system prompt.
+    /// Substring of the system prompt.
     pub(crate) system: Option<String>,
 }
 
-/// One answer of the model.
+/// One response of the mock model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reply {
     pub(crate) blocks: Vec<Block>,
     pub(crate) stop: &'static str,
-    pub(crate) usage: Usage,
-    pub(crate) pace: Pace,
+    pub(crate) usage: ScriptedUsage,
+    pub(crate) pacing: StreamPacing,
     pub(crate) fault: Option<Fault>,
 }
 
-/// One content block of an answer.
+/// One content block of a reply.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Block {
     Text(String),
@@ -103,42 +109,42 @@ pub(crate) enum Block {
     Tool { name: String, input: Map<String, Value> },
 }
 
-/// The tokens that an answer claims. The defaults are placeholders, small enough to be recognised as such.
+/// The token usage that a reply reports. The defaults are small, recognizable placeholders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Usage {
+pub(crate) struct ScriptedUsage {
     pub(crate) input: u64,
     pub(crate) output: u64,
     pub(crate) cache_read: u64,
     pub(crate) cache_write: u64,
-    /// As much of `cache_write` as is to be kept for an hour.
+    /// The part of `cache_write` with a lifetime of one hour.
     pub(crate) cache_write_1h: u64,
 }
 
-impl Usage {
-    /// What was read, whether or not from a cache.
-    pub(crate) fn all_input(self) -> u64 {
+impl ScriptedUsage {
+    /// Returns all input tokens, cached or not.
+    pub(crate) fn total_input(self) -> u64 {
         self.input.saturating_add(self.cache_read).saturating_add(self.cache_write)
     }
 }
 
-impl Default for Usage {
+impl Default for ScriptedUsage {
     fn default() -> Self {
         Self { input: 10, output: 5, cache_read: 0, cache_write: 0, cache_write_1h: 0 }
     }
 }
 
-/// How fast an answer comes.
+/// Delays and chunk size of a streamed reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Pace {
-    /// Before the first byte.
+pub(crate) struct StreamPacing {
+    /// Delay before the first byte.
     pub(crate) delay: Duration,
-    /// Between two events.
+    /// Pause between two events.
     pub(crate) between: Duration,
-    /// Characters in one delta, at least 1.
+    /// Characters per delta, at least 1.
     pub(crate) chunk: usize,
 }
 
-impl Default for Pace {
+impl Default for StreamPacing {
     fn default() -> Self {
         Self { delay: Duration::ZERO, between: Duration::ZERO, chunk: 1024 }
     }

@@ -1,21 +1,21 @@
-//! Texts that must never be on a tape, and the names that stand for them.
+//! Secrets to redact on a tape.
 
 use std::fmt;
 
-use crate::swap::{Ends, Swap};
+use crate::replace::{MatchBoundary, TextReplacer};
 
-/// Secrets by name. Their values are never shown.
+/// Secrets by name. `Debug` shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secrets(Vec<(String, String)>);
 
 impl Secrets {
-    /// None.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more; an empty value is left out.
+    /// Adds a secret; an empty value is ignored.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         let value = value.into();
@@ -25,14 +25,14 @@ impl Secrets {
         self
     }
 
-    /// Their names.
+    /// Returns the names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    pub(crate) fn swap(&self) -> Swap {
+    pub(crate) fn replacer(&self) -> TextReplacer {
         let pairs = self.0.iter().map(|(name, value)| (value.clone(), format!("[REDACTED:{name}]")));
-        Swap::new(pairs, Ends::Anywhere)
+        TextReplacer::new(pairs, MatchBoundary::Anywhere)
     }
 }
 

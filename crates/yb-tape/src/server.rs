@@ -1,98 +1,106 @@
-//! The scripted model API as a running server: on loopback, in a thread of its own, gone when it is dropped.
+//! Mock server: serves a script as a model API on loopback.
 
-mod route;
-pub(crate) mod side;
+mod handler;
+pub(crate) mod placeholder;
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::host::{self, Host};
-use crate::log::{Log, Watch};
+use crate::logged_request::LoggedRequest;
+use crate::loopback::{self, LoopbackServer};
+use crate::request_log::{RequestLog, RequestWatcher};
 use crate::script::Script;
-use crate::seen::Seen;
-use route::Player;
+use handler::ScriptHandler;
 
-/// How a server is set up.
+/// Options of a [`MockServer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ServerOptions {
-    /// The loopback port; 0, the default, takes any free one.
+pub struct MockServerOptions {
+    /// The loopback port; 0, the default, means any free port.
     pub port: u16,
-    /// How many requests are kept for assertions; 1,000 by default.
+    /// Maximum number of logged requests; 1,000 by default.
     pub max_requests: usize,
-    /// How many bytes the bodies of the kept requests may have together; 64 MiB by default.
+    /// Maximum total size of the logged request bodies in bytes; 64 MiB by default.
     pub max_bytes: usize,
 }
 
-impl Default for ServerOptions {
+impl Default for MockServerOptions {
     fn default() -> Self {
         Self { port: 0, max_requests: 1_000, max_bytes: 64 * 1024 * 1024 }
     }
 }
 
-impl ServerOptions {
-    /// The same with this loopback port.
+impl MockServerOptions {
+    /// Sets the loopback port; 0 means any free port.
     #[must_use]
     pub fn port(mut self, port: u16) -> Self {
         self.port = port;
         self
     }
 
-    /// The same, keeping at most this many requests, whose bodies have at most so many bytes together.
+    /// Sets the maximum number of logged requests.
     #[must_use]
-    pub fn keep(mut self, max_requests: usize, max_bytes: usize) -> Self {
+    pub fn max_requests(mut self, max_requests: usize) -> Self {
         self.max_requests = max_requests;
+        self
+    }
+
+    /// Sets the maximum total size of the logged request bodies in bytes.
+    #[must_use]
+    pub fn max_bytes(mut self, max_bytes: usize) -> Self {
         self.max_bytes = max_bytes;
         self
     }
 }
 
-/// A model API that answers from a script.
+/// A mock model API that serves a script.
 ///
-/// It runs in its own thread, so it answers also while the caller blocks, and needs no async runtime of the
-/// caller's. Dropping it (or [`Server::shutdown`]) closes every connection and frees the port before it
+/// It runs in its own thread, so it also responds while the caller blocks, and needs no async runtime. Dropping it (or [`MockServer::shutdown`]) closes every connection and frees the port before it
 /// returns.
-pub struct Server {
-    host: Host,
-    log: Arc<Log>,
+pub struct MockServer {
+    server: LoopbackServer,
+    log: Arc<RequestLog>,
 }
 
-impl Server {
-    /// Starts to answer on 127.0.0.1.
-    pub fn start(script: Script, options: &ServerOptions) -> Result<Self, Error> {
-        let listener = host::bind(options.port)?;
-        let log = Arc::new(Log::new(options.max_requests, options.max_bytes));
-        let player = Arc::new(Player::new(script, Arc::clone(&log)));
-        Ok(Self { host: Host::start(listener, player)?, log })
+impl MockServer {
+    /// Starts listening on 127.0.0.1.
+    ///
+    /// # Errors
+    /// When the port is in use or the server thread can't be started.
+    pub fn start(script: Script, options: &MockServerOptions) -> Result<Self, Error> {
+        let listener = loopback::bind(options.port)?;
+        let log = Arc::new(RequestLog::new(options.max_requests, options.max_bytes));
+        let handler = Arc::new(ScriptHandler::new(script, Arc::clone(&log)));
+        Ok(Self { server: LoopbackServer::start(listener, handler)?, log })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.host.address()
+        self.server.address()
     }
 
-    /// What an agent takes as its API's base URL.
+    /// Returns the base URL to configure in the agent.
     #[must_use]
     pub fn base_url(&self) -> String {
-        self.host.base_url()
+        self.server.base_url()
     }
 
-    /// The requests seen so far, oldest first, as far as they are kept.
+    /// Returns the logged requests, oldest first.
     #[must_use]
-    pub fn requests(&self) -> Vec<Arc<Seen>> {
+    pub fn requests(&self) -> Vec<Arc<LoggedRequest>> {
         self.log.requests()
     }
 
-    /// Those of the kept requests for which the script has no reply.
+    /// Returns the logged requests without a scripted reply.
     #[must_use]
-    pub fn unscripted(&self) -> Vec<Arc<Seen>> {
+    pub fn unscripted(&self) -> Vec<Arc<LoggedRequest>> {
         self.log.unscripted()
     }
 
-    /// How many requests were seen but are no longer kept.
+    /// Returns the number of requests that were removed from the log because of its limits.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.log.dropped()
@@ -100,18 +108,18 @@ impl Server {
 
     /// Watches requests from now on.
     #[must_use]
-    pub fn watch(&self) -> Watch {
+    pub fn watch(&self) -> RequestWatcher {
         self.log.watch()
     }
 
-    /// Stops without blocking the caller's thread; connections are closed at once.
+    /// Stops without blocking the calling thread; closes connections immediately.
     pub async fn shutdown(self) {
-        self.host.shutdown().await;
+        self.server.shutdown().await;
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for MockServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("address", &self.address()).finish_non_exhaustive()
+        f.debug_struct("MockServer").field("address", &self.address()).finish_non_exhaustive()
     }
 }

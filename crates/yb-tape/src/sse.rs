@@ -1,13 +1,21 @@
-//! Server-sent events as slices of the stream they came in: nothing is lost, so that what is put together again is the same.
+//! Lossless parser for server-sent events: the events are slices of the body, which they add up to.
 
-/// One event with everything up to and including the blank line that ends it; the last may lack its end.
+/// A server-sent event, including the blank line that ends it. The last event of a body may be incomplete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Event<'b> {
-    pub(crate) raw: &'b [u8],
+pub struct SseEvent<'b> {
+    raw: &'b [u8],
 }
 
-/// The events of a body, in order; their slices together are the body.
-pub(crate) fn split(body: &[u8]) -> Vec<Event<'_>> {
+/// Splits a body into events, in order.
+///
+/// ```
+/// use yb_tape::sse::split_events;
+///
+/// let data: Vec<_> = split_events(b"data: one\n\ndata: two\n\n").iter().filter_map(|event| event.data()).collect();
+/// assert_eq!(data, ["one", "two"]);
+/// ```
+#[must_use]
+pub fn split_events(body: &[u8]) -> Vec<SseEvent<'_>> {
     let mut events = Vec::new();
     let mut start = 0;
     let mut at = 0;
@@ -24,20 +32,27 @@ pub(crate) fn split(body: &[u8]) -> Vec<Event<'_>> {
         };
         at += end_of_line;
         if line_is_empty {
-            events.push(Event { raw: &body[start..at] });
+            events.push(SseEvent { raw: &body[start..at] });
             start = at;
         }
         line_is_empty = true;
     }
     if start < body.len() {
-        events.push(Event { raw: &body[start..] });
+        events.push(SseEvent { raw: &body[start..] });
     }
     events
 }
 
-impl Event<'_> {
-    /// Its data, the lines of it joined; nothing when it has none or is not UTF-8.
-    pub(crate) fn data(&self) -> Option<String> {
+impl<'b> SseEvent<'b> {
+    /// Returns the bytes of the event as received.
+    #[must_use]
+    pub fn raw(&self) -> &'b [u8] {
+        self.raw
+    }
+
+    /// Returns the data lines joined with `\n`, or `None` if there are none or the event is not UTF-8.
+    #[must_use]
+    pub fn data(&self) -> Option<String> {
         let text = std::str::from_utf8(self.raw).ok()?;
         let mut lines = lines(text).filter_map(|line| line.strip_prefix("data:"));
         let mut data = value(lines.next()?).to_owned();
@@ -48,7 +63,7 @@ impl Event<'_> {
         Some(data)
     }
 
-    /// The same event with other data in one line.
+    /// Returns the event with its data replaced by one line.
     pub(crate) fn with_data(&self, data: &str) -> Vec<u8> {
         let text = String::from_utf8_lossy(self.raw);
         let mut out = String::with_capacity(text.len());
@@ -72,7 +87,7 @@ fn value(after_colon: &str) -> &str {
     after_colon.strip_prefix(' ').unwrap_or(after_colon)
 }
 
-/// Lines ended by `\n`, `\r\n` or `\r`.
+/// Splits into lines ending in `\n`, `\r\n` or `\r`.
 fn lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = Some(text);
     std::iter::from_fn(move || {
@@ -95,10 +110,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_is_lost_and_every_event_but_the_last_has_an_end(
+        fn split_events_is_lossless_and_only_the_last_event_may_be_incomplete(
             body in "(data: ?[a-z\u{e4}{}]{0,5}|event: x|: c|\n|\r\n|\r){0,40}"
         ) {
-            let events = split(body.as_bytes());
+            let events = split_events(body.as_bytes());
             let joined: Vec<u8> = events.iter().flat_map(|event| event.raw.iter().copied()).collect();
             prop_assert_eq!(joined, body.as_bytes());
             for event in events.iter().rev().skip(1) {
@@ -107,24 +122,24 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_come_back(body in proptest::collection::vec(any::<u8>(), 0..500)) {
-            let joined: Vec<u8> = split(&body).iter().flat_map(|event| event.raw.iter().copied()).collect();
+        fn split_events_is_lossless_for_any_bytes(body in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let joined: Vec<u8> = split_events(&body).iter().flat_map(|event| event.raw.iter().copied()).collect();
             prop_assert_eq!(joined, body);
         }
 
         #[test]
-        fn data_that_was_put_in_is_what_comes_out(data in "[^\r\n]{0,30}") {
+        fn with_data_round_trips(data in "[^\r\n]{0,30}") {
             let raw = b"event: e\r\ndata: old\r\ndata: older\r\n\r\n";
-            let changed = split(raw)[0].with_data(&data);
-            prop_assert_eq!(split(&changed).len(), 1);
-            prop_assert_eq!(split(&changed)[0].data(), Some(data));
+            let changed = split_events(raw)[0].with_data(&data);
+            prop_assert_eq!(split_events(&changed).len(), 1);
+            prop_assert_eq!(split_events(&changed)[0].data(), Some(data));
         }
     }
 
     #[test]
-    fn data_lines_are_joined_and_comments_are_not_data() {
+    fn data_joins_lines_and_skips_comments() {
         let body = b"event: a\ndata: one\ndata:two\n\n: ping\n\ndata: rest";
-        let found: Vec<_> = split(body).iter().map(Event::data).collect();
+        let found: Vec<_> = split_events(body).iter().map(SseEvent::data).collect();
         assert_eq!(found, [Some("one\ntwo".to_owned()), None, Some("rest".to_owned())]);
     }
 }

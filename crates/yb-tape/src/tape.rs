@@ -1,4 +1,4 @@
-//! A tape that was recorded: its exchanges, the conversations they form, and what is wrong with it.
+//! Recorded tapes: exchanges, lanes and integrity.
 
 mod check;
 mod redact;
@@ -12,34 +12,34 @@ use std::time::Duration;
 use hyper::body::Bytes;
 use serde_json::Value;
 
-pub use self::check::{Difference, Verification};
+pub use self::check::{TapeDifference, TapeVerification};
 use crate::error::Error;
-use crate::format::record::{self, Head, Line};
-use crate::format::{Id, VERSION, frame, reduce, writer};
+use crate::format::record::{self, ExchangeRecord, TapeHeader, TapeLine};
+use crate::format::{BlobId, VERSION, file, frame, reduce};
 use crate::matching::dialogue::{self, Api, Dialogue};
 use crate::matching::lanes;
-use crate::matching::normal::Normal;
-use crate::rewrite::Pieces;
-use crate::usage::{Observed, TokenUsage};
+use crate::matching::normalize::Normalizer;
+use crate::rewrite::ChunkLayout;
+use crate::usage::{ObservedUsage, TokenUsage};
 
-/// A recorded tape. Clones share what was read.
+/// A recorded tape. Clones share its data.
 #[derive(Debug, Clone)]
-pub struct Tape(Arc<Inner>);
+pub struct Tape(Arc<TapeData>);
 
 #[derive(Debug)]
-struct Inner {
+struct TapeData {
     path: PathBuf,
-    head: Head,
-    blobs: HashMap<Id, Bytes>,
+    header: TapeHeader,
+    blobs: HashMap<BlobId, Bytes>,
     exchanges: Vec<Exchange>,
     lanes: Vec<Lane>,
-    cut: Option<TapeCut>,
+    truncation: Option<TapeTruncation>,
 }
 
-/// One request and what came back.
+/// A recorded request and its response.
 #[derive(Debug, Clone)]
 pub struct Exchange {
-    pub(crate) record: record::Exchange,
+    pub(crate) record: ExchangeRecord,
     pub(crate) body: Bytes,
     pub(crate) api: Option<Api>,
     pub(crate) dialogue: Option<Dialogue>,
@@ -51,149 +51,152 @@ pub struct Exchange {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Lane {
-    /// `main`, `subagent-1`, `side-1` and so on, in the order in which they began.
+    /// `main`, `subagent-1`, `side-1` and so on, numbered in order of their first request.
     pub name: String,
-    /// The beginning of what opened it.
+    /// The beginning of the first user message.
     pub opening: String,
-    /// Its exchanges as indices into [`Tape::exchanges`], in order; a turn that was tried again is there again.
+    /// Indices into [`Tape::exchanges`], in order; a retried turn has several exchanges.
     pub exchanges: Vec<usize>,
 }
 
-/// Where a tape ends too early.
+/// Where a tape is truncated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TapeCut {
-    /// The byte up to which it is whole.
+pub struct TapeTruncation {
+    /// Offset of the first byte that can't be read.
     pub at: u64,
-    /// What is wrong there.
+    /// Description of the problem.
     pub reason: String,
 }
 
 impl Tape {
-    /// Reads a tape. One that was cut is read up to the cut, see [`Tape::cut`].
+    /// Reads a tape. A truncated tape is read up to the truncation, see [`Tape::truncation`].
     ///
     /// # Errors
-    /// When the file can't be read, is no tape, or is one of a newer version.
+    /// When the file can't be read, is not a tape, or has a newer format version.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
         let file = fs::read(path).map_err(|source| Error::ReadTape { path: path.to_owned(), source })?;
         Self::parse(path, &file)
     }
 
-    pub(crate) fn parse(path: &Path, file: &[u8]) -> Result<Self, Error> {
-        let no_tape = |reason: String| Error::NoTape { path: path.to_owned(), reason };
-        let mut rest = file;
-        let mut head = None;
-        let mut blobs: HashMap<Id, Bytes> = HashMap::new();
+    pub(crate) fn parse(path: &Path, bytes: &[u8]) -> Result<Self, Error> {
+        let invalid = |reason: String| Error::InvalidTape { path: path.to_owned(), reason };
+        let mut rest = bytes;
+        let mut header = None;
+        let mut blobs: HashMap<BlobId, Bytes> = HashMap::new();
         let mut records = Vec::new();
-        let mut cut = None;
+        let mut truncation = None;
         let mut is_finished = false;
         while !rest.is_empty() {
-            let at = u64::try_from(file.len() - rest.len()).unwrap_or(u64::MAX);
+            let at = u64::try_from(bytes.len() - rest.len()).unwrap_or(u64::MAX);
             let lines = match frame::decode(&mut rest) {
                 Ok(lines) => lines,
                 Err(error) => {
-                    cut = Some(TapeCut { at, reason: error.to_string() });
+                    truncation = Some(TapeTruncation { at, reason: error.to_string() });
                     break;
                 }
             };
-            let mut broken = None;
+            let mut invalid_line = None;
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 match serde_json::from_slice(line) {
-                    Ok(Line::Tape(found)) => {
+                    Ok(TapeLine::Header(found)) => {
                         if found.version > VERSION {
-                            return Err(Error::NewerTape { path: path.to_owned(), version: found.version });
+                            return Err(Error::UnsupportedTapeVersion {
+                                path: path.to_owned(),
+                                version: found.version,
+                            });
                         }
-                        head.get_or_insert(found);
+                        header.get_or_insert(found);
                     }
-                    Ok(Line::Blob(blob)) => {
-                        if let Some(bytes) = writer::bytes_of(blob.content) {
+                    Ok(TapeLine::Blob(blob)) => {
+                        if let Some(bytes) = file::blob_bytes(blob.content) {
                             blobs.insert(blob.id, bytes.into());
                         }
                     }
-                    Ok(Line::Exchange(exchange)) => records.push(*exchange),
-                    Ok(Line::End(_)) => is_finished = true,
-                    Ok(Line::Unknown) => {}
-                    Err(error) => broken = Some(error.to_string()),
+                    Ok(TapeLine::Exchange(exchange)) => records.push(*exchange),
+                    Ok(TapeLine::Footer(_)) => is_finished = true,
+                    Ok(TapeLine::Unknown) => {}
+                    Err(error) => invalid_line = Some(error.to_string()),
                 }
-                if head.is_none() {
-                    return Err(no_tape("its first line is not a tape's".to_owned()));
+                if header.is_none() {
+                    return Err(invalid("no tape header in the first line".to_owned()));
                 }
             }
-            if let Some(reason) = broken {
-                cut = Some(TapeCut { at, reason });
+            if let Some(reason) = invalid_line {
+                truncation = Some(TapeTruncation { at, reason });
                 break;
             }
         }
-        let Some(head) = head else {
-            let reason = cut.map_or_else(|| "it is empty".to_owned(), |cut| cut.reason);
-            return Err(no_tape(reason));
+        let Some(header) = header else {
+            let reason = truncation.map_or_else(|| "empty file".to_owned(), |truncation| truncation.reason);
+            return Err(invalid(reason));
         };
-        if !is_finished && cut.is_none() {
-            let at = u64::try_from(file.len()).unwrap_or(u64::MAX);
-            cut = Some(TapeCut { at, reason: "the recording was not finished".to_owned() });
+        if !is_finished && truncation.is_none() {
+            let at = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+            truncation = Some(TapeTruncation { at, reason: "the recording was not finished".to_owned() });
         }
-        records.sort_by_key(|exchange: &record::Exchange| exchange.number);
-        let normal = Normal::new(&head.places);
+        records.sort_by_key(|exchange: &ExchangeRecord| exchange.number);
+        let normalizer = Normalizer::new(&header.directories);
         let parsed = parse_blobs(&blobs, &records);
         let mut exchanges: Vec<Exchange> =
-            records.into_iter().map(|record| Exchange::new(record, &blobs, &parsed, &normal)).collect();
+            records.into_iter().map(|record| Exchange::new(record, &blobs, &parsed, &normalizer)).collect();
         let lanes = lanes::assign(&mut exchanges);
-        Ok(Self(Arc::new(Inner { path: path.to_owned(), head, blobs, exchanges, lanes, cut })))
+        Ok(Self(Arc::new(TapeData { path: path.to_owned(), header, blobs, exchanges, lanes, truncation })))
     }
 
-    /// Where it was read from.
+    /// Returns the path of the tape file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.0.path
     }
 
-    /// The API that was recorded.
+    /// Returns the URL of the recorded API.
     #[must_use]
     pub fn upstream(&self) -> &str {
-        &self.0.head.upstream
+        &self.0.header.upstream
     }
 
-    /// When the recording began, in milliseconds since 1970.
+    /// Returns the start of the recording in milliseconds since the Unix epoch.
     #[must_use]
     pub fn created_ms(&self) -> u64 {
-        self.0.head.created_ms
+        self.0.header.created_ms
     }
 
-    /// The directories of the recorded run, by what they are.
+    /// Returns the directories of the recorded run, by name.
     #[must_use]
-    pub fn places(&self) -> &BTreeMap<String, String> {
-        &self.0.head.places
+    pub fn directories(&self) -> &BTreeMap<String, String> {
+        &self.0.header.directories
     }
 
-    /// Whether requests were kept whole.
+    /// Returns whether requests were recorded in full.
     #[must_use]
     pub fn has_full_requests(&self) -> bool {
-        self.0.head.full_requests
+        self.0.header.full_requests
     }
 
-    /// The exchanges in the order in which they were asked for.
+    /// Returns the exchanges in order of their requests.
     #[must_use]
     pub fn exchanges(&self) -> &[Exchange] {
         &self.0.exchanges
     }
 
-    /// The conversations in the order in which they began.
+    /// Returns the conversations in order of their first request.
     #[must_use]
     pub fn lanes(&self) -> &[Lane] {
         &self.0.lanes
     }
 
-    /// Where the tape ends too early; nothing when it was finished.
+    /// Returns where the tape is truncated, or `None` if the recording was finished.
     #[must_use]
-    pub fn cut(&self) -> Option<&TapeCut> {
-        self.0.cut.as_ref()
+    pub fn truncation(&self) -> Option<&TapeTruncation> {
+        self.0.truncation.as_ref()
     }
 
-    /// The tokens of the recorded run.
+    /// Returns requests and tokens of the recorded run.
     #[must_use]
-    pub fn observed(&self) -> Observed {
-        let mut observed = Observed::default();
+    pub fn observed(&self) -> ObservedUsage {
+        let mut observed = ObservedUsage::default();
         for exchange in &self.0.exchanges {
             observed.exchanges += 1;
             if let Some(usage) = &exchange.record.usage {
@@ -204,24 +207,24 @@ impl Tape {
         observed
     }
 
-    /// The body of a request as far as it was kept; a note stands where only a hash is.
+    /// Returns the recorded body of a request, with `[blake3:…]` where only a hash was recorded.
     #[must_use]
     pub fn request_body(&self, exchange: &Exchange) -> Value {
-        let get = |id: &Id| parse_blob(self.0.blobs.get(id)?);
+        let get = |id: &BlobId| parse_blob(self.0.blobs.get(id)?);
         reduce::restore(&exchange.record.request.body, &get)
     }
 
-    /// The lane of an exchange.
+    /// Returns the lane of an exchange, or `None` if it belongs to no conversation.
     #[must_use]
     pub fn lane_of(&self, exchange: &Exchange) -> Option<&Lane> {
         self.0.lanes.get(exchange.lane?)
     }
 
-    pub(crate) fn head(&self) -> &Head {
-        &self.0.head
+    pub(crate) fn header(&self) -> &TapeHeader {
+        &self.0.header
     }
 
-    pub(crate) fn blobs(&self) -> &HashMap<Id, Bytes> {
+    pub(crate) fn blobs(&self) -> &HashMap<BlobId, Bytes> {
         &self.0.blobs
     }
 }
@@ -230,10 +233,10 @@ fn parse_blob(bytes: &Bytes) -> Option<Value> {
     Some(serde_json::from_slice(bytes).unwrap_or_else(|_| String::from_utf8_lossy(bytes).into()))
 }
 
-/// Those blobs that requests are made of: most are in many requests, so each is parsed once.
-fn parse_blobs(blobs: &HashMap<Id, Bytes>, records: &[record::Exchange]) -> HashMap<Id, Value> {
+/// Parses the blobs of all requests, each once: most are shared by many requests.
+fn parse_blobs(blobs: &HashMap<BlobId, Bytes>, records: &[ExchangeRecord]) -> HashMap<BlobId, Value> {
     let mut parsed = HashMap::new();
-    for id in records.iter().flat_map(|record| reduce::refers_to(&record.request.body)) {
+    for id in records.iter().flat_map(|record| reduce::referenced_blobs(&record.request.body)) {
         if !parsed.contains_key(id)
             && let Some(value) = blobs.get(id).and_then(parse_blob)
         {
@@ -245,116 +248,117 @@ fn parse_blobs(blobs: &HashMap<Id, Bytes>, records: &[record::Exchange]) -> Hash
 
 impl Exchange {
     fn new(
-        record: record::Exchange,
-        blobs: &HashMap<Id, Bytes>,
-        parsed: &HashMap<Id, Value>,
-        normal: &Normal,
+        record: ExchangeRecord,
+        blobs: &HashMap<BlobId, Bytes>,
+        parsed: &HashMap<BlobId, Value>,
+        normalizer: &Normalizer,
     ) -> Self {
         let body = record.response.body.as_ref().and_then(|id| blobs.get(id)).cloned().unwrap_or_default();
         let request = &record.request;
-        let api = Api::of(&request.method, &request.path);
+        let api = Api::from_request(&request.method, &request.path);
         let dialogue = api.and_then(|api| {
             let whole = reduce::restore(&request.body, &|id| parsed.get(id).cloned());
-            dialogue::read(api, &request.path, &whole, normal)
+            dialogue::read(api, &request.path, &whole, normalizer)
         });
         let turn = dialogue.as_ref().map_or(0, |dialogue| dialogue.turn);
         Self { record, body, api, dialogue, lane: None, turn }
     }
 
-    /// The order of arrival, from 1.
+    /// Returns the position in order of arrival, from 1.
     #[must_use]
     pub fn number(&self) -> u64 {
         self.record.number
     }
 
-    /// When it was asked, counted from the beginning of the tape.
+    /// Returns the time of the request since the start of the recording.
     #[must_use]
-    pub fn at(&self) -> Duration {
+    pub fn start_offset(&self) -> Duration {
         Duration::from_millis(self.record.at_ms)
     }
 
-    /// How long the answer took, to its last byte.
+    /// Returns the time from the request to the last byte of the response.
     #[must_use]
-    pub fn took(&self) -> Duration {
+    pub fn duration(&self) -> Duration {
         let micros =
-            self.record.response.pieces.iter().fold(0_u64, |sum, (wait, _)| sum.saturating_add(*wait));
+            self.record.response.chunks.iter().fold(0_u64, |sum, (wait, _)| sum.saturating_add(*wait));
         Duration::from_micros(micros)
     }
 
-    /// The HTTP method.
+    /// Returns the HTTP method.
     #[must_use]
     pub fn method(&self) -> &str {
         &self.record.request.method
     }
 
-    /// The path without the query.
+    /// Returns the path without the query.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.record.request.path
     }
 
-    /// The status; nothing when there was no answer.
+    /// Returns the response status, or `None` if there was no response.
     #[must_use]
     pub fn status(&self) -> Option<u16> {
         self.record.response.status
     }
 
-    /// The answer's body as it came.
+    /// Returns the response body as received.
     #[must_use]
     pub fn response_body(&self) -> &[u8] {
         &self.body
     }
 
-    /// Whether the answer came to its end.
+    /// Returns whether the response is complete.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.record.response.end == record::Ending::Complete
+        self.record.response.end == record::ResponseEnding::Complete
     }
 
-    /// How the answer ended: `complete`, `cut`, `left`, `unreachable` or `too_large`.
+    /// Returns how the response ended: `complete`, `cut` (closed by the upstream), `left` (client disconnected),
+    /// `unreachable` or `too_large`.
     #[must_use]
     pub fn ending(&self) -> &'static str {
         match self.record.response.end {
-            record::Ending::Complete => "complete",
-            record::Ending::Cut => "cut",
-            record::Ending::Left => "left",
-            record::Ending::Unreachable => "unreachable",
-            record::Ending::TooLarge => "too_large",
+            record::ResponseEnding::Complete => "complete",
+            record::ResponseEnding::UpstreamClosed => "cut",
+            record::ResponseEnding::ClientDisconnected => "left",
+            record::ResponseEnding::Unreachable => "unreachable",
+            record::ResponseEnding::TooLarge => "too_large",
         }
     }
 
-    /// The model that answered.
+    /// Returns the model that the response reports.
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         self.record.model.as_deref()
     }
 
-    /// The tokens that the answer says.
+    /// Returns the token usage that the response reports.
     #[must_use]
     pub fn usage(&self) -> Option<&TokenUsage> {
         self.record.usage.as_ref()
     }
 
-    /// The turn within its lane, from 1; 0 for what is no conversation.
+    /// Returns the turn within the lane, from 1; 0 if the exchange belongs to no conversation.
     #[must_use]
     pub fn turn(&self) -> usize {
         self.turn
     }
 
-    /// What is new in the request since the model last spoke, as it is compared: one text for each part.
+    /// Returns the normalized content of the request after the last model response, one string per part.
     #[must_use]
     pub fn new_parts(&self) -> Vec<String> {
         let Some(dialogue) = &self.dialogue else { return Vec::new() };
-        let parts = if dialogue.spoken.is_empty() { &dialogue.opening } else { &dialogue.new };
+        let parts = if dialogue.model_parts.is_empty() { &dialogue.opening } else { &dialogue.new };
         parts.iter().map(|part| format!("{}: {}", part.title(), part.text())).collect()
     }
 
-    /// Whether the model answered, and all of it came.
-    pub(crate) fn is_good(&self) -> bool {
+    /// Returns whether the response is complete and successful.
+    pub(crate) fn is_success(&self) -> bool {
         self.is_complete() && self.status().is_some_and(|status| (200..300).contains(&status))
     }
 
-    pub(crate) fn pieces(&self) -> &Pieces {
-        &self.record.response.pieces
+    pub(crate) fn chunks(&self) -> &ChunkLayout {
+        &self.record.response.chunks
     }
 }

@@ -1,13 +1,13 @@
-//! Tools that every agent has under a name of its own: `run`, `read`, `write` and `edit`, and how each agent spells them.
+//! Portable tools (`run`, `read`, `write`, `edit`) and their mapping to the tools of each agent.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
+use crate::protocol::Protocol;
 use crate::script::{Block, Reply};
-use crate::wire::Wire;
 
-/// Name and arguments of each portable tool. A call with exactly these arguments is portable; any other is what it says.
+/// Name and arguments of each portable tool. Only a call with exactly these arguments is translated.
 const PORTABLE: [(&str, &[&str]); 4] = [
     ("run", &["command"]),
     ("read", &["path"]),
@@ -15,35 +15,39 @@ const PORTABLE: [(&str, &[&str]); 4] = [
     ("edit", &["path", "old", "new"]),
 ];
 
-/// How one agent spells one tool: its name, its arguments by their portable names, and what it wants besides.
-struct Spelling {
+/// Maps a portable tool to a tool of one agent.
+struct ToolMapping {
+    /// Name of the portable tool.
+    tool: &'static str,
+    /// Name of the agent's tool.
+    name: &'static str,
+    /// Portable argument names and the agent's.
+    arguments: &'static [(&'static str, &'static str)],
+    /// Further arguments of the agent's tool and their values.
+    extra: &'static [(&'static str, &'static str)],
+}
+
+const fn mapping(
     tool: &'static str,
     name: &'static str,
     arguments: &'static [(&'static str, &'static str)],
-    besides: &'static [(&'static str, &'static str)],
+    extra: &'static [(&'static str, &'static str)],
+) -> ToolMapping {
+    ToolMapping { tool, name, arguments, extra }
 }
 
-const fn spelling(
-    tool: &'static str,
-    name: &'static str,
-    arguments: &'static [(&'static str, &'static str)],
-    besides: &'static [(&'static str, &'static str)],
-) -> Spelling {
-    Spelling { tool, name, arguments, besides }
-}
-
-const CLAUDE_CODE: [Spelling; 4] = [
-    spelling("run", "Bash", &[("command", "command")], &[]),
-    spelling("read", "Read", &[("path", "file_path")], &[]),
-    spelling("write", "Write", &[("path", "file_path"), ("content", "content")], &[]),
-    spelling("edit", "Edit", &[("path", "file_path"), ("old", "old_string"), ("new", "new_string")], &[]),
+const CLAUDE_CODE: [ToolMapping; 4] = [
+    mapping("run", "Bash", &[("command", "command")], &[]),
+    mapping("read", "Read", &[("path", "file_path")], &[]),
+    mapping("write", "Write", &[("path", "file_path"), ("content", "content")], &[]),
+    mapping("edit", "Edit", &[("path", "file_path"), ("old", "old_string"), ("new", "new_string")], &[]),
 ];
 
-const GEMINI: [Spelling; 4] = [
-    spelling("run", "run_shell_command", &[("command", "command")], &[]),
-    spelling("read", "read_file", &[("path", "file_path")], &[]),
-    spelling("write", "write_file", &[("path", "file_path"), ("content", "content")], &[]),
-    spelling(
+const GEMINI: [ToolMapping; 4] = [
+    mapping("run", "run_shell_command", &[("command", "command")], &[]),
+    mapping("read", "read_file", &[("path", "file_path")], &[]),
+    mapping("write", "write_file", &[("path", "file_path"), ("content", "content")], &[]),
+    mapping(
         "edit",
         "replace",
         &[("path", "file_path"), ("old", "old_string"), ("new", "new_string")],
@@ -51,28 +55,28 @@ const GEMINI: [Spelling; 4] = [
     ),
 ];
 
-const OPENCODE: [Spelling; 4] = [
-    spelling("run", "bash", &[("command", "command")], &[]),
-    spelling("read", "read", &[("path", "filePath")], &[]),
-    spelling("write", "write", &[("path", "filePath"), ("content", "content")], &[]),
-    spelling("edit", "edit", &[("path", "filePath"), ("old", "oldString"), ("new", "newString")], &[]),
+const OPENCODE: [ToolMapping; 4] = [
+    mapping("run", "bash", &[("command", "command")], &[]),
+    mapping("read", "read", &[("path", "filePath")], &[]),
+    mapping("write", "write", &[("path", "filePath"), ("content", "content")], &[]),
+    mapping("edit", "edit", &[("path", "filePath"), ("old", "oldString"), ("new", "newString")], &[]),
 ];
 
-const COPILOT: [Spelling; 4] = [
-    spelling("run", "bash", &[("command", "command")], &[("description", "as the script says")]),
-    spelling("read", "view", &[("path", "path")], &[]),
-    spelling("write", "create", &[("path", "path"), ("content", "file_text")], &[]),
-    spelling("edit", "edit", &[("path", "path"), ("old", "old_str"), ("new", "new_str")], &[]),
+const COPILOT: [ToolMapping; 4] = [
+    mapping("run", "bash", &[("command", "command")], &[("description", "as the script says")]),
+    mapping("read", "view", &[("path", "path")], &[]),
+    mapping("write", "create", &[("path", "path"), ("content", "file_text")], &[]),
+    mapping("edit", "edit", &[("path", "path"), ("old", "old_str"), ("new", "new_str")], &[]),
 ];
 
-/// Codex has one tool for all; what the others do becomes a command, see [`for_codex`].
-const CODEX: [Spelling; 1] = [spelling("run", "exec_command", &[("command", "cmd")], &[])];
+/// Codex has a single tool; the other calls become commands, see [`codex_command`].
+const CODEX: [ToolMapping; 1] = [mapping("run", "exec_command", &[("command", "cmd")], &[])];
 
-/// Every agent, told apart by the tools that its requests declare.
-const AGENTS: [&[Spelling]; 5] = [&CLAUDE_CODE, &GEMINI, &OPENCODE, &COPILOT, &CODEX];
+/// All agents, identified by the tools that their requests declare.
+const AGENTS: [&[ToolMapping]; 5] = [&CLAUDE_CODE, &GEMINI, &OPENCODE, &COPILOT, &CODEX];
 
-/// Texts between which agents tell their model where they work.
-const PLACES: [(&str, char); 5] = [
+/// Texts before and after the working directory in the prompts of agents.
+const WORKING_DIRECTORY_MARKERS: [(&str, char); 5] = [
     ("<cwd>", '<'),
     ("Primary working directory: ", '\n'),
     ("Working directory: ", '\n'),
@@ -80,22 +84,23 @@ const PLACES: [(&str, char); 5] = [
     ("Workspace Directories:**\n  - ", '\n'),
 ];
 
-/// The reply with its portable calls spelled as the agent does that sent this request (in the shape of a Messages request).
-pub(crate) fn spell(reply: &Arc<Reply>, request: &Value, wire: Wire) -> Arc<Reply> {
+/// Translates the portable tool calls of a reply for the agent that sent the request, given in the shape of a Messages
+/// request.
+pub(crate) fn translate_tools(reply: &Arc<Reply>, request: &Value, protocol: Protocol) -> Arc<Reply> {
     let portable = |block: &Block| matches!(block, Block::Tool { name, input } if is_portable(name, input));
     if !reply.blocks.iter().any(portable) {
         return Arc::clone(reply);
     }
-    let agent = agent(request, wire);
-    let place = place(request);
+    let agent = agent(request, protocol);
+    let directory = working_directory(request);
     let blocks = reply.blocks.iter().map(|block| match block {
         Block::Tool { name, input } if is_portable(name, input) => {
             let mut input = input.clone();
             let path = input.get("path").and_then(Value::as_str);
-            if let (Some(path), Some(place)) = (path, &place)
+            if let (Some(path), Some(directory)) = (path, &directory)
                 && !path.starts_with('/')
             {
-                let full = format!("{}/{path}", place.trim_end_matches('/'));
+                let full = format!("{}/{path}", directory.trim_end_matches('/'));
                 input.insert("path".to_owned(), full.into());
             }
             call(agent, name, &input)
@@ -114,54 +119,54 @@ fn is_portable(name: &str, input: &Map<String, Value>) -> bool {
     })
 }
 
-/// The agent most of whose tools are declared; one that declares none is known by its protocol.
-fn agent(request: &Value, wire: Wire) -> &'static [Spelling] {
+/// Returns the tools of the agent with the most declared tools, or of the usual agent of the protocol.
+fn agent(request: &Value, protocol: Protocol) -> &'static [ToolMapping] {
     let declared = request.get("tools").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let count = |agent: &&'static [Spelling]| {
-        agent.iter().filter(|spelling| declared.iter().any(|tool| spelling.fits(tool))).count()
+    let count = |agent: &&'static [ToolMapping]| {
+        agent.iter().filter(|mapping| declared.iter().any(|tool| mapping.matches(tool))).count()
     };
-    let usual: &[Spelling] = match wire {
-        Wire::Messages => &CLAUDE_CODE,
-        Wire::Responses => &CODEX,
-        Wire::Chat => &OPENCODE,
-        Wire::Gemini(_) => &GEMINI,
+    let usual: &[ToolMapping] = match protocol {
+        Protocol::Messages => &CLAUDE_CODE,
+        Protocol::Responses => &CODEX,
+        Protocol::Chat => &OPENCODE,
+        Protocol::Gemini(_) => &GEMINI,
     };
     AGENTS.into_iter().filter(|agent| count(agent) > 0).max_by_key(count).unwrap_or(usual)
 }
 
-impl Spelling {
-    fn fits(&self, tool: &Value) -> bool {
+impl ToolMapping {
+    fn matches(&self, tool: &Value) -> bool {
         let has = |name: &str| tool["input_schema"]["properties"].get(name).is_some();
         tool["name"] == self.name
             && self.arguments.iter().all(|(_, own)| has(own))
-            && self.besides.iter().all(|(own, _)| has(own))
+            && self.extra.iter().all(|(own, _)| has(own))
     }
 }
 
-fn call(agent: &[Spelling], tool: &str, input: &Map<String, Value>) -> Block {
-    let Some(spelling) = agent.iter().find(|spelling| spelling.tool == tool) else {
+fn call(agent: &[ToolMapping], tool: &str, input: &Map<String, Value>) -> Block {
+    let Some(mapping) = agent.iter().find(|mapping| mapping.tool == tool) else {
         let text = |name: &str| input.get(name).and_then(Value::as_str).unwrap_or_default();
-        let command = for_codex(tool, text("path"), text("content"), text("old"), text("new"));
+        let command = codex_command(tool, text("path"), text("content"), text("old"), text("new"));
         let input = [("cmd".to_owned(), Value::String(command))].into_iter().collect();
         return Block::Tool { name: "exec_command".to_owned(), input };
     };
-    let given = spelling
+    let given = mapping
         .arguments
         .iter()
         .filter_map(|(portable, own)| Some(((*own).to_owned(), input.get(*portable)?.clone())));
-    let besides = spelling.besides.iter().map(|(own, value)| ((*own).to_owned(), (*value).into()));
-    Block::Tool { name: spelling.name.to_owned(), input: given.chain(besides).collect() }
+    let extra = mapping.extra.iter().map(|(own, value)| ((*own).to_owned(), (*value).into()));
+    Block::Tool { name: mapping.name.to_owned(), input: given.chain(extra).collect() }
 }
 
-/// The command that does it: files are changed by `apply_patch`, which changes whole lines only.
-fn for_codex(tool: &str, path: &str, content: &str, old: &str, new: &str) -> String {
+/// Returns the equivalent command; files are changed by `apply_patch`, which works on whole lines.
+fn codex_command(tool: &str, path: &str, content: &str, old: &str, new: &str) -> String {
     let lines =
         |sign: char, text: &str| -> String { text.lines().map(|line| format!("{sign}{line}\n")).collect() };
     let patch = match tool {
-        "read" => return format!("cat -- {}", quoted(path)),
-        // A patch adds only files that end with a line's end.
+        "read" => return format!("cat -- {}", shell_quote(path)),
+        // A patch can only add files that end with a newline.
         "write" if !content.ends_with('\n') => {
-            return format!("printf %s {} > {}", quoted(content), quoted(path));
+            return format!("printf %s {} > {}", shell_quote(content), shell_quote(path));
         }
         "write" => format!("*** Add File: {path}\n{}", lines('+', content)),
         _ => format!("*** Update File: {path}\n@@\n{}{}", lines('-', old), lines('+', new)),
@@ -169,18 +174,18 @@ fn for_codex(tool: &str, path: &str, content: &str, old: &str, new: &str) -> Str
     format!("apply_patch <<'END_OF_PATCH'\n*** Begin Patch\n{patch}*** End Patch\nEND_OF_PATCH")
 }
 
-/// One word of a shell's command.
-fn quoted(text: &str) -> String {
+/// Quotes a shell argument.
+fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Where the agent works, as it tells its model.
-fn place(request: &Value) -> Option<String> {
+/// Returns the working directory that the agent mentions in its prompts.
+fn working_directory(request: &Value) -> Option<String> {
     let messages = request.get("messages").and_then(Value::as_array).into_iter().flatten();
     let contents =
         request.get("system").into_iter().chain(messages.filter_map(|message| message.get("content")));
     let texts: Vec<&str> = contents.flat_map(crate::conversation::texts).collect();
-    PLACES.iter().find_map(|(before, after)| {
+    WORKING_DIRECTORY_MARKERS.iter().find_map(|(before, after)| {
         texts.iter().find_map(|text| {
             let rest = &text[text.find(before)? + before.len()..];
             let path = rest.split(*after).next()?.trim();
@@ -195,10 +200,10 @@ mod tests {
 
     use serde_json::{Value, json};
 
-    use super::spell;
+    use super::translate_tools;
+    use crate::protocol::Protocol;
     use crate::script::{Block, Script};
     use crate::vars::Vars;
-    use crate::wire::Wire;
 
     const SCRIPT: &str = "
 tape: 1
@@ -218,12 +223,12 @@ lanes:
         json!({ "name": name, "input_schema": { "properties": properties } })
     }
 
-    fn spelled(tools: &Value, wire: Wire) -> Vec<(String, Value)> {
+    fn translated(tools: &Value, protocol: Protocol) -> Vec<(String, Value)> {
         let script = Script::parse(SCRIPT, &Vars::new()).unwrap();
         let request = json!({ "tools": tools, "messages": [
             { "role": "user", "content": [{ "type": "text", "text": "<cwd>/w</cwd> go" }] },
         ] });
-        let reply = spell(&Arc::clone(&script.lanes[0].replies[0]), &request, wire);
+        let reply = translate_tools(&Arc::clone(&script.lanes[0].replies[0]), &request, protocol);
         let calls = reply.blocks.iter().map(|block| match block {
             Block::Tool { name, input } => (name.clone(), Value::Object(input.clone())),
             other => panic!("{other:?}"),
@@ -231,23 +236,23 @@ lanes:
         calls.collect()
     }
 
-    fn check(tools: &Value, wire: Wire, expected: [(&str, Value); 4]) {
+    fn check(tools: &Value, protocol: Protocol, expected: [(&str, Value); 4]) {
         let mut expected: Vec<_> =
             expected.into_iter().map(|(name, input)| (name.to_owned(), input)).collect();
-        // Whoever writes an agent's own arguments means its own tool.
+        // A call with the agent's own arguments is not translated.
         expected.push(("edit".to_owned(), json!({ "filePath": "a.txt" })));
-        assert_eq!(spelled(tools, wire), expected);
+        assert_eq!(translated(tools, protocol), expected);
     }
 
     #[test]
-    fn each_agent_gets_its_own_names() {
+    fn translate_tools_uses_the_tool_names_of_each_agent() {
         check(
             &json!([
                 tool("bash", &["command"]),
                 tool("read", &["filePath"]),
                 tool("edit", &["filePath", "oldString", "newString"])
             ]),
-            Wire::Chat,
+            Protocol::Chat,
             [
                 ("bash", json!({ "command": "ls" })),
                 ("read", json!({ "filePath": "/w/a.txt" })),
@@ -257,7 +262,7 @@ lanes:
         );
         check(
             &json!([tool("bash", &["command", "description"]), tool("view", &["path"])]),
-            Wire::Chat,
+            Protocol::Chat,
             [
                 ("bash", json!({ "command": "ls", "description": "as the script says" })),
                 ("view", json!({ "path": "/w/a.txt" })),
@@ -267,7 +272,7 @@ lanes:
         );
         check(
             &json!([]),
-            Wire::Messages,
+            Protocol::Messages,
             [
                 ("Bash", json!({ "command": "ls" })),
                 ("Read", json!({ "file_path": "/w/a.txt" })),
@@ -277,7 +282,7 @@ lanes:
         );
         check(
             &json!([tool("exec_command", &["cmd"])]),
-            Wire::Responses,
+            Protocol::Responses,
             [
                 ("exec_command", json!({ "cmd": "ls" })),
                 ("exec_command", json!({ "cmd": "cat -- '/w/a.txt'" })),

@@ -1,4 +1,4 @@
-//! The real API: one connection for each request under way, kept for the next one.
+//! HTTP client for the real API, with a pool of idle connections.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,7 +17,7 @@ use crate::error::Error;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Idle connections kept for the next request.
 const MAX_IDLE: usize = 32;
-/// Headers that belong to one connection and not to the message.
+/// Headers that apply to a single connection.
 const HOP_BY_HOP: [HeaderName; 8] = [
     header::CONNECTION,
     header::PROXY_AUTHENTICATE,
@@ -29,7 +29,7 @@ const HOP_BY_HOP: [HeaderName; 8] = [
     HeaderName::from_static("keep-alive"),
 ];
 
-/// Where a model's API is.
+/// The URL of a model API, with its trusted root certificates.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Upstream {
     /// As given, without a trailing slash.
@@ -46,7 +46,7 @@ impl Upstream {
     /// # Errors
     /// Fails if the URL is invalid, or has credentials or a query.
     pub fn new(url: &str) -> Result<Self, Error> {
-        let invalid = |reason| Error::Upstream { url: without_userinfo(url), reason };
+        let invalid = |reason| Error::InvalidUpstream { url: without_userinfo(url), reason };
         let parsed: HttpUrl = url.parse().map_err(|error: UrlError| invalid(error.reason()))?;
         if parsed.query().is_some() {
             return Err(invalid("a query is not allowed in the URL"));
@@ -59,14 +59,14 @@ impl Upstream {
         })
     }
 
-    /// Believes these certificates instead of the system's.
+    /// Sets the trusted root certificates; by default those of the system.
     #[must_use]
-    pub fn trusting(mut self, roots: Roots) -> Self {
+    pub fn roots(mut self, roots: Roots) -> Self {
         self.roots = roots;
         self
     }
 
-    /// The address as it was given.
+    /// Returns the URL without a trailing slash.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.text
@@ -88,7 +88,7 @@ impl fmt::Debug for Upstream {
 
 pub(crate) type Sender = HttpConnection;
 
-/// Speaks to an upstream.
+/// Client for one upstream.
 pub(crate) struct Client {
     upstream: Upstream,
     connector: HttpConnector,
@@ -130,8 +130,8 @@ impl Client {
         Ok((response, connection))
     }
 
-    /// Keeps a connection whose answer was read to its end.
-    pub(crate) fn keep(&self, sender: Sender) {
+    /// Returns a connection to the pool, after its response was read completely.
+    pub(crate) fn recycle(&self, sender: Sender) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < MAX_IDLE && !sender.is_closed() {
             idle.push(sender);
@@ -146,11 +146,10 @@ impl Client {
         let mut request = Request::new(body);
         *request.method_mut() = parts.method.clone();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
-        let target: Uri = format!("{}{path}", self.upstream.prefix)
-            .parse()
-            .map_err(|_| "the path is not one".to_owned())?;
+        let target: Uri =
+            format!("{}{path}", self.upstream.prefix).parse().map_err(|_| "invalid path".to_owned())?;
         *request.uri_mut() = target;
-        let mut headers = end_to_end(&parts.headers);
+        let mut headers = end_to_end_headers(&parts.headers);
         headers.remove(header::CONTENT_LENGTH);
         // A tape holds what was said, not how it was packed.
         headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
@@ -165,10 +164,10 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What goes on to the other side of a proxy.
-pub(crate) fn end_to_end(headers: &HeaderMap) -> HeaderMap {
+/// Removes the hop-by-hop headers.
+pub(crate) fn end_to_end_headers(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
-    // A connection's own header may name others that belong to it.
+    // The `connection` header may list further hop-by-hop headers.
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()

@@ -1,4 +1,4 @@
-//! Tokens as they were seen on the wire, which is why they count as observed and not as reported.
+//! Token usage read from the traffic itself, as opposed to usage reported by the agent.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ use crate::sse;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TokenUsage {
-    /// Read by the model, neither from nor into a cache.
+    /// Input tokens, neither read from nor written to a cache.
     pub input: u64,
-    /// Written by the model.
+    /// Output tokens.
     pub output: u64,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     #[serde(default)]
     pub cache_read: u64,
-    /// Written into a cache.
+    /// Input tokens written to a cache.
     #[serde(default)]
     pub cache_write: u64,
-    /// The part of `cache_write` that is kept for an hour.
+    /// The part of `cache_write` with a lifetime of one hour.
     #[serde(default)]
     pub cache_write_1h: u64,
 }
 
 impl TokenUsage {
-    /// Adds another.
+    /// Adds another usage to this one.
     pub fn add(&mut self, other: &Self) {
         self.input = self.input.saturating_add(other.input);
         self.output = self.output.saturating_add(other.output);
@@ -37,18 +37,18 @@ impl TokenUsage {
     }
 }
 
-/// What passed by so far.
+/// Requests and tokens of the observed traffic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Observed {
-    /// Requests that were answered, or tried to be.
+pub struct ObservedUsage {
+    /// Number of exchanges, including failed ones.
     pub exchanges: u64,
-    /// Answers of a model, by its name, and the tokens that they say.
+    /// Token usage by model.
     pub models: BTreeMap<String, TokenUsage>,
 }
 
-impl Observed {
-    /// The tokens of all models together.
+impl ObservedUsage {
+    /// Returns the token usage of all models together.
     #[must_use]
     pub fn total(&self) -> TokenUsage {
         let mut total = TokenUsage::default();
@@ -56,43 +56,43 @@ impl Observed {
         total
     }
 
-    pub(crate) fn count(&mut self, metered: Option<&Metered>) {
+    pub(crate) fn count(&mut self, response: Option<&ResponseUsage>) {
         self.exchanges += 1;
-        if let Some(metered) = metered {
-            self.models.entry(metered.model.clone()).or_default().add(&metered.usage);
+        if let Some(response) = response {
+            self.models.entry(response.model.clone()).or_default().add(&response.usage);
         }
     }
 }
 
-/// What one answer says about itself.
+/// Model and token usage that a response reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Metered {
+pub(crate) struct ResponseUsage {
     pub(crate) model: String,
     pub(crate) usage: TokenUsage,
 }
 
-/// Reads model and usage out of an answer of any API that is known; of a stream, the last word counts.
-pub(crate) fn meter(body: &[u8]) -> Option<Metered> {
+/// Extracts model and usage from a response of any supported API; in a stream, later values replace earlier ones.
+pub(crate) fn extract_usage(body: &[u8]) -> Option<ResponseUsage> {
     let mut model = None;
     let mut usage = None;
     if let Ok(whole) = serde_json::from_slice::<Value>(body) {
-        // Gemini streams a list when it is not asked for events.
+        // Gemini streams a JSON array unless the client requests events.
         for value in whole.as_array().map_or(std::slice::from_ref(&whole), Vec::as_slice) {
-            look(value, &mut model, &mut usage);
+            read_fields(value, &mut model, &mut usage);
         }
     } else {
-        for event in sse::split(body) {
-            // Most events are deltas, which say nothing about tokens.
+        for event in sse::split_events(body) {
+            // Skip parsing most deltas, which have no usage.
             let Some(data) = event.data().filter(|data| data.contains("sage")) else { continue };
             if let Ok(value) = serde_json::from_str(&data) {
-                look(&value, &mut model, &mut usage);
+                read_fields(&value, &mut model, &mut usage);
             }
         }
     }
-    Some(Metered { model: model.unwrap_or_else(|| "unknown".to_owned()), usage: usage? })
+    Some(ResponseUsage { model: model.unwrap_or_else(|| "unknown".to_owned()), usage: usage? })
 }
 
-fn look(value: &Value, model: &mut Option<String>, usage: &mut Option<TokenUsage>) {
+fn read_fields(value: &Value, model: &mut Option<String>, usage: &mut Option<TokenUsage>) {
     // Messages: the message itself or `message_start`; Responses: `response.completed`.
     let holders = [Some(value), value.get("message"), value.get("response")];
     for holder in holders.into_iter().flatten() {
@@ -103,16 +103,16 @@ fn look(value: &Value, model: &mut Option<String>, usage: &mut Option<TokenUsage
         let found =
             ["usage", "usageMetadata"].iter().find_map(|key| holder.get(key)).filter(|u| u.is_object());
         if let Some(found) = found {
-            *usage = Some(read(found, usage.unwrap_or_default()));
+            *usage = Some(read_usage(found, usage.unwrap_or_default()));
         }
     }
 }
 
-/// A field that an event leaves out keeps the value of the event before.
-fn read(from: &Value, before: TokenUsage) -> TokenUsage {
+/// Reads the usage fields; a missing field keeps its previous value.
+fn read_usage(from: &Value, before: TokenUsage) -> TokenUsage {
     let number = |pointers: &[&str]| pointers.iter().find_map(|pointer| from.pointer(pointer)?.as_u64());
-    // OpenAI and Gemini count what came from the cache within the input.
-    let within = number(&[
+    // OpenAI and Gemini include cached tokens in the input.
+    let cached = number(&[
         "/input_tokens_details/cached_tokens",
         "/prompt_tokens_details/cached_tokens",
         "/cachedContentTokenCount",
@@ -120,10 +120,10 @@ fn read(from: &Value, before: TokenUsage) -> TokenUsage {
     let input = number(&["/input_tokens", "/prompt_tokens", "/promptTokenCount"]);
     let thoughts = number(&["/thoughtsTokenCount"]).unwrap_or(0);
     TokenUsage {
-        input: input.map_or(before.input, |input| input.saturating_sub(within.unwrap_or(0))),
+        input: input.map_or(before.input, |input| input.saturating_sub(cached.unwrap_or(0))),
         output: number(&["/output_tokens", "/completion_tokens", "/candidatesTokenCount"])
             .map_or(before.output, |output| output.saturating_add(thoughts)),
-        cache_read: within.or_else(|| number(&["/cache_read_input_tokens"])).unwrap_or(before.cache_read),
+        cache_read: cached.or_else(|| number(&["/cache_read_input_tokens"])).unwrap_or(before.cache_read),
         cache_write: number(&["/cache_creation_input_tokens"]).unwrap_or(before.cache_write),
         cache_write_1h: number(&["/cache_creation/ephemeral_1h_input_tokens"])
             .unwrap_or(before.cache_write_1h),
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn check(body: &str, model: &str, numbers: [u64; 5]) {
-        let found = meter(body.as_bytes()).unwrap();
+        let found = extract_usage(body.as_bytes()).unwrap();
         let usage = found.usage;
         assert_eq!(found.model, model);
         let found = [usage.input, usage.output, usage.cache_read, usage.cache_write, usage.cache_write_1h];
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn every_api_that_is_known_says_its_tokens() {
+    fn extract_usage_supports_every_api() {
         check(
             "event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"model\":\"m\",\"usage\":{\"input_tokens\":7,\"output_tokens\":1,\"cache_read_input_tokens\":3,\"cache_creation_input_tokens\":4,\"cache_creation\":{\"ephemeral_1h_input_tokens\":2}}}}\n\n\
              event: message_delta\ndata: {\"type\":\"message_delta\",\"usage\":{\"output_tokens\":20}}\n\n",
@@ -166,6 +166,6 @@ mod tests {
             "x",
             [7, 6, 2, 0, 0],
         );
-        assert_eq!(meter(b"not an answer"), None);
+        assert_eq!(extract_usage(b"not a response"), None);
     }
 }

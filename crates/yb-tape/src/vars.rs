@@ -1,31 +1,30 @@
-//! Values that a script takes from its caller: `{{name}}` in any text.
+//! Script variables: `{{name}}` in any text.
 
 use std::collections::BTreeMap;
 
-/// The variables that a script may use, by name.
+/// The variables of a script, by name.
 ///
-/// A script is written once and used in many places; what differs (a workspace's path, a large text) is given
-/// when it is loaded.
+/// Values that differ between uses of a script, such as the path of a workspace, are set when it is loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Vars(BTreeMap<String, String>);
 
 impl Vars {
-    /// No variables.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds one variable, replacing an earlier one of the same name.
+    /// Adds a variable, replacing an earlier one of the same name.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.0.insert(name.into(), value.into());
         self
     }
 
-    /// Whether a script can use this name: a letter or `_`, then letters, digits, `_` or `-`.
+    /// Returns whether a variable can have this name: a letter or `_`, then letters, digits, `_` or `-`.
     #[must_use]
-    pub fn is_name(name: &str) -> bool {
+    pub fn is_valid_name(name: &str) -> bool {
         let mut chars = name.chars();
         chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_')
             && chars.all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
@@ -38,17 +37,17 @@ impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Vars {
     }
 }
 
-/// Why a text could not be expanded.
+/// Error while expanding variables.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unexpanded {
-    /// The name is fine, but nobody gave a value.
+pub(crate) enum ExpandError {
+    /// The name is valid, but has no value.
     Undefined { name: String, known: Vec<String> },
     /// `{{` that is not followed by a name and `}}`.
     Malformed { text: String },
 }
 
-/// Replaces each `{{name}}`; `{{{{` stands for a literal `{{`. Values are not expanded again.
-pub(crate) fn expand(text: &str, vars: &Vars) -> Result<String, Unexpanded> {
+/// Replaces each `{{name}}`; `{{{{` is a literal `{{`. Values are not expanded again.
+pub(crate) fn expand(text: &str, vars: &Vars) -> Result<String, ExpandError> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find("{{") {
@@ -59,13 +58,13 @@ pub(crate) fn expand(text: &str, vars: &Vars) -> Result<String, Unexpanded> {
             rest = after;
             continue;
         }
-        let malformed = || Unexpanded::Malformed { text: rest.chars().take(20).collect() };
+        let malformed = || ExpandError::Malformed { text: rest.chars().take(20).collect() };
         let end = rest.find("}}").ok_or_else(malformed)?;
         let name = rest[..end].trim();
-        if !Vars::is_name(name) {
+        if !Vars::is_valid_name(name) {
             return Err(malformed());
         }
-        let value = vars.0.get(name).ok_or_else(|| Unexpanded::Undefined {
+        let value = vars.0.get(name).ok_or_else(|| ExpandError::Undefined {
             name: name.to_owned(),
             known: vars.0.keys().cloned().collect(),
         })?;
@@ -78,7 +77,7 @@ pub(crate) fn expand(text: &str, vars: &Vars) -> Result<String, Unexpanded> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Unexpanded, Vars, expand};
+    use super::{ExpandError, Vars, expand};
 
     fn check(text: &str, expected: &str) {
         let vars = Vars::new().with("dir", "/w").with("odd", "{{dir}}");
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_replaced_once_and_escapes_stay_literal() {
+    fn expand_replaces_names_once_and_keeps_escapes_literal() {
         check("no braces } { at all", "no braces } { at all");
         check("{{dir}}/a {{ dir }}/b", "/w/a /w/b");
         check("{{odd}}", "{{dir}}");
@@ -96,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn unknown_names_and_stray_braces_are_errors() {
+    fn expand_rejects_unknown_names_and_stray_braces() {
         let vars = Vars::new().with("dir", "/w");
         assert_eq!(
             expand("{{dri}}", &vars),
-            Err(Unexpanded::Undefined { name: "dri".into(), known: vec!["dir".into()] })
+            Err(ExpandError::Undefined { name: "dri".into(), known: vec!["dir".into()] })
         );
         for text in ["{{", "{{ .Name }}", "a {{1}}", "{{}}"] {
-            assert!(matches!(expand(text, &vars), Err(Unexpanded::Malformed { .. })), "{text}");
+            assert!(matches!(expand(text, &vars), Err(ExpandError::Malformed { .. })), "{text}");
         }
     }
 }

@@ -1,26 +1,26 @@
-//! The one place that knows the YAML library: text in, a tree of values with their places out, within limits.
+//! YAML parsing: converts text to a tree of values with locations, within limits. The only module that uses the YAML library.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, MessageFormatter as _, Spanned, UserMessageFormatter};
 
-use crate::error::{Place, ScriptError};
+use crate::error::{ScriptError, ScriptLocation};
 
-/// A larger script is refused unread; a long text can come in through a variable.
+/// Limit for the size of a script, checked before parsing. Long texts can be passed as variables.
 pub(crate) const MAX_BYTES: usize = 1024 * 1024;
 const MAX_NODES: usize = 100_000;
 const MAX_DEPTH: usize = 48;
 const MAX_REPLAYED: usize = 100_000;
 
-/// One value of the file, with its place (of the alias, where it came through one).
+/// A value with its location (of the alias, for an aliased value).
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) value: Value,
     pub(crate) place: Location,
 }
 
-/// The kinds of value that YAML has.
+/// A YAML value.
 #[derive(Debug)]
 pub(crate) enum Value {
     Null,
@@ -32,7 +32,7 @@ pub(crate) enum Value {
     Map(Vec<(Key, Node)>),
 }
 
-/// A mapping's key, which knows its own place: an unknown key is reported there, not at its value.
+/// A mapping key with its own location, so that an unknown key is reported there and not at its value.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: String,
@@ -40,7 +40,7 @@ pub(crate) struct Key {
 }
 
 impl Value {
-    /// How an error message calls it.
+    /// Describes the value in an error message.
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::Null => "nothing".to_owned(),
@@ -55,7 +55,7 @@ impl Value {
     }
 }
 
-/// The first words of a text, for a message.
+/// Truncates a text for an error message.
 pub(crate) fn shorten(text: &str) -> String {
     const KEPT: usize = 60;
     let line: String = text.chars().take(KEPT).map(|c| if c.is_control() { ' ' } else { c }).collect();
@@ -66,7 +66,7 @@ pub(crate) fn shorten(text: &str) -> String {
 /// Parses one document.
 pub(crate) fn parse(text: &str, file: &str) -> Result<Node, ScriptError> {
     if text.len() > MAX_BYTES {
-        let whole = Place { file: file.to_owned(), line: 0, column: 0 };
+        let whole = ScriptLocation { file: file.to_owned(), line: 0, column: 0 };
         return Err(ScriptError::new(whole, "the script is too large")
             .expected(format!("at most {MAX_BYTES} bytes"))
             .found(format!("{} bytes", text.len()))
@@ -81,11 +81,11 @@ pub(crate) fn parse(text: &str, file: &str) -> Result<Node, ScriptError> {
     serde_saphyr::from_str_with_options::<Node>(text, options).map_err(|error| reword(&error, text, file))
 }
 
-pub(crate) fn place(file: &str, at: Location) -> Place {
-    Place { file: file.to_owned(), line: at.line(), column: at.column() }
+pub(crate) fn place(file: &str, at: Location) -> ScriptLocation {
+    ScriptLocation { file: file.to_owned(), line: at.line(), column: at.column() }
 }
 
-/// The library's texts talk about its own API; these talk about the file.
+/// Rewords errors of the library in terms of the file instead of its API.
 fn reword(error: &serde_saphyr::Error, text: &str, file: &str) -> ScriptError {
     use serde_saphyr::Error as Yaml;
 
@@ -130,7 +130,7 @@ fn reword(error: &serde_saphyr::Error, text: &str, file: &str) -> ScriptError {
     }
 }
 
-/// The two mistakes that this format invites, recognised by the line on which the parser stopped.
+/// Returns a hint for the two common syntax errors, based on the line where the parser stopped.
 fn hint_for_line(text: &str, number: u64) -> Option<&'static str> {
     let index = usize::try_from(number).ok()?.checked_sub(1)?;
     let line = text.lines().nth(index)?;

@@ -1,28 +1,32 @@
-//! Finds the programs of this crate that tests start: `CARGO_BIN_EXE_*` does not cross packages.
+//! Finds the binaries of this crate for tests of other packages, where `CARGO_BIN_EXE_*` is not set.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// The environment variable that names the folder of the programs, for a layout that cargo did not make.
+/// The environment variable with the directory of the binaries, for layouts other than cargo's.
 pub const BIN_DIR_VARIABLE: &str = "YB_TESTKIT_BIN_DIR";
 
-/// What to run when a program is missing or old.
+/// The command that builds the binaries.
 const BUILD: &str = "cargo build -p yb-testkit --bins";
 
-/// The path of one of this crate's programs: `fake-agent` or `yb-shim`.
+/// Returns the path of a binary of this crate: `fake-agent` or `yb-shim`.
 ///
 /// # Panics
-/// When it was not built, or its sources changed since: a test of yesterday's program would prove nothing.
+/// Panics if the binary was not built, or is older than its sources.
 #[must_use]
 pub fn bin(name: &str) -> PathBuf {
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     if let Some(dir) = std::env::var_os(BIN_DIR_VARIABLE) {
         let path = Path::new(&dir).join(file);
-        assert!(path.is_file(), "no {} ({BIN_DIR_VARIABLE} is set); hint: run `{BUILD}`", path.display());
+        assert!(
+            path.is_file(),
+            "missing {} ({BIN_DIR_VARIABLE} is set); hint: run `{BUILD}`",
+            path.display()
+        );
         return path;
     }
     let path = target_dir().join(file);
-    assert!(path.is_file(), "no {}; hint: run `{BUILD}`", path.display());
+    assert!(path.is_file(), "missing {}; hint: run `{BUILD}`", path.display());
     let built = modified(&path).unwrap_or(SystemTime::UNIX_EPOCH);
     if let Some(source) = newer_source(name, built) {
         panic!("{} is older than {}; hint: run `{BUILD}`", path.display(), source.display());
@@ -30,9 +34,10 @@ pub fn bin(name: &str) -> PathBuf {
     path
 }
 
-/// The folder that holds `deps`, where the running test is.
+/// Returns the directory that contains `deps`, where the running test is.
 fn target_dir() -> PathBuf {
-    let exe = std::env::current_exe().unwrap_or_else(|error| panic!("who am I: {error}"));
+    let exe =
+        std::env::current_exe().unwrap_or_else(|error| panic!("failed to find the test executable: {error}"));
     let dir = exe.parent().unwrap_or(&exe);
     match dir.file_name() {
         Some(name) if name == "deps" => dir.parent().unwrap_or(dir).to_owned(),
@@ -40,7 +45,7 @@ fn target_dir() -> PathBuf {
     }
 }
 
-/// A source file of the program that changed after it was built.
+/// Returns a source file that changed after the binary was built.
 fn newer_source(name: &str, built: SystemTime) -> Option<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut sources = files_below(&here.join("src"));
@@ -76,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_program_is_old_when_any_of_its_sources_is_newer() {
+    fn binary_is_stale_when_a_source_is_newer() {
         let in_a_year = SystemTime::now() + std::time::Duration::from_secs(365 * 24 * 3600);
         for name in ["fake-agent", "yb-shim"] {
             assert!(newer_source(name, SystemTime::UNIX_EPOCH).is_some());

@@ -1,5 +1,5 @@
-//! A headless Chromium, driven over its own pipes: the test sees what a reader sees, and which requests and errors
-//! there were. Nothing listens on a port.
+//! Headless Chromium, driven through the DevTools protocol over pipes, with its requests and errors. Does not
+//! listen on a port.
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -12,49 +12,49 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Whatever takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Timeout of all operations.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The names that Chromium has.
+/// Names of the Chromium executable.
 const PROGRAMS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// A browser with one page.
 #[derive(Debug)]
 pub struct Browser {
     commands: File,
-    answers: Receiver<Value>,
+    responses: Receiver<Value>,
     session: String,
     next: u64,
-    seen: Vec<Value>,
+    messages: Vec<Value>,
     process: Child,
     _home: TempDir,
 }
 
 impl Browser {
-    /// Starts one, with a profile of its own.
+    /// Starts a browser with its own profile.
     ///
     /// # Panics
-    /// When there is no Chromium, or it does not answer.
+    /// Panics if Chromium is not installed or does not respond.
     #[must_use]
     pub fn start() -> Self {
         let home = TempDir::with_prefix("yb-browser-").unwrap_or_else(|error| panic!("temp dir: {error}"));
         let pipe = |name: &str| {
             let path = home.path().join(name);
-            // Not every system has a call for it that needs no `unsafe`; every one has the command.
+            // Portable without `unsafe`: every system has this command.
             let made = Command::new("mkfifo").arg(&path).status();
             assert!(made.is_ok_and(|status| status.success()), "mkfifo {}", path.display());
-            // For both ways: then opening waits for nobody.
+            // Opened for reading and writing, so that opening does not block.
             let file = OpenOptions::new().read(true).write(true).open(&path);
             (path, file.unwrap_or_else(|error| panic!("fifo: {error}")))
         };
-        let ((commands_path, commands), (answers_path, answers)) = (pipe("commands"), pipe("answers"));
-        let process = spawn(home.path(), &commands_path, &answers_path);
+        let ((commands_path, commands), (responses_path, responses)) = (pipe("commands"), pipe("responses"));
+        let process = spawn(home.path(), &commands_path, &responses_path);
         let (send, receive) = channel();
         std::thread::spawn(move || {
-            let mut answers = BufReader::new(answers);
+            let mut responses = BufReader::new(responses);
             loop {
                 let mut message = Vec::new();
-                match answers.read_until(0, &mut message) {
+                match responses.read_until(0, &mut message) {
                     Ok(read) if read > 0 => {}
                     _ => return,
                 }
@@ -67,10 +67,10 @@ impl Browser {
         });
         let mut browser = Self {
             commands,
-            answers: receive,
+            responses: receive,
             session: String::new(),
             next: 0,
-            seen: Vec::new(),
+            messages: Vec::new(),
             process,
             _home: home,
         };
@@ -84,10 +84,10 @@ impl Browser {
         browser
     }
 
-    /// One command of the DevTools protocol, and its result.
+    /// Calls a DevTools method and returns its result.
     ///
     /// # Panics
-    /// When the browser refuses it or does not answer.
+    /// Panics if the call fails or times out.
     #[track_caller]
     pub fn call(&mut self, method: &str, params: &Value) -> Value {
         self.next += 1;
@@ -97,79 +97,79 @@ impl Browser {
         }
         let sent = self.commands.write_all(format!("{command}\0").as_bytes());
         sent.unwrap_or_else(|error| panic!("{method}: {error}"));
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let message = self.receive(end, method);
             if message["id"] == json!(self.next) {
                 assert!(message["error"].is_null(), "{method}: {}", message["error"]);
                 return message["result"].clone();
             }
-            self.seen.push(message);
+            self.messages.push(message);
         }
     }
 
     #[track_caller]
     fn receive(&self, end: Instant, what: &str) -> Value {
         let left = end.saturating_duration_since(Instant::now());
-        self.answers
+        self.responses
             .recv_timeout(left)
-            .unwrap_or_else(|error| panic!("{what}: the browser said nothing: {error}"))
+            .unwrap_or_else(|error| panic!("{what}: no response from the browser: {error}"))
     }
 
-    /// Opens a page, and waits until it is there.
+    /// Navigates to a page and waits until it is loaded.
     #[track_caller]
     pub fn open(&mut self, url: &str) {
-        self.seen.retain(|message| message["method"] != "Page.loadEventFired");
-        let answer = self.call("Page.navigate", &json!({"url": url}));
-        assert!(answer["errorText"].is_null(), "{url}: {answer}");
-        if answer["loaderId"].is_null() {
+        self.messages.retain(|message| message["method"] != "Page.loadEventFired");
+        let response = self.call("Page.navigate", &json!({"url": url}));
+        assert!(response["errorText"].is_null(), "{url}: {response}");
+        if response["loaderId"].is_null() {
             return;
         }
         self.wait_for_load();
     }
 
-    /// Waits until a page is there that a click leads to.
+    /// Waits until a page is loaded, after a click on a link.
     #[track_caller]
     pub fn wait_for_load(&mut self) {
-        let end = Instant::now() + PATIENCE;
-        while !self.seen.iter().any(|message| message["method"] == "Page.loadEventFired") {
+        let end = Instant::now() + TIMEOUT;
+        while !self.messages.iter().any(|message| message["method"] == "Page.loadEventFired") {
             let message = self.receive(end, "load");
-            self.seen.push(message);
+            self.messages.push(message);
         }
-        self.seen.retain(|message| message["method"] != "Page.loadEventFired");
+        self.messages.retain(|message| message["method"] != "Page.loadEventFired");
     }
 
-    /// The value of an expression.
+    /// Evaluates an expression.
     ///
     /// # Panics
-    /// When it throws.
+    /// Panics if it throws.
     #[track_caller]
     pub fn eval(&mut self, expression: &str) -> Value {
-        let answer = self.call(
+        let response = self.call(
             "Runtime.evaluate",
             &json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
         );
-        assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
-        answer["result"]["value"].clone()
+        assert!(response["exceptionDetails"].is_null(), "{expression}: {}", response["exceptionDetails"]);
+        response["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true: events come when the browser has time for them.
+    /// Waits until an expression is true.
     ///
     /// # Panics
-    /// When it never is.
+    /// Panics on timeout.
     #[track_caller]
     pub fn until(&mut self, expression: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while self.eval(expression) != true {
             assert!(Instant::now() < end, "never true: {expression}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Clicks where an element is, as a person does.
+    /// Clicks on an element with the mouse.
     ///
     /// # Panics
-    /// When there is none, or something else is in front of it.
+    /// Panics if it does not exist or is covered by another element.
     #[track_caller]
     pub fn click(&mut self, selector: &str) {
         let quoted = json!(selector);
@@ -178,7 +178,7 @@ impl Browser {
              const r = e.getClientRects()[0]; const x = r.x + r.width / 2, y = r.y + r.height / 2; \
              const hit = document.elementFromPoint(x, y); return {{x, y, hit: !!hit && (e.contains(hit) || hit.contains(e))}}; }})()"
         ));
-        assert_eq!(place["hit"], true, "nobody can click `{selector}`: {place}");
+        assert_eq!(place["hit"], true, "element is missing or covered: `{selector}`: {place}");
         for kind in ["mousePressed", "mouseReleased"] {
             self.call(
                 "Input.dispatchMouseEvent",
@@ -187,7 +187,7 @@ impl Browser {
         }
     }
 
-    /// Types a key, such as `Tab` or `Enter`.
+    /// Presses a key, e.g. `Tab` or `Enter`.
     #[track_caller]
     pub fn press(&mut self, key: &str) {
         let (code, text) = match key {
@@ -204,9 +204,9 @@ impl Browser {
         }
     }
 
-    /// How wide the window is, and whether the reader likes it dark.
+    /// Sets the window size and the preferred color scheme.
     #[track_caller]
-    pub fn look(&mut self, width: u32, height: u32, theme: &str) {
+    pub fn set_viewport(&mut self, width: u32, height: u32, theme: &str) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
             &json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}),
@@ -217,26 +217,26 @@ impl Browser {
         );
     }
 
-    /// What the window shows, as a PNG.
+    /// Takes a screenshot of the window, as PNG.
     #[must_use]
     #[track_caller]
     pub fn screenshot(&mut self) -> Vec<u8> {
-        let answer = self.call("Page.captureScreenshot", &json!({"format": "png"}));
-        base64(answer["data"].as_str().unwrap_or_default())
+        let response = self.call("Page.captureScreenshot", &json!({"format": "png"}));
+        base64(response["data"].as_str().unwrap_or_default())
     }
 
-    /// Every address that was asked for.
+    /// Returns the URLs of all requests.
     #[must_use]
     pub fn requests(&self) -> Vec<String> {
-        let asked = self.seen.iter().filter(|message| message["method"] == "Network.requestWillBeSent");
+        let asked = self.messages.iter().filter(|message| message["method"] == "Network.requestWillBeSent");
         asked
             .map(|message| message["params"]["request"]["url"].as_str().unwrap_or_default().to_owned())
             .collect()
     }
 
-    /// What the console has to complain about: errors, exceptions, what a policy refused.
+    /// Returns console errors and warnings, exceptions and dialogs.
     #[must_use]
-    pub fn complaints(&self) -> Vec<Value> {
+    pub fn console_errors(&self) -> Vec<Value> {
         let bad = |message: &&Value| match message["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Log.entryAdded") => {
@@ -248,13 +248,13 @@ impl Browser {
             Some("Page.javascriptDialogOpening") => true,
             _ => false,
         };
-        self.seen.iter().filter(bad).cloned().collect()
+        self.messages.iter().filter(bad).cloned().collect()
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Asked first, so that its children end with it; then whatever is left is killed.
+        // Ask it to close first, so that its children exit; then kill the rest.
         let _ = self.commands.write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
         let end = Instant::now() + Duration::from_secs(5);
         while Instant::now() < end && matches!(self.process.try_wait(), Ok(None)) {
@@ -265,20 +265,20 @@ impl Drop for Browser {
     }
 }
 
-fn spawn(home: &Path, commands: &Path, answers: &Path) -> Child {
+fn spawn(home: &Path, commands: &Path, responses: &Path) -> Child {
     let found = std::env::var_os("PATH").is_some_and(|path| {
         std::env::split_paths(&path).any(|folder| PROGRAMS.iter().any(|name| folder.join(name).is_file()))
     });
     assert!(
         found,
-        "no Chromium on PATH: `scripts/test` installs Debian's, run as root; else `apt-get install chromium`"
+        "Chromium not found on PATH; hint: run `apt-get install chromium`, or `scripts/test` as root"
     );
-    // A shell only to open the two pipes as descriptors 3 and 4, which is where Chromium looks for them.
+    // The shell opens the pipes as descriptors 3 and 4, as Chromium expects.
     let script = "for name in chromium chromium-browser google-chrome chrome; do command -v \"$name\" >/dev/null && break; done\n\
-                  exec \"$name\" \"$@\" 3<\"$COMMANDS\" 4>\"$ANSWERS\"";
+                  exec \"$name\" \"$@\" 3<\"$COMMANDS\" 4>\"$RESPONSES\"";
     let mut command = Command::new("sh");
     command.args(["-c", script, "sh", "--headless=new", "--remote-debugging-pipe", "--no-first-run"]);
-    // As root it refuses to run in its own sandbox; what it opens is ours.
+    // Chromium's sandbox does not work as root; the pages are our own.
     command.args([
         "--no-sandbox",
         "--disable-gpu",
@@ -293,7 +293,7 @@ fn spawn(home: &Path, commands: &Path, answers: &Path) -> Child {
         "--disable-extensions",
     ]);
     command.arg(format!("--user-data-dir={}", home.join("profile").display()));
-    command.env("COMMANDS", commands).env("ANSWERS", answers).env("HOME", home).env("TMPDIR", home);
+    command.env("COMMANDS", commands).env("RESPONSES", responses).env("HOME", home).env("TMPDIR", home);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     command.spawn().unwrap_or_else(|error| panic!("sh: {error}"))

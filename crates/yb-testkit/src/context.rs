@@ -1,4 +1,4 @@
-//! Runs a command-line program the way every test should: nothing of this machine, and never for ever.
+//! Runs command-line programs in a hermetic environment, with a timeout.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -13,13 +13,13 @@ use tempfile::TempDir;
 
 use crate::filters::Filters;
 
-/// A program that runs longer hangs.
+/// Default timeout of a program.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How long the pipes may stay open after the program has ended.
-const PIPE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the pipes may stay open after the program has exited.
+const PIPE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A temporary world for one command-line test: a working directory, a HOME and a TMPDIR.
+/// A temporary environment for one command-line test: a working directory, a HOME and a TMPDIR.
 #[derive(Debug)]
 pub struct TestContext {
     root: TempDir,
@@ -33,42 +33,42 @@ impl Default for TestContext {
 }
 
 impl TestContext {
-    /// A new, empty world.
+    /// Creates an empty environment.
     ///
     /// # Panics
-    /// When there can be no temporary directory.
+    /// Panics if no temporary directory can be created.
     #[must_use]
     pub fn new() -> Self {
         let root = TempDir::with_prefix("yb-test-").unwrap_or_else(|error| panic!("temp dir: {error}"));
         for name in ["work", "home", "tmp"] {
             fs::create_dir(root.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"));
         }
-        let filters = Filters::usual(root.path());
+        let filters = Filters::standard(root.path());
         Self { root, filters }
     }
 
-    /// The directory that contains the others; snapshots say `[TEMP]`.
+    /// Returns the root directory; `[TEMP]` in snapshots.
     #[must_use]
     pub fn root(&self) -> &Path {
         self.root.path()
     }
 
-    /// The working directory of the programs, `[TEMP]/work`.
+    /// Returns the working directory of the programs, `[TEMP]/work`.
     #[must_use]
     pub fn dir(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// Their HOME, `[TEMP]/home`.
+    /// Returns the HOME of the programs, `[TEMP]/home`.
     #[must_use]
     pub fn home(&self) -> PathBuf {
         self.root.path().join("home")
     }
 
-    /// Writes a file below the working directory, with the directories above it, and gives its path.
+    /// Writes a file below the working directory, creating parent directories, and returns its path.
     ///
     /// # Panics
-    /// When it can't be written.
+    /// Panics if it can't be written.
     #[track_caller]
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.dir().join(path);
@@ -78,10 +78,10 @@ impl TestContext {
         path
     }
 
-    /// Reads a file below the working directory.
+    /// Reads a text file below the working directory.
     ///
     /// # Panics
-    /// When it can't be read as text.
+    /// Panics if it can't be read as UTF-8.
     #[must_use]
     #[track_caller]
     pub fn read(&self, path: impl AsRef<Path>) -> String {
@@ -89,16 +89,16 @@ impl TestContext {
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("read {}: {error}", path.display()))
     }
 
-    /// Adds a snapshot filter, after the usual ones.
+    /// Adds a snapshot filter, after the standard ones.
     ///
     /// # Panics
-    /// When the pattern is no regular expression.
+    /// Panics if the pattern is not a valid regular expression.
     pub fn filter(&mut self, pattern: &str, replacement: &str) -> &mut Self {
         self.filters.add(pattern, replacement);
         self
     }
 
-    /// What snapshots make of a text.
+    /// Applies the snapshot filters to a text.
     #[must_use]
     pub fn filtered(&self, text: &str) -> String {
         self.filters.apply(text)
@@ -114,12 +114,12 @@ impl TestContext {
         self.command(program).args(args).run()
     }
 
-    /// A program, to be run with more than arguments.
+    /// Prepares a program to run with further options.
     #[must_use]
     pub fn command(&self, program: impl AsRef<Path>) -> Invocation {
         let mut command = Command::new(program.as_ref());
         command.current_dir(self.dir()).env_clear();
-        // An instrumented program without it would write its profile into the working directory.
+        // Without it, an instrumented program would write its profile into the working directory.
         for name in ["PATH", "LLVM_PROFILE_FILE"] {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
@@ -133,7 +133,7 @@ impl TestContext {
     }
 }
 
-/// A program that is about to be run.
+/// A program to run.
 #[derive(Debug)]
 pub struct Invocation {
     command: Command,
@@ -171,31 +171,32 @@ impl Invocation {
         self
     }
 
-    /// Runs it elsewhere than in the working directory.
+    /// Sets the working directory.
     #[must_use]
     pub fn current_dir(mut self, dir: impl AsRef<Path>) -> Self {
         self.command.current_dir(dir);
         self
     }
 
-    /// Gives it these bytes on stdin, which is empty otherwise.
+    /// Sets the bytes on stdin. Default: empty.
     #[must_use]
     pub fn stdin(mut self, bytes: impl Into<Vec<u8>>) -> Self {
         self.stdin = bytes.into();
         self
     }
 
-    /// Sets after how long it counts as hung; a minute unless told.
+    /// Sets the timeout. Default: one minute.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// Runs it to its end.
+    /// Runs the program to completion.
     ///
     /// # Panics
-    /// When it can't be started, hangs, or leaves a process behind that holds its pipes; with what it wrote.
+    /// Panics, with its output, if the program can't be started, times out, or leaves a process that holds
+    /// its pipes.
     #[track_caller]
     pub fn run(mut self) -> Outcome {
         let start = Instant::now();
@@ -203,15 +204,15 @@ impl Invocation {
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child =
             self.command.spawn().unwrap_or_else(|error| panic!("failed to start {what}: {error}"));
-        let stdout = Drain::of(child.stdout.take());
-        let stderr = Drain::of(child.stderr.take());
+        let stdout = PipeReader::spawn(child.stdout.take());
+        let stderr = PipeReader::spawn(child.stderr.take());
         if let Some(mut pipe) = child.stdin.take() {
             let bytes = std::mem::take(&mut self.stdin);
-            // A program need not read its stdin; a broken pipe here is its own business.
+            // A program need not read its stdin, so a broken pipe is fine.
             std::thread::spawn(move || pipe.write_all(&bytes));
         }
         let status = wait(&mut child, start + self.timeout);
-        let pipes_end = Instant::now() + PIPE_PATIENCE;
+        let pipes_end = Instant::now() + PIPE_TIMEOUT;
         let closed = status.is_some() && stdout.ends_by(pipes_end) && stderr.ends_by(pipes_end);
         let (stdout, stderr) = (stdout.text(), stderr.text());
         let Some(status) = status.filter(|_| closed) else {
@@ -223,28 +224,28 @@ impl Invocation {
     }
 }
 
-/// How a program ended and what it wrote.
+/// The exit status and output of a program.
 #[derive(Debug, Clone)]
 pub struct Outcome {
-    /// Its exit code, unless a signal ended it.
+    /// The exit code, unless killed by a signal.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
-    /// Its stdout, where bytes that are no text are replaced.
+    /// stdout, decoded lossily.
     pub stdout: String,
-    /// Its stderr, the same.
+    /// stderr, decoded lossily.
     pub stderr: String,
     filters: Filters,
 }
 
 impl Outcome {
-    /// Whether its exit code is 0.
+    /// Returns whether the exit code is 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.code == Some(0)
     }
 
-    /// All of it as one text, filtered, for an inline snapshot.
+    /// Returns exit code, stdout and stderr as one filtered text for an inline snapshot.
     #[must_use]
     pub fn snapshot(&self) -> String {
         let code = match (self.code, self.signal) {
@@ -260,14 +261,14 @@ impl Outcome {
     }
 }
 
-/// Reads a pipe to its end, in a thread; what came so far can be had at any time.
-struct Drain {
+/// Drains a pipe on a thread; the bytes so far are available at any time.
+struct PipeReader {
     bytes: Arc<Mutex<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drain {
-    fn of(pipe: Option<impl Read + Send + 'static>) -> Self {
+impl PipeReader {
+    fn spawn(pipe: Option<impl Read + Send + 'static>) -> Self {
         let bytes = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&bytes);
         let thread = pipe.map(|mut pipe| {

@@ -1,16 +1,16 @@
-//! Replaces what differs from run to run, so that a snapshot stays the same.
+//! Snapshot filters: replace what differs between runs.
 
 use std::path::Path;
 
 use regex::Regex;
 
-/// Replacements in their order.
+/// Replacements, applied in order.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Filters(Vec<(Regex, String)>);
 
 impl Filters {
-    /// The filters that every snapshot gets; `root` is the temporary directory of the test.
-    pub(crate) fn usual(root: &Path) -> Self {
+    /// Returns the filters of every snapshot; `root` is the temporary directory of the test.
+    pub(crate) fn standard(root: &Path) -> Self {
         let mut filters = Self::default();
         let given = root.to_string_lossy().into_owned();
         let real = root.canonicalize().map(|root| root.to_string_lossy().into_owned()).unwrap_or_default();
@@ -30,7 +30,7 @@ impl Filters {
         filters
     }
 
-    /// Adds a replacement, after those that are there.
+    /// Appends a replacement.
     pub(crate) fn add(&mut self, pattern: &str, replacement: &str) {
         let regex = Regex::new(pattern).unwrap_or_else(|error| panic!("filter `{pattern}`: {error}"));
         self.0.push((regex, replacement.to_owned()));
@@ -48,8 +48,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_kind_of_noise_has_its_name() {
-        let filters = Filters::usual(Path::new("/tmp/.tmpAbC"));
+    fn standard_filters_replace_volatile_values() {
+        let filters = Filters::standard(Path::new("/tmp/.tmpAbC"));
         let check = |text: &str, expect: &str| assert_eq!(filters.apply(text), expect);
         check("wrote /tmp/.tmpAbC/work/a.log", "wrote [TEMP]/work/a.log");
         check("took 1.53 s (12ms of setup), 1m 03s in all", "took [TIME] ([TIME] of setup), [TIME] in all");

@@ -1,4 +1,4 @@
-//! Hermetic git repositories: real git, but nothing of the machine's configuration, and always the same ids.
+//! Hermetic git repositories: real git without the machine's configuration, and deterministic commit ids.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,13 +10,13 @@ use tempfile::TempDir;
 const NAME: &str = "Test Author";
 const EMAIL: &str = "test@example.com";
 
-/// The date of every commit, so that the same content gives the same id.
+/// The date of every commit, which makes commit ids deterministic.
 const DATE: &str = "2026-01-02T03:04:05+00:00";
 
-/// Where programs usually are, for a process whose environment was cleared.
+/// Fallback PATH, for a process with an empty environment.
 const USUAL_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin";
 
-/// A command that runs git in `dir` as if the machine had no git configuration at all.
+/// Returns a command that runs git in `dir` without the machine's git configuration.
 ///
 /// Its HOME does not exist unless the caller sets one.
 #[must_use]
@@ -48,7 +48,7 @@ pub fn command(dir: &Path) -> Command {
     command
 }
 
-/// Runs git and gives its stdout; the error is what it said on stderr.
+/// Runs git and returns its stdout, or an error with its stderr.
 pub(crate) fn run(dir: &Path, home: Option<&Path>, args: &[&str]) -> Result<String, String> {
     let mut command = command(dir);
     if let Some(home) = home {
@@ -66,7 +66,7 @@ pub(crate) fn run(dir: &Path, home: Option<&Path>, args: &[&str]) -> Result<Stri
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A repository for one test. Every method panics with git's own words when git fails.
+/// A repository for one test. Methods panic with git's stderr if git fails.
 #[derive(Debug)]
 pub struct Repo {
     dir: PathBuf,
@@ -74,40 +74,40 @@ pub struct Repo {
 }
 
 impl Repo {
-    /// Makes an empty repository on branch `main` in `dir`, which is created where it is missing.
+    /// Creates an empty repository on branch `main` in `dir`, creating the directory if needed.
     ///
     /// # Panics
-    /// When git fails.
+    /// Panics if git fails.
     #[must_use]
     pub fn init(dir: impl AsRef<Path>) -> Self {
         let dir = dir.as_ref().to_owned();
         fs::create_dir_all(&dir).unwrap_or_else(|error| panic!("create {}: {error}", dir.display()));
         let home = TempDir::with_prefix("yb-git-home-").unwrap_or_else(|error| panic!("temp dir: {error}"));
         let repo = Self { dir, home };
-        // An empty template brings no sample hooks, no excludes and no description.
+        // An empty template avoids sample hooks and excludes.
         repo.git(&["init", "--quiet", "--template=", "--initial-branch=main"]);
         repo
     }
 
-    /// Its working tree.
+    /// Returns the working tree.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.dir
     }
 
-    /// Runs git in it and gives stdout.
+    /// Runs git in the repository and returns its stdout.
     ///
     /// # Panics
-    /// When git fails.
+    /// Panics if git fails.
     #[track_caller]
     pub fn git(&self, args: &[&str]) -> String {
         run(&self.dir, Some(self.home.path()), args).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Writes a file, with the directories above it.
+    /// Writes a file, creating parent directories.
     ///
     /// # Panics
-    /// When it can't be written.
+    /// Panics if it can't be written.
     #[track_caller]
     pub fn write(&self, path: impl AsRef<Path>, content: impl AsRef<[u8]>) -> &Self {
         let path = self.dir.join(path);
@@ -117,7 +117,7 @@ impl Repo {
         self
     }
 
-    /// Commits everything, also when nothing changed, and gives the new commit's id.
+    /// Commits everything, even without changes, and returns the commit id.
     #[track_caller]
     pub fn commit(&self, message: &str) -> String {
         self.git(&["add", "--all"]);
@@ -125,21 +125,21 @@ impl Repo {
         self.rev_parse("HEAD")
     }
 
-    /// The id that a revision stands for.
+    /// Returns the commit id of a revision.
     #[must_use]
     #[track_caller]
     pub fn rev_parse(&self, revision: &str) -> String {
         self.git(&["rev-parse", "--verify", "--end-of-options", revision]).trim_end().to_owned()
     }
 
-    /// What differs from the last commit, one `XY path` a line; empty when nothing does.
+    /// Returns the changes since the last commit, one `XY path` per line.
     #[must_use]
     #[track_caller]
     pub fn status(&self) -> String {
         self.git(&["status", "--porcelain", "--untracked-files=all"])
     }
 
-    /// The subjects of all commits, newest first.
+    /// Returns the subjects of all commits, newest first.
     #[must_use]
     #[track_caller]
     pub fn log(&self) -> Vec<String> {

@@ -1,6 +1,6 @@
-//! Leak checks that any test can end with: no process, no zombie, no descriptor, no thread is left.
+//! Leak checks for the end of a test: processes, zombies, descriptors, threads.
 //!
-//! A check looks at the whole test process, so it wants one test in each process, as nextest runs them.
+//! A check covers the whole test process, so it requires one test per process, as with nextest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::process::{ProcessInfo, descendants, processes_in};
 
-/// How long something may take to go away before it counts as a leak.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a resource may take to go away before it counts as leaked.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What this process has before a test, to be compared with what it has after.
+/// A snapshot of the resources of this process before a test.
 #[derive(Debug)]
 #[must_use = "call `check` at the end of the test"]
 pub struct LeakCheck {
     processes: Vec<ProcessInfo>,
     descriptors: BTreeMap<String, String>,
     threads: BTreeMap<String, String>,
-    patience: Duration,
+    timeout: Duration,
 }
 
 impl Default for LeakCheck {
@@ -30,39 +30,39 @@ impl Default for LeakCheck {
 }
 
 impl LeakCheck {
-    /// Looks around.
+    /// Takes the snapshot.
     pub fn new() -> Self {
-        Self { processes: descendants(), descriptors: descriptors(), threads: threads(), patience: PATIENCE }
+        Self { processes: descendants(), descriptors: descriptors(), threads: threads(), timeout: TIMEOUT }
     }
 
-    /// Sets how long something may take to go away; five seconds unless told.
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    /// Sets how long a resource may take to go away. Default: five seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// What is there now and was not there before, one line for each; waits for it to go away first.
+    /// Returns the new resources, one per line, after waiting for them to go away.
     #[must_use]
     pub fn leaks(&self) -> Vec<String> {
         let mut leaks = Vec::new();
-        gone_within(self.patience, || {
-            leaks = self.look();
+        poll_until(self.timeout, || {
+            leaks = self.current_leaks();
             leaks.is_empty()
         });
         leaks
     }
 
-    /// Ends a test.
+    /// Asserts that nothing leaked.
     ///
     /// # Panics
-    /// When something is left, with its name.
+    /// Panics with a list of the leaks.
     #[track_caller]
     pub fn check(self) {
         let leaks = self.leaks();
-        assert!(leaks.is_empty(), "left behind:\n  {}", leaks.join("\n  "));
+        assert!(leaks.is_empty(), "leaked:\n  {}", leaks.join("\n  "));
     }
 
-    fn look(&self) -> Vec<String> {
+    fn current_leaks(&self) -> Vec<String> {
         let known = |info: &ProcessInfo| self.processes.iter().any(|before| before.process == info.process);
         let processes = descendants().into_iter().filter(|info| !known(info)).map(|info| info.to_string());
         let descriptors = surplus("descriptor", &self.descriptors, &descriptors());
@@ -71,7 +71,7 @@ impl LeakCheck {
     }
 }
 
-/// The new ones, if there are more than before: another one in the place of an old one is no leak.
+/// Returns the new entries if there are more than before: a replaced one is not a leak.
 fn surplus(what: &str, before: &BTreeMap<String, String>, now: &BTreeMap<String, String>) -> Vec<String> {
     if now.len() <= before.len() {
         return Vec::new();
@@ -80,7 +80,7 @@ fn surplus(what: &str, before: &BTreeMap<String, String>, now: &BTreeMap<String,
     new.map(|(id, name)| format!("{what} {id}: {name}")).collect()
 }
 
-/// Open descriptors by number, without the one that reads them.
+/// Returns the open descriptors, without the one that reads the directory.
 fn descriptors() -> BTreeMap<String, String> {
     let folder = if cfg!(target_os = "linux") { "/proc/self/fd" } else { "/dev/fd" };
     entries(folder, |path| std::fs::read_link(path).unwrap_or_default().to_string_lossy().into_owned())
@@ -89,7 +89,7 @@ fn descriptors() -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Threads by id, where Linux lists them.
+/// Returns the threads (Linux only).
 fn threads() -> BTreeMap<String, String> {
     entries("/proc/self/task", |path| {
         std::fs::read_to_string(path.join("comm")).unwrap_or_default().trim_end().to_owned()
@@ -104,24 +104,24 @@ fn entries(folder: &str, name: impl Fn(&Path) -> String) -> BTreeMap<String, Str
         .collect()
 }
 
-/// Asserts that no process lives whose working directory, program or command line mentions `dir`, whoever
-/// its parent is now; waits for them to go away first.
+/// Asserts that no living process has `dir` in its working directory, executable or command line, whatever
+/// its parent, after waiting for them to exit.
 ///
 /// # Panics
-/// When one lives.
+/// Panics with a list of the processes.
 #[track_caller]
 pub fn assert_no_process_in(dir: &Path) {
     let mut left = Vec::new();
-    let gone = gone_within(PATIENCE, || {
+    let gone = poll_until(TIMEOUT, || {
         left = processes_in(dir);
         left.is_empty()
     });
     let left: Vec<String> = left.iter().map(ProcessInfo::to_string).collect();
-    assert!(gone, "alive in {}:\n  {}", dir.display(), left.join("\n  "));
+    assert!(gone, "processes still alive in {}:\n  {}", dir.display(), left.join("\n  "));
 }
 
-fn gone_within(patience: Duration, mut gone: impl FnMut() -> bool) -> bool {
-    let end = Instant::now() + patience;
+fn poll_until(timeout: Duration, mut gone: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + timeout;
     loop {
         if gone() {
             return true;
@@ -133,15 +133,15 @@ fn gone_within(patience: Duration, mut gone: impl FnMut() -> bool) -> bool {
     }
 }
 
-/// Kills whatever still runs in a directory when the test is over, however it ends.
+/// Kills all processes in a directory when dropped.
 #[derive(Debug)]
-#[must_use = "it kills when it is dropped"]
+#[must_use = "processes are killed when this is dropped"]
 pub struct KillOnDrop {
     dir: PathBuf,
 }
 
 impl KillOnDrop {
-    /// A guard for the processes that [`processes_in`] finds in this directory.
+    /// Guards the directory; see [`processes_in`].
     pub fn in_dir(dir: impl Into<PathBuf>) -> Self {
         Self { dir: dir.into() }
     }
@@ -149,10 +149,10 @@ impl KillOnDrop {
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
-        gone_within(Duration::from_secs(2), || {
+        poll_until(Duration::from_secs(2), || {
             let left = processes_in(&self.dir);
             for pid in left.iter().filter_map(|info| Pid::from_raw(info.process.pid.cast_signed())) {
-                // It may be gone by itself meanwhile.
+                // The process may have exited meanwhile.
                 let _ = kill_process(pid, Signal::KILL);
             }
             left.is_empty()

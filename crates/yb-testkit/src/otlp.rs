@@ -1,4 +1,4 @@
-//! An OTLP receiver on loopback: it takes traces, metrics and logs over http, and shows them as a test wants to read them.
+//! An OTLP receiver on loopback for traces, metrics and logs over HTTP.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
@@ -17,96 +17,96 @@ use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value as Number;
 use serde_json::{Map, Value, json};
 
-/// How long a test waits for what should come.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a test waits for data.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A span, as it was received.
+/// A received span.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceivedSpan {
     /// Its name.
     pub name: String,
-    /// The trace, in hexadecimal digits.
+    /// Trace id, in hex.
     pub trace_id: String,
-    /// The span.
+    /// Span id, in hex.
     pub span_id: String,
-    /// Its parent; empty for a root.
+    /// Parent span id, in hex; empty for a root.
     pub parent_id: String,
-    /// 1 internal, 3 client.
+    /// Span kind: 1 internal, 3 client.
     pub kind: i32,
-    /// 0 unset, 1 ok, 2 error.
+    /// Status code: 0 unset, 1 ok, 2 error.
     pub status: i32,
-    /// The words of its status.
+    /// Status message.
     pub message: String,
-    /// When it began, in nanoseconds since 1970.
+    /// Start, in Unix nanoseconds.
     pub start: u64,
-    /// When it ended.
+    /// End, in Unix nanoseconds.
     pub end: u64,
     /// Its attributes.
     pub attributes: Map<String, Value>,
-    /// The names of its events.
+    /// Names of its events.
     pub events: Vec<String>,
-    /// Who made it.
+    /// Instrumentation scope.
     pub scope: String,
-    /// Attributes of the process that made it.
+    /// Resource attributes.
     pub resource: Map<String, Value>,
 }
 
-/// An event or log record, as it was received.
+/// A received event or log record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReceivedEvent {
     /// Its name.
     pub name: String,
-    /// Its trace.
+    /// Trace id, in hex.
     pub trace_id: String,
-    /// Its span.
+    /// Span id, in hex.
     pub span_id: String,
     /// Its attributes.
     pub attributes: Map<String, Value>,
 }
 
-/// One value of a metric, as it was received.
+/// A received metric data point.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ReceivedPoint {
-    /// The metric.
+pub struct ReceivedMetric {
+    /// Name of the metric.
     pub name: String,
     /// Its unit.
     pub unit: String,
-    /// What distinguishes it.
+    /// Attributes of the data point.
     pub attributes: Map<String, Value>,
-    /// How many measurements; 1 for a sum.
+    /// Number of measurements; 1 for a sum.
     pub count: u64,
-    /// Their sum.
+    /// Sum of the measurements.
     pub sum: f64,
 }
 
 #[derive(Debug, Default)]
-struct Received {
+struct ReceivedData {
     spans: Vec<ReceivedSpan>,
     events: Vec<ReceivedEvent>,
-    points: BTreeMap<String, ReceivedPoint>,
+    metrics: BTreeMap<String, ReceivedMetric>,
     headers: Vec<BTreeMap<String, String>>,
-    broken: Vec<String>,
+    invalid: Vec<String>,
 }
 
-/// The receiver. It ends when it is dropped.
+/// The receiver. Stops when dropped.
 #[derive(Debug)]
 pub struct OtlpReceiver {
     address: SocketAddr,
-    received: Arc<Mutex<Received>>,
+    received: Arc<Mutex<ReceivedData>>,
     status: Arc<AtomicU16>,
     hangs: Arc<AtomicBool>,
     ended: Arc<AtomicBool>,
 }
 
 impl OtlpReceiver {
-    /// Listens on a port that is free.
+    /// Starts listening on a free port.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if it can't listen.
     #[must_use]
     pub fn start() -> Self {
         let listener =
-            TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("no port to listen on: {error}"));
+            TcpListener::bind("127.0.0.1:0").unwrap_or_else(|error| panic!("failed to listen: {error}"));
         let address = listener.local_addr().unwrap_or_else(|error| panic!("no address: {error}"));
         let receiver = Self {
             address,
@@ -129,7 +129,7 @@ impl OtlpReceiver {
                     while hangs.load(Ordering::Relaxed) && !ended.load(Ordering::Relaxed) {
                         std::thread::sleep(Duration::from_millis(5));
                     }
-                    // A client that leaves is no failure of the receiver.
+                    // A disconnecting client is not an error.
                     let _ = serve(&stream, &received, &status);
                 });
             }
@@ -137,41 +137,41 @@ impl OtlpReceiver {
         receiver
     }
 
-    /// `http://` and its address.
+    /// Returns the base URL.
     #[must_use]
     pub fn endpoint(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Answers with this status from now on, and keeps nothing unless it is 200.
-    pub fn answer(&self, status: u16) {
+    /// Sets the response status. Requests are only stored if it is 200.
+    pub fn respond_with(&self, status: u16) {
         self.status.store(status, Ordering::Relaxed);
     }
 
-    /// Takes connections and says nothing, or speaks again.
+    /// Accepts connections without responding while `hangs` is true.
     pub fn hang(&self, hangs: bool) {
         self.hangs.store(hangs, Ordering::Relaxed);
     }
 
-    fn received(&self) -> MutexGuard<'_, Received> {
+    fn received(&self) -> MutexGuard<'_, ReceivedData> {
         self.received.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The spans so far, in the order of their beginnings.
+    /// Returns the spans so far, ordered by start.
     ///
     /// # Panics
-    /// When something came that is no OTLP.
+    /// Panics if an invalid request was received.
     #[must_use]
     pub fn spans(&self) -> Vec<ReceivedSpan> {
         let received = self.received();
-        assert!(received.broken.is_empty(), "not OTLP: {:?}", received.broken);
-        in_order(received.spans.clone())
+        assert!(received.invalid.is_empty(), "not OTLP: {:?}", received.invalid);
+        sort_by_start(received.spans.clone())
     }
 
-    /// Waits until there are this many spans.
+    /// Waits for a number of spans.
     ///
     /// # Panics
-    /// When they do not come.
+    /// Panics on timeout.
     #[must_use]
     pub fn wait_for_spans(&self, count: usize) -> Vec<ReceivedSpan> {
         let start = Instant::now();
@@ -180,24 +180,24 @@ impl OtlpReceiver {
             if spans.len() >= count {
                 return spans;
             }
-            assert!(start.elapsed() < PATIENCE, "{} of {count} spans came: {}", spans.len(), tree(&spans));
+            assert!(start.elapsed() < TIMEOUT, "received {} of {count} spans: {}", spans.len(), tree(&spans));
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// The events so far.
+    /// Returns the events so far.
     #[must_use]
     pub fn events(&self) -> Vec<ReceivedEvent> {
         self.received().events.clone()
     }
 
-    /// The metrics as they stand now, by name and attributes.
+    /// Returns the current metrics, by name and attributes.
     #[must_use]
-    pub fn metrics(&self) -> Vec<ReceivedPoint> {
-        self.received().points.values().cloned().collect()
+    pub fn metrics(&self) -> Vec<ReceivedMetric> {
+        self.received().metrics.values().cloned().collect()
     }
 
-    /// The headers of every request, with `:path`.
+    /// Returns the headers of every request, including `:path`.
     #[must_use]
     pub fn headers(&self) -> Vec<BTreeMap<String, String>> {
         self.received().headers.clone()
@@ -207,37 +207,38 @@ impl OtlpReceiver {
 impl Drop for OtlpReceiver {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::Relaxed);
-        // It waits for a connection.
+        // Wakes the accept loop.
         drop(TcpStream::connect(self.address));
     }
 }
 
-/// The spans of a file that holds a line of OTLP JSON for each request.
+/// Reads the spans of a file with one OTLP JSON request per line.
 ///
 /// # Panics
-/// When it does not.
+/// Panics if the file is invalid.
 #[must_use]
 #[track_caller]
 pub fn spans_in_file(path: &Path) -> Vec<ReceivedSpan> {
     let text = std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let mut received = Received::default();
+    let mut received = ReceivedData::default();
     for line in text.lines() {
         let value: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         if value.get("resourceSpans").is_some() {
             let request = serde_json::from_value(value).unwrap_or_else(|error| panic!("{error}: {line}"));
-            take_traces(&mut received, request);
+            store_traces(&mut received, request);
         }
     }
-    in_order(received.spans)
+    sort_by_start(received.spans)
 }
 
-fn in_order(mut spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
-    // What began at the same time: the longer one first, which is the parent.
+fn sort_by_start(mut spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
+    // With equal start the longer span comes first, because it is the parent.
     spans.sort_by(|a, b| (a.start, b.end, &a.name).cmp(&(b.start, a.end, &b.name)));
     spans
 }
 
-/// The spans as a tree of names, each with how it ended: nothing for OK, `ERROR` and the kind of error, or `UNSET`.
+/// Formats the spans as a tree of names with their status: nothing for OK, `ERROR` with the error type, or
+/// `UNSET`.
 #[must_use]
 pub fn tree(spans: &[ReceivedSpan]) -> String {
     fn below(spans: &[ReceivedSpan], parent: &str, depth: usize, text: &mut String) {
@@ -264,8 +265,8 @@ pub fn tree(spans: &[ReceivedSpan]) -> String {
     text
 }
 
-fn serve(stream: &TcpStream, received: &Mutex<Received>, status: &AtomicU16) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn serve(stream: &TcpStream, received: &Mutex<ReceivedData>, status: &AtomicU16) -> io::Result<()> {
+    stream.set_read_timeout(Some(TIMEOUT))?;
     let mut reader = BufReader::new(stream);
     loop {
         let mut first = String::new();
@@ -290,14 +291,14 @@ fn serve(stream: &TcpStream, received: &Mutex<Received>, status: &AtomicU16) -> 
         {
             let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
             if status == 200
-                && let Err(error) = take(&mut received, &path, &headers, &body)
+                && let Err(error) = decode(&mut received, &path, &headers, &body)
             {
-                received.broken.push(format!("{path}: {error}"));
+                received.invalid.push(format!("{path}: {error}"));
             }
             received.headers.push(headers.clone());
         }
-        let answer = format!("HTTP/1.1 {status} .\r\ncontent-length: 0\r\n\r\n");
-        (&mut &*stream).write_all(answer.as_bytes())?;
+        let response = format!("HTTP/1.1 {status} .\r\ncontent-length: 0\r\n\r\n");
+        (&mut &*stream).write_all(response.as_bytes())?;
         if headers.get("connection").is_some_and(|value| value.eq_ignore_ascii_case("close")) {
             return Ok(());
         }
@@ -324,8 +325,8 @@ fn read_body(reader: &mut BufReader<&TcpStream>, headers: &BTreeMap<String, Stri
     Ok(body)
 }
 
-fn take(
-    received: &mut Received,
+fn decode(
+    received: &mut ReceivedData,
     path: &str,
     headers: &BTreeMap<String, String>,
     body: &[u8],
@@ -342,15 +343,15 @@ fn take(
     }
     let json = headers.get("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     match path {
-        "/v1/traces" => take_traces(received, read(json, body)?),
-        "/v1/metrics" => take_metrics(received, read(json, body)?),
-        "/v1/logs" => take_logs(received, read(json, body)?),
-        _ => return Err("no such path".to_owned()),
+        "/v1/traces" => store_traces(received, read(json, body)?),
+        "/v1/metrics" => store_metrics(received, read(json, body)?),
+        "/v1/logs" => store_logs(received, read(json, body)?),
+        _ => return Err("unknown path".to_owned()),
     }
     Ok(())
 }
 
-fn take_traces(received: &mut Received, request: ExportTraceServiceRequest) {
+fn store_traces(received: &mut ReceivedData, request: ExportTraceServiceRequest) {
     for resource_spans in request.resource_spans {
         let resource = attributes(&resource_spans.resource.unwrap_or_default().attributes);
         for scope_spans in resource_spans.scope_spans {
@@ -374,7 +375,7 @@ fn take_traces(received: &mut Received, request: ExportTraceServiceRequest) {
     }
 }
 
-fn take_logs(received: &mut Received, request: ExportLogsServiceRequest) {
+fn store_logs(received: &mut ReceivedData, request: ExportLogsServiceRequest) {
     let scopes = request.resource_logs.into_iter().flat_map(|resource| resource.scope_logs);
     for record in scopes.flat_map(|scope| scope.log_records) {
         received.events.push(ReceivedEvent {
@@ -386,7 +387,7 @@ fn take_logs(received: &mut Received, request: ExportLogsServiceRequest) {
     }
 }
 
-fn take_metrics(received: &mut Received, request: ExportMetricsServiceRequest) {
+fn store_metrics(received: &mut ReceivedData, request: ExportMetricsServiceRequest) {
     let scopes = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
     for metric in scopes.flat_map(|scope| scope.metrics) {
         let points: Vec<(Map<String, Value>, u64, f64)> = match metric.data {
@@ -414,7 +415,7 @@ fn take_metrics(received: &mut Received, request: ExportMetricsServiceRequest) {
         for (attributes, count, sum) in points {
             let key = format!("{} {}", metric.name, Value::Object(attributes.clone()));
             let (name, unit) = (metric.name.clone(), metric.unit.clone());
-            received.points.insert(key, ReceivedPoint { name, unit, attributes, count, sum });
+            received.metrics.insert(key, ReceivedMetric { name, unit, attributes, count, sum });
         }
     }
 }

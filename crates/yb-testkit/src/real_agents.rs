@@ -1,31 +1,31 @@
-//! The real CLIs of the other agents, pinned in `agents/`, and the variables that lead them to a scripted model.
+//! The real CLIs of other agents, pinned in `agents/`, and the variables that point them at a scripted model.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Stands where a key has to be. Copilot blanks whatever looks like its key, so it must be no word.
+/// A dummy API key. Copilot redacts text that equals its key, so it must not be an ordinary word.
 pub const DUMMY_KEY: &str = "not-a-secret-loopback-only";
-/// What to run when they are not there.
+/// The command that installs them.
 const INSTALL: &str = "npm ci --ignore-scripts --prefix agents";
 
-/// One of the pinned CLIs.
+/// A pinned CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RealAgent {
-    /// As a case calls it.
+    /// Agent name, as in a case.
     pub name: &'static str,
-    /// The variable that names its program.
+    /// The variable with the path of its program.
     pub variable: &'static str,
-    /// Its npm package, which `agents/package.json` pins.
+    /// Its npm package, pinned in `agents/package.json`.
     pub package: &'static str,
-    /// Its program, below `agents/node_modules`.
+    /// Its program, relative to `agents/node_modules`.
     program: &'static str,
-    /// A model to ask for. Codex has other tools with models that it knows, which a script could not call.
+    /// A model name. For models that it knows, Codex uses other tools, which a script could not call.
     pub model: &'static str,
-    /// The variables that lead it to a model; `{url}` is where that is.
+    /// The variables that point it at a model; `{url}` is the base URL.
     variables: &'static [(&'static str, &'static str)],
 }
 
-/// Every pinned CLI, in the order in which agents are listed.
+/// All pinned CLIs, in the order in which agents are listed.
 pub const REAL_AGENTS: [RealAgent; 5] = [
     RealAgent {
         name: "claude-code",
@@ -78,20 +78,23 @@ pub const REAL_AGENTS: [RealAgent; 5] = [
 ];
 
 impl RealAgent {
-    /// The CLI that a case calls by this name.
+    /// Returns the CLI with an agent name.
     ///
     /// # Panics
-    /// When there is none.
+    /// Panics if there is none.
     #[must_use]
     #[track_caller]
     pub fn named(name: &str) -> Self {
-        REAL_AGENTS.into_iter().find(|agent| agent.name == name).unwrap_or_else(|| panic!("no agent: {name}"))
+        REAL_AGENTS
+            .into_iter()
+            .find(|agent| agent.name == name)
+            .unwrap_or_else(|| panic!("unknown agent: {name}"))
     }
 
-    /// The program, or what a wrapper of npm's is found by.
+    /// Returns the path of the program or of its npm wrapper.
     ///
     /// # Panics
-    /// When it is not installed, with the command that installs it: a test that needs it never skips.
+    /// Panics with the install command if it is not installed: tests that need it never skip.
     #[must_use]
     #[track_caller]
     pub fn program(&self) -> PathBuf {
@@ -99,11 +102,11 @@ impl RealAgent {
             return crate::RealClaude::new().program().to_owned();
         }
         let path = agents().join("node_modules").join(self.program);
-        assert!(path.exists(), "{} is not there\nhint: run `{INSTALL}`", path.display());
+        assert!(path.exists(), "{} is not installed\nhint: run `{INSTALL}`", path.display());
         path
     }
 
-    /// Variables that lead it to a model at this address, with its program and a PATH.
+    /// Returns the variables that point it at a model with this base URL, including its program and a PATH.
     #[must_use]
     pub fn env(&self, base_url: &str) -> Vec<(&'static str, OsString)> {
         let cache = agents().join("node_modules/.cache");
@@ -115,10 +118,10 @@ impl RealAgent {
         [("PATH", path), (self.variable, self.program().into())].into_iter().chain(model).collect()
     }
 
-    /// The version that `agents/package.json` pins.
+    /// Returns the version pinned in `agents/package.json`.
     ///
     /// # Panics
-    /// When the file does not say.
+    /// Panics if the file has no version.
     #[must_use]
     pub fn pinned_version(&self) -> String {
         let path = agents().join("package.json");
@@ -128,7 +131,7 @@ impl RealAgent {
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let lists = ["dependencies", "devDependencies"];
         let version = lists.iter().find_map(|list| package[list][self.package].as_str());
-        version.unwrap_or_else(|| panic!("{} pins no {}", path.display(), self.package)).to_owned()
+        version.unwrap_or_else(|| panic!("{} does not pin {}", path.display(), self.package)).to_owned()
     }
 }
 

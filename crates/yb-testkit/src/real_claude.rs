@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-/// What to run when it is not there.
+/// The command that installs it.
 const INSTALL: &str = "npm ci --ignore-scripts --prefix agents";
 
 /// The pinned CLI, with a private home for one test.
@@ -20,7 +20,7 @@ impl RealClaude {
     /// Finds the CLI.
     ///
     /// # Panics
-    /// When it is not installed, with the command that installs it: a test that needs it never skips.
+    /// Panics with the install command if it is not installed: tests that need it never skip.
     #[must_use]
     #[track_caller]
     pub fn new() -> Self {
@@ -36,29 +36,29 @@ impl RealClaude {
         Self { program: found.path, private, max_retries: 0 }
     }
 
-    /// Sets how often it asks the model API again after a failure; never unless told.
+    /// Sets the number of retries after a failed model request. Default: 0.
     #[must_use]
     pub fn max_retries(mut self, max_retries: u32) -> Self {
         self.max_retries = max_retries;
         self
     }
 
-    /// The native program.
+    /// Returns the path of the native program.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The directory with its HOME, its configuration and its TMPDIR.
+    /// Returns the directory with its HOME, configuration and TMPDIR.
     #[must_use]
     pub fn private(&self) -> &Path {
         self.private.path()
     }
 
-    /// The version that `agents/package.json` pins.
+    /// Returns the version pinned in `agents/package.json`.
     ///
     /// # Panics
-    /// When the file does not say.
+    /// Panics if the file has no version.
     #[must_use]
     pub fn pinned_version() -> String {
         let path = agents().join("package.json");
@@ -67,10 +67,10 @@ impl RealClaude {
         let package: serde_json::Value =
             serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         let version = package["dependencies"]["@anthropic-ai/claude-code"].as_str();
-        version.unwrap_or_else(|| panic!("{} pins no Claude Code", path.display())).to_owned()
+        version.unwrap_or_else(|| panic!("{} does not pin Claude Code", path.display())).to_owned()
     }
 
-    /// Its whole environment: start it with this and nothing else. All its requests go to `base_url`.
+    /// Returns its complete environment. All its requests go to `base_url`.
     #[must_use]
     pub fn env(&self, base_url: &str) -> Vec<(String, OsString)> {
         let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
@@ -96,7 +96,7 @@ fn agents() -> PathBuf {
     workspace_root().join("agents")
 }
 
-/// The workspace that this crate was compiled in.
+/// Returns the workspace in which this crate was compiled.
 fn workspace_root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)

@@ -343,7 +343,7 @@ pub(crate) struct ServeArgs {
 
 fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected `NAME=VALUE`")?;
-    if !Vars::is_name(name) {
+    if !Vars::is_valid_name(name) {
         return Err(format!("invalid variable name: `{name}`"));
     }
     Ok((name.to_owned(), value.to_owned()))

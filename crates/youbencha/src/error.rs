@@ -119,7 +119,7 @@ impl From<yb_tape::Error> for CliError {
             yb_tape::Error::Script(mistake) => {
                 Self::new(ErrorKind::Usage, "failed to load the script").caused_by(mistake)
             }
-            yb_tape::Error::Read { source, .. }
+            yb_tape::Error::ReadScript { source, .. }
             | yb_tape::Error::ReadTape { source, .. }
             | yb_tape::Error::WriteTape { source, .. }
             | yb_tape::Error::Bind { source, .. } => Self::new(ErrorKind::Usage, message).caused_by(source),
@@ -142,7 +142,7 @@ mod tests {
     fn tape_error_keeps_its_cause() {
         let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let path = "x.yaml".into();
-        let error = CliError::from(yb_tape::Error::Read { path, source });
+        let error = CliError::from(yb_tape::Error::ReadScript { path, source });
         assert_eq!(error.message(), "failed to read script: `x.yaml`");
         assert_eq!(error.causes(), ["no such file"]);
         assert_eq!(error.exit_code(), ExitCode::Usage);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use yb_agents::{AcpSpec, adapter};
 use yb_model::log::{ExecutionStatus, Role, UsageSource};
 use yb_model::outcome::Outcome;
-use yb_tape::Server;
+use yb_tape::MockServer;
 use yb_testkit::{RealAgent, assert_no_process_in};
 
 use crate::support::{Done, Stage};
@@ -24,7 +24,7 @@ lanes:
 "#;
 
 /// One of the pinned CLIs, spoken to in the protocol.
-fn stage(agent: &'static str, arguments: &[&str], script: &str) -> (Stage, Server) {
+fn stage(agent: &'static str, arguments: &[&str], script: &str) -> (Stage, MockServer) {
     let (stage, server) = Stage::agent(agent, script);
     let program = RealAgent::named(agent).program().to_string_lossy().into_owned();
     let argv = std::iter::once(program).chain(arguments.iter().map(ToString::to_string));
@@ -42,7 +42,7 @@ fn stage(agent: &'static str, arguments: &[&str], script: &str) -> (Stage, Serve
     (stage, server)
 }
 
-fn gemini(script: &str) -> (Stage, Server) {
+fn gemini(script: &str) -> (Stage, MockServer) {
     let (stage, server) = stage("gemini", &["--acp", "--model=gemini-2.5-flash"], script);
     (stage.env("GEMINI_CLI_TRUST_WORKSPACE", "true").env("GEMINI_CLI_NO_RELAUNCH", "true"), server)
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use yb_agents::Isolation;
 use yb_case::{Network, NetworkMode};
 use yb_model::log::ExecutionStatus;
-use yb_tape::Server;
+use yb_tape::MockServer;
 
 use crate::support::{Done, Stage, files};
 
@@ -17,7 +17,7 @@ lanes:
     - say: That is all.
 "#;
 
-fn asked(server: &Server) -> String {
+fn asked(server: &MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }

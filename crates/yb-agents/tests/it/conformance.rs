@@ -1,5 +1,5 @@
 //! Every adapter does what the contract says, with its real CLI and a scripted model: one row is one thing that an adapter has
-//! to do, one column an adapter. The table in `docs/adapters.md` is checked against the data here.
+//! to do, one column an adapter. The table in `docs/reference/adapters.md` is checked against the data here.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -110,7 +110,7 @@ fn patience(agent: &str) -> Duration {
 }
 
 /// The first request of the conversation, whatever its protocol.
-fn asked(server: &yb_tape::Server) -> String {
+fn asked(server: &yb_tape::MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }
@@ -550,7 +550,7 @@ const MARKS: (&str, &str) = ("<!-- what was tried -->\n", "<!-- the end of it --
 
 #[test]
 fn the_page_has_this_table() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/adapters.md");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/adapters.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();
     let (shown, after) = rest.split_once(MARKS.1).unwrap();

@@ -111,7 +111,7 @@ async fn a_paused_agent_does_not_time_out() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
         switch.pause();
-        switch.quiet().await;
+        switch.wait_until_idle().await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         std::fs::write(go, "").unwrap();
         switch.resume();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use yb_agents::AvailabilityStatus;
 use yb_model::log::{ExecutionStatus, ModelSource, Role, UsageSource};
 use yb_model::outcome::Outcome;
-use yb_tape::Server;
+use yb_tape::MockServer;
 use yb_testkit::{RealClaude, assert_no_process_in};
 
 use crate::support::{Stage, files};
@@ -28,12 +28,12 @@ lanes:
 "#;
 
 /// The first request of the main thread.
-fn asked(server: &Server) -> Value {
+fn asked(server: &MockServer) -> Value {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.clone()
 }
 
-fn turns(server: &Server) -> usize {
+fn turns(server: &MockServer) -> usize {
     server.requests().iter().filter(|seen| seen.lane.is_some()).count()
 }
 

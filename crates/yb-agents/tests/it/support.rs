@@ -9,7 +9,7 @@ use yb_agents::{
     AcpSpec, Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, adapter,
 };
 use yb_model::log::YouBenchaLog;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{FakeAgent, RealAgent, RealClaude};
 
 pub(crate) const PROMPT: &str = "List files";
@@ -72,12 +72,13 @@ impl Stage {
     }
 
     /// The real CLI with a model that plays this script.
-    pub(crate) fn real(script: &str) -> (Self, Server) {
+    pub(crate) fn real(script: &str) -> (Self, MockServer) {
         let claude = RealClaude::new();
         let dir = tempfile::tempdir().unwrap();
         let workspace = dir.path().join("workspace");
         let vars = Vars::new().with("workspace", workspace.to_str().unwrap());
-        let server = Server::start(Script::parse(script, &vars).unwrap(), &ServerOptions::default()).unwrap();
+        let server =
+            MockServer::start(Script::parse(script, &vars).unwrap(), &MockServerOptions::default()).unwrap();
         let mut env = claude.env(&server.base_url());
         // What the adapter has to do by itself.
         env.retain(|(name, _)| {
@@ -90,15 +91,15 @@ impl Stage {
     }
 
     /// The real CLI of this agent with a model that plays this script.
-    pub(crate) fn agent(name: &'static str, script: &str) -> (Self, Server) {
+    pub(crate) fn agent(name: &'static str, script: &str) -> (Self, MockServer) {
         Self::agent_with(name, script, &Vars::new())
     }
 
     /// The same with variables for the script.
-    pub(crate) fn agent_with(name: &'static str, script: &str, vars: &Vars) -> (Self, Server) {
+    pub(crate) fn agent_with(name: &'static str, script: &str, vars: &Vars) -> (Self, MockServer) {
         let dir = tempfile::tempdir().unwrap();
         let script = Script::parse(script, vars).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         (Self::at(dir, name, &server.base_url()), server)
     }
 

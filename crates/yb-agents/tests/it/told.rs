@@ -2,7 +2,7 @@
 
 use yb_agents::Isolation;
 use yb_model::log::ExecutionStatus;
-use yb_tape::Server;
+use yb_tape::MockServer;
 
 use crate::support::Stage;
 
@@ -17,7 +17,7 @@ lanes:
 "#;
 
 /// The first request of the conversation, whatever its protocol.
-fn asked(server: &Server) -> String {
+fn asked(server: &MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
 }

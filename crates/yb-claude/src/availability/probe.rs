@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use yb_supervise::{Captured, Command, End, Report, Stdin};
+use yb_supervise::{CapturedOutput, Command, End, Report, Stdin};
 
 use super::{Auth, AvailabilityCheck};
 use crate::env_vars as vars;
@@ -52,6 +52,6 @@ async fn run(check: &AvailabilityCheck, path: &Path, args: &[&str]) -> Report {
 }
 
 fn stdout(report: &Report) -> String {
-    let bytes = report.output.captured().map(Captured::stdout).unwrap_or_default();
+    let bytes = report.output.captured().map(CapturedOutput::stdout).unwrap_or_default();
     String::from_utf8_lossy(&bytes).into_owned()
 }

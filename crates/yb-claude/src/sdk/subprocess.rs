@@ -11,8 +11,8 @@ use async_trait::async_trait;
 use tokio::io::AsyncWriteExt as _;
 use tokio::task::JoinHandle;
 use yb_supervise::{
-    CancellationToken, End, ExitStatus, LINE_LIMIT, Lines, OutputMode, Pipe, Report, Stdin, StdinWriter,
-    StreamItem, Tap,
+    CancellationToken, DEFAULT_LINE_LIMIT, End, ExitStatus, Lines, OutputMode, Pipe, Report, Stdin,
+    StdinWriter, StreamItem, Tap,
 };
 
 use super::transport::{Connection, Input, Output, Transport};
@@ -45,7 +45,7 @@ impl Default for Subprocess {
 impl Subprocess {
     /// The CLI that is installed, with the environment of this process.
     pub fn new() -> Self {
-        Self { launcher: Launcher::default(), line_limit: LINE_LIMIT, on_stderr: None }
+        Self { launcher: Launcher::default(), line_limit: DEFAULT_LINE_LIMIT, on_stderr: None }
     }
 
     /// This program, and no other.

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{RealClaude, TestContext};
 
 fn example(name: &str) -> PathBuf {
@@ -17,7 +17,8 @@ fn real_claude_answers_the_readme_example() {
     let script =
         "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command =
@@ -44,7 +45,8 @@ fn the_readme_shows_the_example_that_is_run() {
 /// An example of the SDK, run as a user would run it, with the replies of a scripted model.
 fn run(name: &str, args: &[&str], script: &str) -> String {
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command = context.command(example(name)).args(args).envs(claude.env(&server.base_url()));
@@ -103,7 +105,7 @@ fn the_page_about_the_sdk_shows_what_is_run() {
     let examples = ["one_shot", "hooks_and_tool", "many_turns"]
         .map(|name| std::fs::read_to_string(root.join(format!("examples/{name}.rs"))).unwrap())
         .join("\n");
-    let page = std::fs::read_to_string(root.join("../../docs/sdk.md")).unwrap();
+    let page = std::fs::read_to_string(root.join("../../docs/guides/sdk.md")).unwrap();
     for block in page.split("```rust\n").skip(1) {
         let (code, _) = block.split_once("```").unwrap();
         for line in code.lines().map(str::trim) {

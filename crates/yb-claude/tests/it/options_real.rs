@@ -9,7 +9,7 @@ use yb_claude::{
     Session, SettingSource, Settings, SystemPrompt, Target, TextSource, Thinking,
 };
 use yb_supervise::{Launch, Report};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello. }, { say: Again. }, { say: Forked. } ] } }";
@@ -18,7 +18,7 @@ const UUID: &str = "a173f5a0-3642-4197-8000-000000000001";
 /// One private Claude Code with a working directory, for one or more runs.
 struct World {
     claude: RealClaude,
-    server: Server,
+    server: MockServer,
     work: tempfile::TempDir,
 }
 
@@ -33,7 +33,7 @@ struct Run {
 impl World {
     fn new(script: &str) -> Self {
         let script = Script::parse(script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { claude: RealClaude::new(), server, work: tempfile::tempdir().unwrap() }
     }
 

@@ -6,19 +6,19 @@ use tempfile::TempDir;
 use yb_claude::{
     ApiFailureKind, ClaudeCodeProvider, Context, Message, Options, Provider, ProviderError, Stop,
 };
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Process, RealClaude};
 
 struct Trial {
     claude: RealClaude,
     workspace: TempDir,
-    server: Server,
+    server: MockServer,
 }
 
 impl Trial {
     fn new(script: &str) -> Self {
         let script = Script::parse(script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { claude: RealClaude::new(), workspace: tempfile::tempdir().unwrap(), server }
     }
 

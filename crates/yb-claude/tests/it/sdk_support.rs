@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use yb_claude::Options;
 use yb_claude::sdk::{Host, ScriptedCli, Step, Subprocess};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 /// The real CLI in a workspace of its own.
 pub(crate) struct Trial {
     pub(crate) claude: RealClaude,
     pub(crate) workspace: TempDir,
-    pub(crate) server: Server,
+    pub(crate) server: MockServer,
 }
 
 impl Trial {
@@ -22,7 +22,7 @@ impl Trial {
 
     pub(crate) fn new(script: &str) -> Self {
         let script = Script::parse(script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { claude: RealClaude::new(), workspace: tempfile::tempdir().unwrap(), server }
     }
 

@@ -96,7 +96,7 @@ fn sandbox(
     }
     let places = Places { workspace: &place.workspace, private: &place.hooks, hidden: &view.hidden };
     let sandbox = base_view(places, &env).map_err(TrialError::io(&place.hooks))?.writable(artifacts);
-    let sandbox = sandbox.by(view.isolation.kind().unwrap_or_default());
+    let sandbox = sandbox.kind(view.isolation.kind().unwrap_or_default());
     let sandbox = connect(sandbox, &view.network, None);
     Ok(Sandboxed { sandbox, private: place.hooks.clone() })
 }

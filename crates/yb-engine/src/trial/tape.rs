@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_tape::{
-    Divergence, Fork, Live, Mode, Observed, Recorder, RecorderOptions, ReplayFault, ReplayOptions, Replayer,
-    Script, Secrets, Server, ServerOptions, Speed, Tape, Upstream, Vars,
+    Divergence, Fork, ForkTarget, MockServer, MockServerOptions, ObservedUsage, ParseReplayFaultError,
+    RecordingOptions, RecordingProxy, ReplayFault, ReplayMode, ReplayOptions, ReplayServer, ReplaySpeed,
+    Script, Secrets, Tape, Upstream, Vars,
 };
 
 use super::place::Place;
@@ -24,9 +25,9 @@ const DIVERGED: &str = "TAPE_DIVERGED";
 
 /// What answers, and what listens.
 pub(super) struct Reel {
-    script: Option<Server>,
-    recorder: Option<(Recorder, PathBuf)>,
-    replayer: Option<Replayer>,
+    script: Option<MockServer>,
+    recorder: Option<(RecordingProxy, PathBuf)>,
+    replayer: Option<ReplayServer>,
     /// The tape that answers, or the script.
     file: PathBuf,
     digest: Option<String>,
@@ -36,7 +37,7 @@ pub(super) struct Reel {
 /// What a reel came to.
 pub(super) struct Played {
     pub(super) tape: TapeUse,
-    observed: Observed,
+    observed: ObservedUsage,
     spent: Option<f64>,
 }
 
@@ -129,7 +130,7 @@ impl Runner {
             let file = tape::replayed(path, attempt.trial);
             reel.replay(self, case, file, place, before.first())?;
         } else if let Some(script) = script_of(case) {
-            let server = Server::start(load(script, &place.workspace)?, &ServerOptions::default());
+            let server = MockServer::start(load(script, &place.workspace)?, &MockServerOptions::default());
             reel.script = Some(server.map_err(TrialError::from)?);
             script.clone_into(&mut reel.file);
         }
@@ -156,7 +157,7 @@ impl Reel {
         api: Option<&Base>,
     ) -> Result<(), TrialError> {
         let tape = open(&file)?;
-        if let Some(cut) = tape.cut() {
+        if let Some(cut) = tape.truncation() {
             self.warnings.push(format!(
                 "the tape ends at byte {}: {}: `{}`",
                 cut.at,
@@ -170,20 +171,21 @@ impl Reel {
         let mode = runner.tape.mode.or(own.map(|own| own.mode)).unwrap_or_default();
         let speed = runner.tape.speed.or(own.map(|own| own.speed)).unwrap_or_default();
         let mut options = ReplayOptions::default()
-            .mode(if mode == TapeMode::Lenient { Mode::Lenient } else { Mode::Strict })
-            .speed(if speed == TapeSpeed::Real { Speed::Real } else { Speed::Fast });
+            .mode(if mode == TapeMode::Lenient { ReplayMode::Lenient } else { ReplayMode::Strict })
+            .speed(if speed == TapeSpeed::Real { ReplaySpeed::Real } else { ReplaySpeed::Fast });
         for (name, path) in places(place) {
-            options = options.place(name, path);
+            options = options.directory(name, path);
         }
         for fault in faults(&runner.tape.faults)? {
             options = options.fault(fault);
         }
         if let Some(fork) = &runner.tape.fork {
             let live = match (script_of(case), api) {
-                (Some(script), _) => Live::Script(load(script, &place.workspace)?),
-                (None, Some(api)) => {
-                    Live::Upstream { upstream: Upstream::new(&api.upstream)?, model: fork.model.clone() }
-                }
+                (Some(script), _) => ForkTarget::Script(load(script, &place.workspace)?),
+                (None, Some(api)) => ForkTarget::Upstream {
+                    upstream: Upstream::new(&api.upstream)?,
+                    model: fork.model.clone(),
+                },
                 (None, None) => {
                     let message = format!("no tape can get between `{}` and its model", case.agent.kind);
                     return Err(TrialError::tape(message, "leave out `--fork`"));
@@ -191,7 +193,7 @@ impl Reel {
             };
             options = options.fork(Fork::after(fork.step, live));
         }
-        self.replayer = Some(Replayer::start(&tape, options)?);
+        self.replayer = Some(ReplayServer::start(&tape, options)?);
         self.file = file;
         Ok(())
     }
@@ -218,21 +220,21 @@ impl Reel {
         for (name, value) in yb_agents::secrets_of(host) {
             secrets = secrets.with(name, String::from_utf8_lossy(&value));
         }
-        let mut options = RecorderOptions::new(Upstream::new(&upstream)?, &part)
+        let mut options = RecordingOptions::new(Upstream::new(&upstream)?, &part)
             .secrets(secrets)
             .full_requests(runner.tape.full_requests);
         for (name, path) in places(place) {
-            options = options.place(name, path);
+            options = options.directory(name, path);
         }
-        self.recorder = Some((Recorder::start(options)?, tape::recorded(directory, attempt.trial)));
+        self.recorder = Some((RecordingProxy::start(options)?, tape::recorded(directory, attempt.trial)));
         Ok(())
     }
 
     /// What the agent is to ask.
     fn base_url(&self) -> Option<String> {
-        let played = || self.replayer.as_ref().map(Replayer::base_url);
+        let played = || self.replayer.as_ref().map(ReplayServer::base_url);
         let recorded = self.recorder.as_ref().map(|(recorder, _)| recorder.base_url());
-        recorded.or_else(played).or_else(|| self.script.as_ref().map(Server::base_url))
+        recorded.or_else(played).or_else(|| self.script.as_ref().map(MockServer::base_url))
     }
 
     /// Waits until the agent has had its time to end by itself after a divergence.
@@ -258,7 +260,7 @@ impl Reel {
             forwarded: 0,
             recorded_usd: None,
         };
-        let mut observed = Observed::default();
+        let mut observed = ObservedUsage::default();
         let mut spent = Some(0.0);
         if let Some(server) = &self.script {
             tape.exchanges = server.requests().len() as u64 + server.dropped();
@@ -269,17 +271,18 @@ impl Reel {
             tape.exchanges = outcome.served;
             tape.tolerated = outcome.tolerated;
             tape.forwarded = outcome.forwarded;
-            tape.recorded_usd = observed_cost(&outcome.recorded);
-            spent = if outcome.forwarded > 0 { observed_cost(&outcome.spent) } else { Some(0.0) };
-            observed = outcome.recorded;
-            for (model, usage) in &outcome.spent.models {
+            tape.recorded_usd = observed_cost(&outcome.recorded_usage);
+            spent = if outcome.forwarded > 0 { observed_cost(&outcome.live_usage) } else { Some(0.0) };
+            observed = outcome.recorded_usage;
+            for (model, usage) in &outcome.live_usage.models {
                 observed.models.entry(model.clone()).or_default().add(usage);
             }
             match outcome.divergence {
                 Some(divergence) => diverged(executed, &divergence),
-                None if outcome.left > 0 => executed
-                    .warnings
-                    .push(format!("{} recorded requests were never asked: `{}`", outcome.left, tape.file)),
+                None if outcome.remaining > 0 => executed.warnings.push(format!(
+                    "{} recorded requests were never asked: `{}`",
+                    outcome.remaining, tape.file
+                )),
                 None => {}
             }
         }
@@ -409,7 +412,10 @@ fn check_step(tape: &Tape, lane: &str, step: usize, option: &str) -> Result<(), 
 }
 
 fn faults(texts: &[String]) -> Result<Vec<ReplayFault>, TrialError> {
-    let read = |text: &String| text.parse().map_err(|error: String| TrialError::tape(error, String::new()));
+    let read = |text: &String| {
+        text.parse()
+            .map_err(|error: ParseReplayFaultError| TrialError::tape(error.to_string(), String::new()))
+    };
     texts.iter().map(read).collect()
 }
 

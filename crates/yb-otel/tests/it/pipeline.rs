@@ -103,7 +103,7 @@ async fn a_receiver_that_hangs_holds_nobody_up_and_is_counted() {
 #[tokio::test]
 async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
     let traced = Traced::new();
-    traced.receiver.answer(400);
+    traced.receiver.respond_with(400);
     traced.pipeline.tracer().start("span").end();
     let dropped = traced.pipeline.shutdown(Duration::from_secs(30)).await;
     assert_eq!(dropped.count, 1);
@@ -111,13 +111,13 @@ async fn a_receiver_that_refuses_is_counted_and_asked_again_only_if_it_wants() {
     assert_eq!(traced.receiver.headers().len(), 1);
 
     let traced = Traced::new();
-    traced.receiver.answer(503);
+    traced.receiver.respond_with(503);
     traced.pipeline.tracer().start("span").end();
     let (dropped, ()) = tokio::join!(traced.pipeline.shutdown(Duration::from_secs(30)), async {
         while traced.receiver.headers().is_empty() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        traced.receiver.answer(200);
+        traced.receiver.respond_with(200);
     });
     assert_eq!(dropped.count, 0, "{dropped}");
     assert_eq!(traced.receiver.spans().len(), 1);

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use yb_claude::Options;
 use yb_claude::sdk::{Host, Subprocess};
 use yb_otel::{Pipeline, PipelineConfig};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{OtlpReceiver, RealClaude, ReceivedSpan};
 
 /// A pipeline, and who receives what comes out of it.
@@ -39,13 +39,13 @@ impl Traced {
 pub(crate) struct Claude {
     claude: RealClaude,
     workspace: TempDir,
-    server: Server,
+    server: MockServer,
 }
 
 impl Claude {
     pub(crate) fn new(lanes: &str) -> Self {
         let script = Script::parse(&format!("{{ tape: 1, lanes: {{ {lanes} }} }}"), &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { claude: RealClaude::new(), workspace: tempfile::tempdir().unwrap(), server }
     }
 

@@ -10,7 +10,7 @@ use yb_testkit::OtlpReceiver;
 /// How much is lost of an event, and of a span, when every request is answered with 405.
 async fn lost(more: Option<&str>) -> [u64; 2] {
     let receiver = OtlpReceiver::start();
-    receiver.answer(405);
+    receiver.respond_with(405);
     let mut variables = vec![("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), receiver.endpoint())];
     variables.extend(more.map(|name| (name.to_owned(), format!("{}/v1/logs", receiver.endpoint()))));
     let mut lost = [0; 2];

@@ -6,20 +6,20 @@ use yb_claude::sdk::{Host, Subprocess};
 use yb_prompt::{
     AdapterOptions, ClientConfig, MemoryLoader, PromptClient, PromptError, ToolRegistry, create_client,
 };
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 struct Trial {
     claude: RealClaude,
     workspace: TempDir,
-    server: Server,
+    server: MockServer,
 }
 
 impl Trial {
     fn replies(replies: &str) -> Self {
         let script = format!("{{ tape: 1, lanes: {{ main: [ {replies} ] }} }}");
         let script = Script::parse(&script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { claude: RealClaude::new(), workspace: tempfile::tempdir().unwrap(), server }
     }
 

@@ -64,7 +64,7 @@ fn github_comment_stays_below_the_limit() {
         variants: vec![long("v"), long("w")],
         repeats: 1,
         hostile: "&`<".repeat(30_000),
-        chatter: 0,
+        extra_messages: 0,
     };
     // Directory names are limited, so the run is changed after writing.
     let short = RecordedRun {
@@ -99,7 +99,7 @@ fn long_conversation_is_cut_in_the_middle() {
         cases: vec!["long".to_owned()],
         variants: vec!["v".to_owned()],
         repeats: 1,
-        chatter: 900,
+        extra_messages: 900,
         hostile: String::new(),
     };
     let (_root, report) = report(&run);

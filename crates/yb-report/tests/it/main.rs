@@ -25,7 +25,7 @@ fn small() -> RecordedRun {
         variants: vec!["opus-no-tests".to_owned(), "sonnet".to_owned()],
         repeats: 1,
         hostile: String::new(),
-        chatter: 0,
+        extra_messages: 0,
     }
 }
 

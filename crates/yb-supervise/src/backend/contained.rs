@@ -1,4 +1,4 @@
-//! The host's side of a shim: starts it, gives it orders and believes what it reports.
+//! The host's side of a shim: spawns it, sends it requests and handles its events.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,85 +9,85 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::Child;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::control::{Control, Unsent};
-use super::{Done, Event};
+use super::control::{ControlSocket, PendingControl};
+use super::{TreeEvent, TreeOutcome};
 #[cfg(target_os = "linux")]
 use crate::cgroup::Cgroup;
 use crate::env;
 use crate::error::SpawnError;
-use crate::plan::Start;
+use crate::plan::SpawnPlan;
+use crate::process_table::ProcessTree;
 use crate::program;
-use crate::record::{Identity, TreeRecord};
-use crate::report::{Containment, Means, Mode};
+use crate::record::{ProcessIdentity, TreeRecord};
+use crate::report::{Containment, ContainmentMethod, ContainmentMode};
 use crate::shim::SHIM_ARGUMENT;
-use crate::table::Tree;
-use crate::wire::{Launch, News, Order, Stage};
+use crate::wire::{ShimEvent, ShimRequest, SpawnRequest, SpawnStage};
 
 /// How long a shim may take to start its child.
-const START_LIMIT: Duration = Duration::from_secs(30);
-/// How often a shim that has not answered yet is continued.
-const NUDGE: Duration = Duration::from_millis(100);
-/// How long the host's own sweep goes on.
-const SWEEP_LIMIT: Duration = Duration::from_secs(1);
-/// How long a shim may take to exit after its last word.
-const EXIT_LIMIT: Duration = Duration::from_millis(500);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often SIGCONT is sent to a shim that has not responded yet.
+const CONTINUE_INTERVAL: Duration = Duration::from_millis(100);
+/// How long the host's own sweep may take.
+const SWEEP_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a shim may take to exit after its final event.
+const EXIT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A tree below a shim.
 #[derive(Debug)]
-pub(crate) struct Contained {
-    /// Until its last word.
-    control: Option<Control>,
+pub(crate) struct ContainedTree {
+    /// `None` after the final event.
+    control: Option<ControlSocket>,
     shim: Child,
-    /// The shim, as a later process can recognise it, and its child: known once the shim has answered.
-    shim_id: Option<Identity>,
-    leader: Option<Identity>,
+    /// Identities of the shim and the leader; known after the first event of the shim.
+    shim_id: Option<ProcessIdentity>,
+    leader: Option<ProcessIdentity>,
     born: std::time::Instant,
     id: String,
-    means: Means,
+    method: ContainmentMethod,
     cgroup: Option<PathBuf>,
 }
 
-impl Contained {
-    pub(crate) async fn start(shim: PathBuf, start: Start) -> Result<Self, SpawnError> {
+impl ContainedTree {
+    pub(crate) async fn start(shim: PathBuf, start: SpawnPlan) -> Result<Self, SpawnError> {
         let total = program::total_size(&start.args, &start.env);
-        let (program, cwd, forced) = (start.program.clone(), start.cwd.clone(), start.means);
+        let (program, cwd, forced) = (start.program.clone(), start.cwd.clone(), start.method);
         let failed = |source| SpawnError::Shim { path: shim.clone(), source };
-        let mut tree = Self::order_launch(&shim, start).await.map_err(failed)?;
-        let mut answer = tree.answer().await;
-        if let Ok(News::Forked { pid, start, shim_start, means, cgroup }) = answer {
-            tree.leader = Some(Identity { pid, start });
-            tree.shim_id = tree.shim.id().map(|pid| Identity { pid, start: shim_start });
-            tree.means = means;
+        let mut tree = Self::spawn_shim(&shim, start).await.map_err(failed)?;
+        let mut event = tree.wait_for_event().await;
+        if let Ok(ShimEvent::Forked { pid, start, shim_start, method, cgroup }) = event {
+            tree.leader = Some(ProcessIdentity { pid, start });
+            tree.shim_id = tree.shim.id().map(|pid| ProcessIdentity { pid, start: shim_start });
+            tree.method = method;
             tree.cgroup = cgroup;
-            answer = match tree.answer().await {
-                // The child ran and its shim is gone: that is an end of the child, not a failure to start it.
-                Err(error) if error.kind() != io::ErrorKind::TimedOut => Ok(News::Started),
-                answer => answer,
+            event = match tree.wait_for_event().await {
+                // The child ran and its shim is gone: the child has ended, spawning did not fail.
+                Err(error) if error.kind() != io::ErrorKind::TimedOut => Ok(ShimEvent::Started),
+                event => event,
             };
         }
-        match answer {
-            Ok(News::Started) => Ok(tree),
-            Ok(News::Failed { stage, errno }) => {
-                let _ = timeout(EXIT_LIMIT, tree.shim.wait()).await;
+        match event {
+            Ok(ShimEvent::Started) => Ok(tree),
+            Ok(ShimEvent::Failed { stage, errno }) => {
+                let _ = timeout(EXIT_TIMEOUT, tree.shim.wait()).await;
                 let source = io::Error::from_raw_os_error(errno);
                 Err(match (stage, forced) {
-                    (Stage::Contain | Stage::Fork, Some(means)) => {
-                        SpawnError::MeansUnavailable { means, source }
+                    (SpawnStage::Contain | SpawnStage::Fork, Some(method)) => {
+                        SpawnError::ContainmentUnavailable { method, source }
                     }
-                    (Stage::Contain, None) => SpawnError::System { what: "contain the child", source },
-                    (Stage::Fork, None) => SpawnError::System { what: "fork", source },
-                    (Stage::Restrict, _) => {
-                        SpawnError::System { what: "give up what the sandbox takes away", source }
+                    (SpawnStage::Contain, None) => SpawnError::System { what: "contain the child", source },
+                    (SpawnStage::Fork, None) => SpawnError::System { what: "fork", source },
+                    (SpawnStage::Restrict, _) => {
+                        SpawnError::System { what: "drop privileges for the sandbox", source }
                     }
-                    (Stage::Exec, _) => super::exec_error(source, program, cwd, total),
+                    (SpawnStage::Exec, _) => super::exec_error(source, program, cwd, total),
                 })
             }
             Ok(
-                News::Forked { .. }
-                | News::LeaderEnded(_)
-                | News::Paused
-                | News::OverLimit(_)
-                | News::Done { .. },
+                ShimEvent::Forked { .. }
+                | ShimEvent::LeaderEnded(_)
+                | ShimEvent::Paused
+                | ShimEvent::OverLimit(_)
+                | ShimEvent::Finished { .. },
             ) => Err(failed(io::ErrorKind::InvalidData.into())),
             Err(error) => {
                 tree.sweep().await;
@@ -96,16 +96,16 @@ impl Contained {
         }
     }
 
-    async fn order_launch(shim: &PathBuf, start: Start) -> io::Result<Self> {
+    async fn spawn_shim(shim: &PathBuf, start: SpawnPlan) -> io::Result<Self> {
         let born = std::time::Instant::now();
         let id = start.id.clone();
-        let order = Order::Launch(Box::new(Launch {
+        let request = ShimRequest::Spawn(Box::new(SpawnRequest {
             program: start.program,
             arg0: start.arg0,
             args: start.args,
             cwd: start.cwd,
             env: start.env.into_iter().collect(),
-            means: start.means,
+            method: start.method,
             sandboxed: start.sandboxed,
             rules: start.rules,
             files: start.files,
@@ -114,44 +114,45 @@ impl Contained {
             stdin: start.stdin.is_some(),
             channel: start.channel.is_some(),
         }));
-        let given: Vec<OwnedFd> =
+        let descriptors: Vec<OwnedFd> =
             start.stdin.map(OwnedFd::from).into_iter().chain(start.channel.map(OwnedFd::from)).collect();
-        let (unsent, theirs) = Unsent::new(&order, &given)?;
-        drop(given);
+        let (pending, shim_socket) = PendingControl::new(&request, &descriptors)?;
+        drop(descriptors);
         let mut command = tokio::process::Command::new(shim);
         command.arg(SHIM_ARGUMENT).env_clear().current_dir("/").process_group(0);
-        command.stdin(OwnedFd::from(theirs)).stdout(start.stdout).stderr(start.stderr);
-        #[expect(clippy::disallowed_methods, reason = "this is the one place that starts shims")]
+        command.stdin(OwnedFd::from(shim_socket)).stdout(start.stdout).stderr(start.stderr);
+        #[expect(clippy::disallowed_methods, reason = "the only place that spawns shims")]
         let shim = command.spawn()?;
-        // The command holds the other ends of socket and pipes; they would never close.
+        // The command owns the peer ends of socket and pipes; they would never close.
         drop(command);
-        let control = Some(unsent.send().await?);
-        let (shim_id, leader, means, cgroup) = (None, None, Means::Sweep, None);
-        Ok(Self { control, shim, shim_id, leader, born, id, means, cgroup })
+        let control = Some(pending.send().await?);
+        let (shim_id, leader, method, cgroup) = (None, None, ContainmentMethod::Sweep, None);
+        Ok(Self { control, shim, shim_id, leader, born, id, method, cgroup })
     }
 
-    /// The shim's next word. A child may run, and stop its shim, before that was said.
-    async fn answer(&mut self) -> io::Result<News> {
-        let limit = Instant::now() + START_LIMIT;
-        while Instant::now() < limit {
-            match timeout(NUDGE, self.news()).await {
-                Ok(news) => return news,
-                Err(_) => self.nudge(),
+    /// Waits for the next event, resuming the shim if it is stopped: the child may stop its shim before the
+    /// event is sent.
+    async fn wait_for_event(&mut self) -> io::Result<ShimEvent> {
+        let deadline = Instant::now() + START_TIMEOUT;
+        while Instant::now() < deadline {
+            match timeout(CONTINUE_INTERVAL, self.next_event()).await {
+                Ok(event) => return event,
+                Err(_) => self.continue_shim(),
             }
         }
         Err(io::ErrorKind::TimedOut.into())
     }
 
-    /// The next word, of however many pieces. Cancel-safe.
-    async fn news(&mut self) -> io::Result<News> {
+    /// Waits for the next event. Cancel-safe.
+    async fn next_event(&mut self) -> io::Result<ShimEvent> {
         match &mut self.control {
             Some(control) => control.next().await,
             None => Err(io::ErrorKind::UnexpectedEof.into()),
         }
     }
 
-    /// Continues a shim that was stopped.
-    fn nudge(&self) {
+    /// Sends SIGCONT to the shim, in case it was stopped.
+    fn continue_shim(&self) {
         if let Some(pid) = self.shim.id().and_then(|pid| Pid::from_raw(pid as i32)) {
             let _ = kill_process(pid, Signal::CONT);
         }
@@ -162,79 +163,82 @@ impl Contained {
     }
 
     pub(crate) fn record(&self) -> TreeRecord {
-        let leader = self.leader.unwrap_or(Identity { pid: 0, start: 0 });
+        let leader = self.leader.unwrap_or(ProcessIdentity { pid: 0, start: 0 });
         let cgroup = self.cgroup.as_ref().and_then(|path| path.to_str()).map(str::to_owned);
         TreeRecord { shim: self.shim_id, cgroup, ..TreeRecord::new(self.id.clone(), leader) }
     }
 
     pub(crate) fn containment(&self) -> Containment {
-        Containment::new(Mode::Contained, self.means)
+        Containment::new(ContainmentMode::Contained, self.method)
     }
 
-    pub(crate) async fn next(&mut self) -> Event {
-        match self.news().await {
-            Ok(News::LeaderEnded(_)) => Event::LeaderEnded,
-            Ok(News::Paused) => Event::Paused,
-            Ok(News::OverLimit(over)) => Event::OverLimit(over),
-            Ok(News::Done { status, began, leaked, usage, unkillable }) => {
-                // That it hangs up is no news.
+    pub(crate) async fn next(&mut self) -> TreeEvent {
+        match self.next_event().await {
+            Ok(ShimEvent::LeaderEnded(_)) => TreeEvent::LeaderEnded,
+            Ok(ShimEvent::Paused) => TreeEvent::Paused,
+            Ok(ShimEvent::OverLimit(over)) => TreeEvent::OverLimit(over),
+            Ok(ShimEvent::Finished { status, program_started, leaked, usage, unkillable }) => {
+                // The shim closes the socket next; that must not count as a loss.
                 self.control = None;
-                Event::Done(Done { status, began, leaked, usage, unkillable })
+                TreeEvent::Finished(TreeOutcome { status, program_started, leaked, usage, unkillable })
             }
-            Ok(News::Forked { .. } | News::Started | News::Failed { .. }) | Err(_) => Event::Lost,
+            Ok(ShimEvent::Forked { .. } | ShimEvent::Started | ShimEvent::Failed { .. }) | Err(_) => {
+                TreeEvent::ShimLost
+            }
         }
     }
 
-    /// Waits for the shim to go, after its last word.
+    /// Waits for the shim to exit after its final event.
     pub(crate) async fn close(&mut self) {
-        if timeout(EXIT_LIMIT, self.shim.wait()).await.is_err() {
+        if timeout(EXIT_TIMEOUT, self.shim.wait()).await.is_err() {
             let _ = self.shim.start_kill();
-            let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
+            let _ = timeout(EXIT_TIMEOUT, self.shim.wait()).await;
         }
     }
 
     pub(crate) fn terminate(&mut self) {
-        self.order(&Order::Terminate);
+        self.send(&ShimRequest::Terminate);
     }
 
     pub(crate) fn pause(&mut self) {
-        self.order(&Order::Pause);
+        self.send(&ShimRequest::Pause);
     }
 
     pub(crate) fn resume(&mut self) {
-        self.order(&Order::Resume);
+        self.send(&ShimRequest::Resume);
     }
 
     pub(crate) fn kill(&mut self) {
-        self.order(&Order::Kill);
+        self.send(&ShimRequest::Kill);
     }
 
-    fn order(&self, order: &Order) {
+    fn send(&self, request: &ShimRequest) {
         if let Some(control) = &self.control {
-            control.order(order);
+            control.send(request);
         }
-        // A shim that an agent has stopped must hear it.
-        self.nudge();
+        // The child may have stopped the shim.
+        self.continue_shim();
     }
 
     pub(crate) async fn sweep(&mut self) -> Vec<u32> {
         let _ = self.shim.start_kill();
-        let _ = timeout(EXIT_LIMIT, self.shim.wait()).await;
+        let _ = timeout(EXIT_TIMEOUT, self.shim.wait()).await;
         let marker = Some(env::marker(&self.id));
-        let tree = Tree { born: Some(self.born), below: None, leader: self.leader, marker };
+        let tree = ProcessTree { born: Some(self.born), below: None, leader: self.leader, marker };
         #[cfg(target_os = "linux")]
         let cgroup = self.cgroup.as_deref().and_then(|path| Cgroup::adopt(path).ok());
-        let limit = Instant::now() + SWEEP_LIMIT;
-        let left = loop {
+        let deadline = Instant::now() + SWEEP_TIMEOUT;
+        let remaining = loop {
             #[cfg(target_os = "linux")]
             if let Some(cgroup) = &cgroup {
                 cgroup.kill();
             }
-            let left: Vec<u32> = tree.kill().into_iter().map(|process| process.pid).collect();
+            let remaining: Vec<u32> = tree.kill().into_iter().map(|process| process.pid).collect();
             #[cfg(target_os = "linux")]
-            let left = if let Some(cgroup) = &cgroup { [left, cgroup.members()].concat() } else { left };
-            if left.is_empty() || Instant::now() > limit {
-                break left;
+            let remaining =
+                if let Some(cgroup) = &cgroup { [remaining, cgroup.members()].concat() } else { remaining };
+            if remaining.is_empty() || Instant::now() > deadline {
+                break remaining;
             }
             sleep(Duration::from_millis(10)).await;
         };
@@ -242,6 +246,6 @@ impl Contained {
         if let Some(cgroup) = &cgroup {
             cgroup.remove();
         }
-        left
+        remaining
     }
 }

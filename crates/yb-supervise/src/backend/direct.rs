@@ -1,7 +1,8 @@
-//! Starting a child without a shim, for hosts that can't be their own: a session of its own and a sweep. Best effort.
+//! Starts a child without a shim, for hosts that can't be their own shim: a new session and a sweep. Best
+//! effort.
 //!
-//! What this can't promise: a descendant that left the session *and* cleaned its environment is not found; and when
-//! the host itself is killed, only the leader dies with it (Linux), not its descendants.
+//! Limitations: a descendant that left the session *and* cleared its environment is not found. If the host is
+//! killed, only the leader dies with it (Linux only).
 
 use std::io;
 use std::process::{Command, Stdio};
@@ -11,22 +12,22 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use tokio::sync::oneshot;
 
-use super::{Done, Event, exec_error};
+use super::{TreeEvent, TreeOutcome, exec_error};
 use crate::error::SpawnError;
-use crate::plan::Start;
-use crate::record::{Identity, TreeRecord};
-use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
-use crate::table::{self, Tree};
-use crate::{KILL_LIMIT, SETTLE, env, program, stop, sys};
+use crate::plan::SpawnPlan;
+use crate::process_table::{self, ProcessTree};
+use crate::record::{ProcessIdentity, TreeRecord};
+use crate::report::{Containment, ContainmentMethod, ContainmentMode, ExitStatus, Usage};
+use crate::{KILL_TIMEOUT, SETTLE_TIME, env, program, suspend, sys};
 
 const TICK: Duration = Duration::from_millis(5);
 
-/// A tree below the host itself.
+/// A tree whose leader is a child of the host.
 #[derive(Debug)]
-pub(crate) struct Direct {
-    leader: Identity,
+pub(crate) struct DirectTree {
+    leader: ProcessIdentity,
     pid: Pid,
-    tree: Tree,
+    tree: ProcessTree,
     id: String,
     ended: oneshot::Receiver<Option<ExitStatus>>,
     leader_ended: Option<(Option<ExitStatus>, Instant)>,
@@ -35,23 +36,27 @@ pub(crate) struct Direct {
     killing_since: Option<Instant>,
     leaked: bool,
     finished: bool,
-    /// What was stopped, and has to be continued.
-    paused: Option<Vec<Identity>>,
-    paused_unsaid: bool,
+    /// Processes that were stopped and must be resumed.
+    paused: Option<Vec<ProcessIdentity>>,
+    pause_unconfirmed: bool,
 }
 
-impl Direct {
-    pub(crate) async fn start(start: Start) -> Result<Self, SpawnError> {
+impl DirectTree {
+    pub(crate) async fn start(start: SpawnPlan) -> Result<Self, SpawnError> {
         let total = program::total_size(&start.args, &start.env);
         let (program, cwd, id) = (start.program.clone(), start.cwd.clone(), start.id.clone());
         let born = Instant::now();
         let (pid, ended) =
             spawn_on_spawner(start).await.map_err(|source| exec_error(source, program, cwd, total))?;
-        // Until it is reaped, and only we reap it, the pid is the child's.
+        // The pid can't be reused before it is reaped, and only this process reaps it.
         let number = pid.as_raw_pid() as u32;
-        let leader = Identity { pid: number, start: table::start_time(number).unwrap_or(0) };
-        let tree =
-            Tree { born: Some(born), below: None, leader: Some(leader), marker: Some(env::marker(&id)) };
+        let leader = ProcessIdentity { pid: number, start: process_table::start_time(number).unwrap_or(0) };
+        let tree = ProcessTree {
+            born: Some(born),
+            below: None,
+            leader: Some(leader),
+            marker: Some(env::marker(&id)),
+        };
         Ok(Self {
             leader,
             pid,
@@ -65,7 +70,7 @@ impl Direct {
             leaked: false,
             finished: false,
             paused: None,
-            paused_unsaid: false,
+            pause_unconfirmed: false,
         })
     }
 
@@ -78,13 +83,13 @@ impl Direct {
     }
 
     pub(crate) fn containment(&self) -> Containment {
-        Containment::new(Mode::Direct, Means::Sweep)
+        Containment::new(ContainmentMode::Direct, ContainmentMethod::Sweep)
     }
 
-    pub(crate) async fn next(&mut self) -> Event {
+    pub(crate) async fn next(&mut self) -> TreeEvent {
         loop {
-            if std::mem::take(&mut self.paused_unsaid) {
-                return Event::Paused;
+            if std::mem::take(&mut self.pause_unconfirmed) {
+                return TreeEvent::Paused;
             }
             if self.leader_ended.is_none() {
                 let tick = async {
@@ -101,34 +106,34 @@ impl Direct {
             let living = if self.killing_since.is_some() { self.tree.kill() } else { self.living() };
             if let Some((status, at)) = self.leader_ended {
                 if living.is_empty() {
-                    return Event::Done(self.finish(status, Vec::new()));
+                    return TreeEvent::Finished(self.finish(status, Vec::new()));
                 }
                 if !self.announced {
                     self.announced = true;
-                    return Event::LeaderEnded;
+                    return TreeEvent::LeaderEnded;
                 }
                 if self.killing_since.is_none()
                     && !self.terminating
                     && self.paused.is_none()
-                    && at.elapsed() >= SETTLE
+                    && at.elapsed() >= SETTLE_TIME
                 {
                     self.leaked = true;
                     self.kill();
                 }
                 tokio::time::sleep(TICK).await;
             }
-            if self.killing_since.is_some_and(|since| since.elapsed() > KILL_LIMIT) {
+            if self.killing_since.is_some_and(|since| since.elapsed() > KILL_TIMEOUT) {
                 let status = self.leader_ended.and_then(|(status, _)| status);
-                return Event::Done(self.finish(status, self.unkillable()));
+                return TreeEvent::Finished(self.finish(status, self.unkillable()));
             }
         }
     }
 
-    fn living(&self) -> Vec<Identity> {
+    fn living(&self) -> Vec<ProcessIdentity> {
         if self.leader_ended.is_some() { self.tree.living() } else { Vec::new() }
     }
 
-    fn finish(&mut self, status: Option<ExitStatus>, unkillable: Vec<u32>) -> Done {
+    fn finish(&mut self, status: Option<ExitStatus>, unkillable: Vec<u32>) -> TreeOutcome {
         let usage = if self.leader_ended.is_some() { sys::reap_with_usage(self.pid) } else { None };
         self.finished = true;
         let usage = usage.unwrap_or_default();
@@ -137,29 +142,29 @@ impl Direct {
             system: usage.system,
             peak_rss_of_largest_process: usage.peak_rss_bytes,
         };
-        Done { status, began: true, leaked: self.leaked, usage, unkillable }
+        TreeOutcome { status, program_started: true, leaked: self.leaked, usage, unkillable }
     }
 
     pub(crate) fn terminate(&mut self) {
         self.terminating = true;
-        // The leader is not reaped before the end, so its group can't be another's.
+        // The leader is reaped last, so its group id can't be reused.
         let _ = kill_process_group(self.pid, Signal::TERM);
         let _ = kill_process_group(self.pid, Signal::CONT);
         self.resume();
     }
 
-    /// Looking at the table takes a while, so another thread does it.
+    /// Scanning the process table takes a while, so it runs on another thread.
     pub(crate) async fn pause(&mut self) {
         if self.paused.is_none() {
             let tree = self.tree.clone();
-            let stopped = tokio::task::spawn_blocking(move || stop::stop(&tree)).await;
+            let stopped = tokio::task::spawn_blocking(move || suspend::suspend(&tree)).await;
             self.paused = Some(stopped.unwrap_or_default());
         }
-        self.paused_unsaid = true;
+        self.pause_unconfirmed = true;
     }
 
     pub(crate) fn resume(&mut self) {
-        stop::go_on(self.paused.take().unwrap_or_default());
+        suspend::resume(self.paused.take().unwrap_or_default());
     }
 
     pub(crate) fn kill(&mut self) {
@@ -172,8 +177,8 @@ impl Direct {
     }
 }
 
-impl Drop for Direct {
-    /// The driver went away before the end, for instance because its runtime was shut down.
+impl Drop for DirectTree {
+    /// The driver was dropped before the end, for instance because its runtime was shut down.
     fn drop(&mut self) {
         if !self.finished {
             for _ in 0..10 {
@@ -189,14 +194,14 @@ impl Drop for Direct {
     }
 }
 
-type Answer = io::Result<(Pid, oneshot::Receiver<Option<ExitStatus>>)>;
-type Request = (Start, oneshot::Sender<Answer>);
+type SpawnResult = io::Result<(Pid, oneshot::Receiver<Option<ExitStatus>>)>;
+type SpawnerRequest = (SpawnPlan, oneshot::Sender<SpawnResult>);
 
-/// Spawns on the one thread that never ends: on Linux a child dies with the thread that spawned it.
-async fn spawn_on_spawner(start: Start) -> Answer {
-    static SPAWNER: OnceLock<Option<mpsc::Sender<Request>>> = OnceLock::new();
+/// Spawns on a thread that never ends: on Linux a child dies with the thread that spawned it.
+async fn spawn_on_spawner(start: SpawnPlan) -> SpawnResult {
+    static SPAWNER: OnceLock<Option<mpsc::Sender<SpawnerRequest>>> = OnceLock::new();
     let spawner = SPAWNER.get_or_init(|| {
-        let (sender, requests) = mpsc::channel::<Request>();
+        let (sender, requests) = mpsc::channel::<SpawnerRequest>();
         let thread = std::thread::Builder::new().name("yb-spawner".to_owned());
         thread
             .spawn(move || {
@@ -207,27 +212,27 @@ async fn spawn_on_spawner(start: Start) -> Answer {
             .ok()
             .map(|_| sender)
     });
-    let lost = || io::Error::other("the spawner thread could not be started");
+    let lost = || io::Error::other("failed to start the spawner thread");
     let (sender, answer) = oneshot::channel();
     spawner.as_ref().ok_or_else(lost)?.send((start, sender)).map_err(|_| lost())?;
     answer.await.map_err(|_| lost())?
 }
 
-fn spawn(start: Start) -> Answer {
-    let exec = env::exec(&start.program, &start.arg0, &start.args, start.env.iter(), &start.id)?;
+fn spawn(start: SpawnPlan) -> SpawnResult {
+    let exec = env::build_exec(&start.program, &start.arg0, &start.args, start.env.iter(), &start.id)?;
     let mut command = Command::new(&start.program);
     command.current_dir(&start.cwd);
     command
         .stdin(start.stdin.map_or_else(Stdio::null, Stdio::from))
         .stdout(start.stdout)
         .stderr(start.stderr);
-    sys::execute_in_own_session(&mut command, exec);
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that starts children directly")]
+    sys::exec_in_new_session(&mut command, exec);
+    #[expect(clippy::disallowed_methods, reason = "the only place that spawns children directly")]
     let child = command.spawn()?;
     let pid = Pid::from_child(&child);
     let (sender, ended) = oneshot::channel();
     std::thread::Builder::new().name("yb-waiter".to_owned()).spawn(move || {
-        // Left unreaped, so that pid and group stay the child's until the tree is dead.
+        // Not reaped here, so that pid and group stay reserved until the tree is dead.
         let status = waitid(WaitId::Pid(pid), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
         let status = status.ok().flatten().and_then(|ended| {
             let code = ended.exit_status().map(ExitStatus::Code);

@@ -1,27 +1,28 @@
-//! Windows: the tree lives in a job object that ends it when the last handle closes, also when the host dies.
+//! Windows: the tree lives in a job object, which kills it when the last handle closes, also when the host
+//! dies.
 
 use std::io;
 use std::process::Stdio;
 
 use process_wrap::tokio::{ChildWrapper, CommandWrap, JobObject};
 
-use super::{Done, Event, exec_error};
+use super::{TreeEvent, TreeOutcome, exec_error};
 use crate::error::SpawnError;
-use crate::plan::Start;
-use crate::record::{Identity, TreeRecord};
-use crate::report::{Containment, ExitStatus, Means, Mode, Usage};
+use crate::plan::SpawnPlan;
+use crate::record::{ProcessIdentity, TreeRecord};
+use crate::report::{Containment, ContainmentMethod, ContainmentMode, ExitStatus, Usage};
 
 /// A tree in a job object.
 #[derive(Debug)]
-pub(crate) struct Job {
+pub(crate) struct JobTree {
     child: Box<dyn ChildWrapper>,
     pid: u32,
     id: String,
-    paused_unsaid: bool,
+    pause_unconfirmed: bool,
 }
 
-impl Job {
-    pub(crate) fn start(start: Start) -> Result<Self, SpawnError> {
+impl JobTree {
+    pub(crate) fn start(start: SpawnPlan) -> Result<Self, SpawnError> {
         let (program, cwd, id) = (start.program.clone(), start.cwd.clone(), start.id.clone());
         let mut command = CommandWrap::with_new(&start.program, |command| {
             command.args(&start.args).current_dir(&start.cwd).env_clear().envs(&start.env);
@@ -31,37 +32,37 @@ impl Job {
         });
         let child = command.wrap(JobObject).spawn().map_err(|source| exec_error(source, program, cwd, 0))?;
         let pid = child.id().unwrap_or(0);
-        Ok(Self { child, pid, id, paused_unsaid: false })
+        Ok(Self { child, pid, id, pause_unconfirmed: false })
     }
 
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
 
-    /// The system ends a job with its last handle, so that a host that died leaves nothing to be found.
+    /// Windows kills a job with its last handle, so nothing survives a dead host.
     pub(crate) fn record(&self) -> TreeRecord {
-        TreeRecord::new(self.id.clone(), Identity { pid: self.pid, start: 0 })
+        TreeRecord::new(self.id.clone(), ProcessIdentity { pid: self.pid, start: 0 })
     }
 
     pub(crate) fn containment(&self) -> Containment {
-        Containment::new(Mode::Contained, Means::JobObject)
+        Containment::new(ContainmentMode::Contained, ContainmentMethod::JobObject)
     }
 
-    /// The processes go on: a job object can't hold them. The host's clocks do stand still.
+    /// Suspends only the deadline: a job object can't suspend its processes.
     pub(crate) fn pause(&mut self) {
-        self.paused_unsaid = true;
+        self.pause_unconfirmed = true;
     }
 
-    pub(crate) async fn next(&mut self) -> Event {
-        if std::mem::take(&mut self.paused_unsaid) {
-            return Event::Paused;
+    pub(crate) async fn next(&mut self) -> TreeEvent {
+        if std::mem::take(&mut self.pause_unconfirmed) {
+            return TreeEvent::Paused;
         }
         let status: io::Result<_> = self.child.wait().await;
         let status = status.ok().and_then(|status| status.code()).map(ExitStatus::Code);
         self.kill();
-        Event::Done(Done {
+        TreeEvent::Finished(TreeOutcome {
             status,
-            began: true,
+            program_started: true,
             leaked: false,
             usage: Usage::default(),
             unkillable: Vec::new(),

@@ -1,56 +1,56 @@
-//! From a `Sandbox` to the arguments of `bwrap`.
+//! Translates a `Sandbox` into `bwrap` arguments.
 
 use std::ffi::{OsStr, OsString};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use super::system::USER;
-use super::view::{Access, Mount, SHARED_MEMORY, View, check_format};
+use super::system::SANDBOX_UID;
+use super::view::{Access, FilesystemView, Mount, SHARED_MEMORY, check_format};
 use super::{Network, Sandbox};
+use crate::egress_proxy::proxy_address;
 use crate::error::SpawnError;
-use crate::gate::inside;
-use crate::shim::{FILES_FD, PROGRAM_FD, STATUS_FD, arguments};
-use crate::wire::Content;
+use crate::shim::{FILES_FD, PROGRAM_FD, STATUS_FD, init_arguments};
+use crate::wire::FileContent;
 
-/// How many bytes of shared memory there may be.
+/// Size limit of `/dev/shm`.
 const SHARED_MEMORY_BYTES: &str = "67108864";
 
-/// Who starts `bwrap`.
+/// The process that starts `bwrap`.
 #[derive(Debug)]
-pub(crate) enum StartedBy<'a> {
-    /// A shim, which hears how far it came and hands it these files.
-    Shim { files: &'a mut Vec<Content> },
-    /// The host, only to see whether it works.
+pub(crate) enum BwrapParent<'a> {
+    /// A shim, which reads its status and passes it these files.
+    Shim { files: &'a mut Vec<FileContent> },
+    /// The host, to probe whether it works.
     Host,
 }
 
-/// The arguments of `bwrap` that run a program in the sandbox.
-pub(crate) fn wrap(
+/// Returns the `bwrap` arguments that run a program in the sandbox.
+pub(crate) fn bwrap_args(
     sandbox: &Sandbox,
     program: &Path,
     args: &[OsString],
     cwd: &Path,
     search: Option<&OsStr>,
-    by: StartedBy<'_>,
+    by: BwrapParent<'_>,
 ) -> Result<Vec<OsString>, SpawnError> {
     check_format(program)?;
-    let view = View::of(sandbox, program, search)?;
-    if !view.shows(cwd) {
-        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+    let view = FilesystemView::build(sandbox, program, search)?;
+    if !view.is_visible(cwd) {
+        return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }
     let mut argv: Vec<OsString> = flags(sandbox).into_iter().map(OsString::from).collect();
     let mut files = None;
-    if let StartedBy::Shim { files: list } = by {
+    if let BwrapParent::Shim { files: list } = by {
         argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
         files = Some(list);
     }
     mounts(&view, &mut argv, files);
     argv.extend(["--chdir".into(), cwd.into()]);
-    if sandbox.network == Network::Exits {
+    if sandbox.network == Network::Filtered {
         let addresses: Vec<SocketAddr> =
-            sandbox.exits.forwards.iter().copied().chain([inside(&sandbox.exits)]).collect();
+            sandbox.egress.forwards.iter().copied().chain([proxy_address(&sandbox.egress)]).collect();
         argv.extend(["--".into(), format!("/proc/self/fd/{PROGRAM_FD}").into()]);
-        argv.extend(arguments(&addresses, program, program.as_os_str(), args));
+        argv.extend(init_arguments(&addresses, program, program.as_os_str(), args));
     } else {
         argv.extend(["--".into(), program.into()]);
         argv.extend(args.iter().cloned());
@@ -58,7 +58,7 @@ pub(crate) fn wrap(
     Ok(argv)
 }
 
-/// Everything but the files.
+/// Returns all flags except the mounts.
 fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
     let mut flags = vec![
         "--unshare-user",
@@ -66,7 +66,8 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
         "--unshare-ipc",
         "--unshare-uts",
         "--unshare-cgroup-try",
-        // A session within the shim's: so SIGTERM reaches the child and not `bwrap`, whose end is everybody's.
+        // A session inside the shim's, so that SIGTERM reaches the child and not `bwrap`, whose death kills
+        // everything.
         "--new-session",
         "--die-with-parent",
         "--cap-drop",
@@ -76,13 +77,17 @@ fn flags(sandbox: &Sandbox) -> Vec<&'static str> {
         flags.push("--unshare-net");
     }
     if rustix::process::geteuid().is_root() {
-        flags.extend(["--uid", USER, "--gid", USER]);
+        flags.extend(["--uid", SANDBOX_UID, "--gid", SANDBOX_UID]);
     }
     flags
 }
 
-/// The files. Where nobody hands `bwrap` any of its own, there are none.
-pub(super) fn mounts(view: &View, argv: &mut Vec<OsString>, mut files: Option<&mut Vec<Content>>) {
+/// Appends the mounts. Without `files`, synthetic files are skipped.
+pub(super) fn mounts(
+    view: &FilesystemView,
+    argv: &mut Vec<OsString>,
+    mut files: Option<&mut Vec<FileContent>>,
+) {
     let mut closed = vec![OsString::from("/")];
     for (path, mount) in view.iter() {
         let at = path.clone().into_os_string();
@@ -91,7 +96,7 @@ pub(super) fn mounts(view: &View, argv: &mut Vec<OsString>, mut files: Option<&m
                 let flag = match access {
                     Access::Write => "--bind",
                     Access::Read => "--ro-bind",
-                    Access::ReadIfThere => "--ro-bind-try",
+                    Access::ReadIfExists => "--ro-bind-try",
                 };
                 argv.extend([flag.into(), source.clone().into_os_string(), at]);
             }
@@ -104,10 +109,10 @@ pub(super) fn mounts(view: &View, argv: &mut Vec<OsString>, mut files: Option<&m
                 }
             }
             Mount::Link(target) => argv.extend(["--symlink".into(), target.into(), at]),
-            Mount::Nothing { directory: false } => {
+            Mount::Empty { directory: false } => {
                 argv.extend(["--ro-bind".into(), "/dev/null".into(), at]);
             }
-            Mount::Nothing { directory: true } => {
+            Mount::Empty { directory: true } => {
                 argv.extend(["--tmpfs".into(), at.clone()]);
                 if path != Path::new("/tmp") {
                     closed.push(at);
@@ -121,7 +126,7 @@ pub(super) fn mounts(view: &View, argv: &mut Vec<OsString>, mut files: Option<&m
             }
         }
     }
-    // Last, because places for the others have to be made in them.
+    // Last, because mount points of other mounts must be created in them first.
     for path in closed {
         argv.extend(["--remount-ro".into(), path]);
     }

@@ -1,52 +1,52 @@
-//! From a `Sandbox` to rules of landlock: the same view, as far as a list of what may be opened can say it.
+//! Translates a `Sandbox` into Landlock rules, as far as an allowlist of paths can express it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use super::view::{Access, Mount, View, check_format};
+use super::view::{Access, FilesystemView, Mount, check_format};
 use super::{Network, Sandbox, system};
 use crate::error::SpawnError;
-use crate::wire::Rules;
+use crate::wire::LandlockRules;
 
-/// The devices that are none.
+/// Pseudo devices.
 const DEVICES: [&str; 5] = ["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"];
 
-/// How many files and directories beside a hidden one are named one by one; a directory with more is not shown.
-const MAX_BESIDE: usize = 10_000;
+/// Maximum number of siblings of a hidden path that are allowed one by one; further ones are not allowed.
+const MAX_SIBLINGS: usize = 10_000;
 
-/// What the kernel is told. Landlock can only allow, so a directory that holds something hidden is not allowed as a
-/// whole: what is beside the hidden one is, as it is now.
+/// Returns the rules. Landlock can only allow, so a directory that contains a hidden path is not allowed as a
+/// whole; the current siblings of the hidden path are allowed instead.
 pub(crate) fn rules(
     sandbox: &Sandbox,
     program: &Path,
     cwd: &Path,
     search: Option<&OsStr>,
-) -> Result<Rules, SpawnError> {
+) -> Result<LandlockRules, SpawnError> {
     check_format(program)?;
-    let view = View::of(sandbox, program, search)?;
-    let mut rules = Rules::default();
+    let view = FilesystemView::build(sandbox, program, search)?;
+    let mut rules = LandlockRules::default();
     for (at, mount) in view.iter() {
         let Mount::Bind { source, access, .. } = mount else { continue };
         let hidden = view.iter().filter(|(path, mount)| {
-            matches!(mount, Mount::Nothing { .. }) && *path != at && path.starts_with(at)
+            matches!(mount, Mount::Empty { .. }) && *path != at && path.starts_with(at)
         });
         let hidden: Vec<PathBuf> =
             hidden.filter_map(|(path, _)| Some(source.join(path.strip_prefix(at).ok()?))).collect();
         let list = if *access == Access::Write { &mut rules.write } else { &mut rules.read };
         allow(source, &hidden, list);
     }
-    // Of these the view may show others under the same name, which landlock can't.
+    // The view may replace these files; Landlock can't, so it allows the originals.
     rules.read.extend(system::ETC.map(|name| Path::new("/etc").join(name)));
     rules.read.push("/proc".into());
     rules.devices = DEVICES.map(PathBuf::from).to_vec();
     rules.ports = match sandbox.network {
         Network::Shared => None,
         Network::None => Some(Vec::new()),
-        // The proxy's own is added once it is known.
-        Network::Exits => Some(sandbox.exits.forwards.iter().map(|address| address.port()).collect()),
+        // The port of the proxy is added when it is known.
+        Network::Filtered => Some(sandbox.egress.forwards.iter().map(|address| address.port()).collect()),
     };
     if !rules.allows(cwd) {
-        return Err(SpawnError::NotShown { path: cwd.to_owned() });
+        return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }
     Ok(rules)
 }
@@ -61,13 +61,13 @@ fn allow(path: &Path, hidden: &[PathBuf], list: &mut Vec<PathBuf>) {
         return;
     }
     let Ok(entries) = std::fs::read_dir(path) else { return };
-    for entry in entries.flatten().take(MAX_BESIDE) {
+    for entry in entries.flatten().take(MAX_SIBLINGS) {
         allow(&entry.path(), &within, list);
     }
 }
 
-impl Rules {
-    /// Whether the path is one that may be opened.
+impl LandlockRules {
+    /// Returns whether the path may be opened.
     fn allows(&self, path: &Path) -> bool {
         let Ok(path) = path.canonicalize() else { return false };
         let mut all = self.read.iter().chain(&self.write);
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn beside_what_is_hidden_everything_is_allowed_and_the_way_there_is_not() {
+    fn siblings_of_hidden_path_are_allowed_but_not_its_parents() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| {
             let path = dir.path().join(path);

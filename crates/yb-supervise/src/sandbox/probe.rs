@@ -1,4 +1,4 @@
-//! Whether sandboxes work here: by starting a child in one.
+//! Probes whether sandboxes work on this machine, by starting a child in one.
 
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
@@ -6,19 +6,19 @@ use std::sync::OnceLock;
 
 use super::SandboxKind;
 
-/// Why there are no sandboxes here.
+/// Why a sandbox is not available.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 #[non_exhaustive]
 pub struct SandboxUnavailable {
-    /// What is missing, or what was tried and failed.
+    /// What is missing or failed.
     pub reason: String,
-    /// What to do about it.
+    /// How to fix it.
     pub fix: String,
 }
 
 impl SandboxUnavailable {
-    /// A reason, and what to do about it.
+    /// Creates the error from a reason and a fix.
     pub fn new(reason: impl Into<String>, fix: impl Into<String>) -> Self {
         Self { reason: reason.into(), fix: fix.into() }
     }
@@ -38,16 +38,19 @@ pub(super) fn probe(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
     }
 }
 
-/// Landlock knows of TCP since Linux 6.7.
+/// Landlock restricts TCP since Linux 6.7.
 pub(super) fn landlock_network() -> Result<(), SandboxUnavailable> {
     #[cfg(target_os = "linux")]
     if crate::sys::landlock_abi().is_some_and(|abi| abi >= crate::restrict::NETWORK_ABI) {
         return Ok(());
     }
-    Err(SandboxUnavailable::new("the kernel's landlock is too old for the network", "use Linux 6.7 or newer"))
+    Err(SandboxUnavailable::new(
+        "Landlock ABI of the kernel can't restrict the network",
+        "use Linux 6.7 or newer",
+    ))
 }
 
-/// Where `bwrap` is; it is looked for once.
+/// Returns the path of `bwrap`. The lookup is cached.
 #[cfg(target_os = "linux")]
 pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
@@ -57,10 +60,10 @@ pub(crate) fn bubblewrap() -> Result<PathBuf, SandboxUnavailable> {
 
 fn missing() -> SandboxUnavailable {
     if cfg!(target_os = "linux") {
-        let fix = "install the package `bubblewrap`, for example: `apt-get install bubblewrap`";
-        SandboxUnavailable::new("`bwrap` is not found", fix)
+        let fix = "install the `bubblewrap` package, e.g. `apt-get install bubblewrap`";
+        SandboxUnavailable::new("`bwrap` not found", fix)
     } else {
-        SandboxUnavailable::new("there is no sandbox for this system yet", "use Linux")
+        SandboxUnavailable::new("no sandbox is implemented for this operating system", "use Linux")
     }
 }
 
@@ -84,12 +87,12 @@ mod platform {
     use std::process::{Command, Output, Stdio};
     use std::time::{Duration, Instant};
 
-    use super::super::{Sandbox, StartedBy, rules, wrap};
+    use super::super::{BwrapParent, Sandbox, bwrap_args, rules};
     use super::{SandboxUnavailable, bubblewrap as find};
-    use crate::restrict::{LEAST_ABI, Restriction};
+    use crate::restrict::{MIN_ABI, Restriction};
     use crate::sys;
 
-    /// How long the child may take; it is a matter of milliseconds.
+    /// Timeout of the probe, which normally takes milliseconds.
     const LIMIT: Duration = Duration::from_secs(10);
 
     pub(super) fn bubblewrap() -> Result<(), SandboxUnavailable> {
@@ -98,34 +101,35 @@ mod platform {
         let program = Path::new("/bin/sh");
         let args = ["-c", "exit 0"].map(OsString::from);
         let sandbox = Sandbox::new().writable_as(std::env::temp_dir(), "/tmp");
-        let argv = wrap(&sandbox, program, &args, Path::new("/tmp"), None, StartedBy::Host)
+        let argv = bwrap_args(&sandbox, program, &args, Path::new("/tmp"), None, BwrapParent::Host)
             .map_err(|error| broken(error.to_string()))?;
         let mut command = Command::new(&bwrap);
-        let ended =
+        let output =
             run(command.args(&argv)).map_err(|error| broken(format!("`{}`: {error}", bwrap.display())))?;
-        if ended.status.success() {
+        if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&ended.stderr);
-        let said = said.lines().next().unwrap_or("it said nothing").to_owned();
-        Err(SandboxUnavailable::new(format!("`bwrap` does not work here: {said}"), fix(&said)))
+        let message = String::from_utf8_lossy(&output.stderr);
+        let message = message.lines().next().unwrap_or("no error message").to_owned();
+        Err(SandboxUnavailable::new(format!("`bwrap` failed: {message}"), fix(&message)))
     }
 
-    /// A child that may read the system tries to read something else.
+    /// Starts a child that may read the system only and tries to read another file.
     pub(super) fn landlock() -> Result<(), SandboxUnavailable> {
-        const OLD: &str = "use Linux 6.2 or newer";
+        const FIX: &str = "use Linux 6.2 or newer";
         let Some(abi) = sys::landlock_abi() else {
-            let fix = "use Linux 6.2 or newer, with `landlock` in the kernel's list of security modules (`lsm=`); in a container, a seccomp profile that allows it";
-            return Err(SandboxUnavailable::new("the kernel has no landlock, or it is not switched on", fix));
+            let fix = "use Linux 6.2 or newer with `landlock` in the kernel's `lsm=` list; in a container, use a seccomp profile that allows it";
+            return Err(SandboxUnavailable::new(
+                "Landlock is not available or not enabled in the kernel",
+                fix,
+            ));
         };
-        if abi < LEAST_ABI {
-            let reason =
-                format!("the kernel's landlock is too old: version {abi}, at least {LEAST_ABI} is needed");
-            return Err(SandboxUnavailable::new(reason, OLD));
+        if abi < MIN_ABI {
+            let reason = format!("Landlock ABI version is too old: {abi} (minimum {MIN_ABI})");
+            return Err(SandboxUnavailable::new(reason, FIX));
         }
-        let broken = |error: &dyn std::fmt::Display| {
-            SandboxUnavailable::new(format!("landlock does not work here: {error}"), OLD)
-        };
+        let broken =
+            |error: &dyn std::fmt::Display| SandboxUnavailable::new(format!("Landlock failed: {error}"), FIX);
         let own = std::env::temp_dir().join(crate::plan::unique_id());
         let script = [OsString::from("-c"), "! (: < \"$0\")".into(), own.clone().into()];
         let attempt = || -> io::Result<Output> {
@@ -136,16 +140,16 @@ mod platform {
             sys::restrict_before_exec(&mut command, Restriction::prepare(&rules)?);
             run(command.args(&script))
         };
-        let ended = attempt();
+        let output = attempt();
         let _ = fs::remove_file(&own);
-        match ended {
-            Ok(ended) if ended.status.success() => Ok(()),
-            Ok(_) => Err(broken(&"what it should forbid was possible")),
+        match output {
+            Ok(output) if output.status.success() => Ok(()),
+            Ok(_) => Err(broken(&"a read that should be denied succeeded")),
             Err(error) => Err(broken(&error)),
         }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "what it starts ends by itself, and is waited for")]
+    #[expect(clippy::disallowed_methods, reason = "the probe is short-lived and is waited for")]
     fn run(command: &mut Command) -> io::Result<Output> {
         command.env_clear().current_dir("/").stdin(Stdio::null()).stdout(Stdio::null());
         let mut child = command.stderr(Stdio::piped()).spawn()?;
@@ -161,20 +165,20 @@ mod platform {
         child.wait_with_output()
     }
 
-    /// The switch that forbids it, if one can be seen to.
-    fn fix(said: &str) -> String {
+    /// Returns a fix for the setting that prevents user namespaces, if it can be determined.
+    fn fix(message: &str) -> String {
         let is = |file: &str, value: &str| fs::read_to_string(file).is_ok_and(|text| text.trim() == value);
-        if said.contains("Unknown option") {
+        if message.contains("Unknown option") {
             "install bubblewrap 0.8 or newer".to_owned()
         } else if is("/proc/sys/kernel/unprivileged_userns_clone", "0") {
             "allow user namespaces: `sysctl -w kernel.unprivileged_userns_clone=1`".to_owned()
         } else if is("/proc/sys/user/max_user_namespaces", "0") {
             "allow user namespaces: `sysctl -w user.max_user_namespaces=10000`".to_owned()
         } else if is("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
-            "allow user namespaces: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or give `bwrap` an AppArmor profile"
+            "allow user namespaces: `sysctl -w kernel.apparmor_restrict_unprivileged_userns=0`, or add an AppArmor profile for `bwrap`"
                 .to_owned()
         } else {
-            "allow user namespaces; in a container, start it with a seccomp profile that does, and with an unmasked `/proc`"
+            "allow user namespaces; in a container, use a seccomp profile that allows them and an unmasked `/proc`"
                 .to_owned()
         }
     }
@@ -185,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fix_names_the_package() {
+    fn fix_names_the_bubblewrap_package() {
         assert!(!cfg!(target_os = "linux") || missing().fix.contains("apt-get install bubblewrap"));
     }
 }

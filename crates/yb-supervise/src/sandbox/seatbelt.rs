@@ -1,16 +1,15 @@
-//! From a `Sandbox` to a profile of macOS's `sandbox-exec`. Written from its documentation and never run: nobody had the
-//! system to try it on.
-#![cfg_attr(not(target_os = "macos"), expect(dead_code, reason = "elsewhere only its test uses it"))]
+//! Translates a `Sandbox` into a profile of macOS's `sandbox-exec`. Written from documentation and untested.
+#![cfg_attr(not(target_os = "macos"), expect(dead_code, reason = "only used by its test elsewhere"))]
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::{Network, Sandbox};
 
-/// The program that makes it.
+/// The program that applies the profile.
 pub(crate) const PROGRAM: &str = "/usr/bin/sandbox-exec";
 
-/// What every program needs of the machine.
+/// System paths that programs need.
 const SYSTEM: [&str; 10] = [
     "/usr",
     "/bin",
@@ -24,7 +23,7 @@ const SYSTEM: [&str; 10] = [
     "/dev",
 ];
 
-/// The profile: nothing is allowed but this, and the last word about a path counts.
+/// Returns the profile: everything is denied except what is listed, and the last matching rule wins.
 pub(crate) fn profile(
     sandbox: &Sandbox,
     program: &Path,
@@ -44,21 +43,23 @@ pub(crate) fn profile(
     let tools = search.into_iter().flat_map(std::env::split_paths).filter(|path| path.is_absolute());
     let system = SYSTEM.iter().map(PathBuf::from).chain(tools).chain([program.to_owned()]);
     lines.extend(system.map(|path| format!("(allow file-read* process-exec (subpath {}))", quoted(&path))));
-    // The nearest name wins: what lies deeper is said later.
-    let mut said: Vec<(PathBuf, &str)> = Vec::new();
-    said.extend(sandbox.hidden.iter().map(|path| (real(path), "(deny file-read* file-write* (subpath {}))")));
-    let shown = |shown: &super::Shown| real(&shown.source);
+    // The most specific path wins, so deeper paths come later.
+    let mut rules: Vec<(PathBuf, &str)> = Vec::new();
+    rules.extend(
+        sandbox.hidden.iter().map(|path| (real_path(path), "(deny file-read* file-write* (subpath {}))")),
+    );
+    let source = |mapping: &super::PathMapping| real_path(&mapping.source);
     let read = "(allow file-read* process-exec (subpath {}))";
-    said.extend(sandbox.read_only.iter().map(|one| (shown(one), read)));
+    rules.extend(sandbox.read_only.iter().map(|one| (source(one), read)));
     let write = "(allow file-read* file-write* process-exec (subpath {}))";
-    said.extend(sandbox.writable.iter().map(|one| (shown(one), write)));
-    said.sort_by_key(|(path, _)| path.components().count());
-    lines.extend(said.iter().map(|(path, rule)| rule.replace("{}", &quoted(path))));
+    rules.extend(sandbox.writable.iter().map(|one| (source(one), write)));
+    rules.sort_by_key(|(path, _)| path.components().count());
+    lines.extend(rules.iter().map(|(path, rule)| rule.replace("{}", &quoted(path))));
     match sandbox.network {
         Network::Shared => lines.push("(allow network*)".into()),
         Network::None => {}
-        Network::Exits => {
-            let ports = sandbox.exits.forwards.iter().map(|address| address.port()).chain(proxy);
+        Network::Filtered => {
+            let ports = sandbox.egress.forwards.iter().map(|address| address.port()).chain(proxy);
             lines.extend(
                 ports.map(|port| format!("(allow network-outbound (remote ip \"localhost:{port}\"))")),
             );
@@ -67,8 +68,8 @@ pub(crate) fn profile(
     lines.join("\n")
 }
 
-/// Rules are about real paths: `/tmp` is a link there.
-fn real(path: &Path) -> PathBuf {
+/// Resolves links, because rules match real paths and `/tmp` is a link.
+fn real_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
@@ -79,16 +80,16 @@ fn quoted(path: &Path) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Exits;
+    use super::super::EgressRules;
     use super::*;
 
     #[test]
-    fn what_lies_deeper_is_said_later() {
+    fn deeper_paths_come_later_in_profile() {
         let sandbox = Sandbox::new()
             .read_only("/nowhere/all")
             .hidden("/nowhere/all/secret")
             .writable("/nowhere/all/secret/\"work\"")
-            .exits(Exits::new().forward("127.0.0.1:4000".parse().unwrap()));
+            .egress(EgressRules::new().forward("127.0.0.1:4000".parse().unwrap()));
         let text = profile(&sandbox, Path::new("/bin/sh"), Some(OsStr::new("/tools")), Some(5000));
         let lines: Vec<&str> = text.lines().collect();
         let tail = &lines[lines.len() - 5..];

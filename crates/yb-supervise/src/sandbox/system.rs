@@ -1,6 +1,6 @@
-//! What every program needs of the machine, and no more: programs, libraries, names, certificates.
+//! The system paths that every sandbox contains: programs, libraries, name resolution, certificates.
 
-/// Programs and libraries. What is a link to one of the others stays a link.
+/// Programs and libraries. Links among them stay links.
 pub(super) const DIRECTORIES: [&str; 11] = [
     "/usr",
     "/bin",
@@ -15,7 +15,7 @@ pub(super) const DIRECTORIES: [&str; 11] = [
     "/run/current-system/sw",
 ];
 
-/// Of `/etc` only this: nothing that holds a secret, and nothing that names other machines but the resolver's.
+/// The allowed entries of `/etc`: no secrets, and no host names except for the resolver configuration.
 pub(super) const ETC: [&str; 38] = [
     "alternatives",
     "bash.bashrc",
@@ -57,11 +57,12 @@ pub(super) const ETC: [&str; 38] = [
     "timezone",
 ];
 
-/// Of these, what changes while a child runs: it is to see that.
-pub(super) const CHANGING: [&str; 2] = ["hosts", "resolv.conf"];
+/// The entries of `/etc` that may change while a child runs, and are bound instead of copied.
+pub(super) const MUTABLE_ETC: [&str; 2] = ["hosts", "resolv.conf"];
 
-/// Beside a `bin` that PATH names: what its programs load. Never all of its parent, which may be a home.
-pub(super) const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "include"];
+/// Siblings of a `bin` directory in PATH that its programs load. Never the whole parent, which may be a home
+/// directory.
+pub(super) const BIN_SIBLINGS: [&str; 4] = ["lib", "lib64", "libexec", "include"];
 
-/// Who a child is inside when the host is root.
-pub(super) const USER: &str = "1000";
+/// The uid and gid in the sandbox when the host runs as root.
+pub(super) const SANDBOX_UID: &str = "1000";

@@ -1,4 +1,4 @@
-//! From a `Sandbox` to what is at which path.
+//! Translates a `Sandbox` into a map of paths to mounts.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -10,49 +10,50 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::system::{BESIDE_BIN, CHANGING, DIRECTORIES, ETC};
-use super::{Sandbox, Shown};
+use super::system::{BIN_SIBLINGS, DIRECTORIES, ETC, MUTABLE_ETC};
+use super::{PathMapping, Sandbox};
 use crate::error::SpawnError;
-use crate::shim::LARGEST_FILE;
-use crate::wire::Content;
+use crate::shim::MAX_FILE_SIZE;
+use crate::wire::FileContent;
 
-/// What is written there is memory that no process has.
+/// A tmpfs that is not accounted to any process.
 pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 
-/// How many links in a row are followed, as the kernel does.
-const LINKS: usize = 40;
+/// Maximum number of links to follow, as in the kernel.
+const MAX_LINKS: usize = 40;
 
-/// What is at one path of the view.
+/// What is mounted at a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Mount {
-    /// A file or directory of the host, and where that really is.
+    /// A file or directory of the host, and its real path.
     Bind { source: PathBuf, real: PathBuf, access: Access },
-    /// A file of its own. `bwrap` reads the list of all mounts for each that it makes, and for a file it makes none.
-    File(Content),
-    /// A link.
+    /// A file with its own content. Cheaper than a bind, for which `bwrap` re-reads the mount table each
+    /// time.
+    File(FileContent),
+    /// A symbolic link.
     Link(PathBuf),
-    /// An empty directory, or an empty file.
-    Nothing { directory: bool },
-    /// Its own processes.
+    /// An empty directory or file.
+    Empty { directory: bool },
+    /// The `/proc` of the sandbox's PID namespace.
     Proc,
-    /// The devices that are none.
+    /// A minimal `/dev`.
     Dev,
 }
 
-/// What may be done with what is shown.
+/// Access to a bound path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Write,
     Read,
-    /// Read, and that it is gone by now is no error.
-    ReadIfThere,
+    /// Read; it is not an error if the path no longer exists.
+    ReadIfExists,
 }
 
-/// Everything that a child sees, by path: parents come first, so that the nearest name wins.
+/// The filesystem that a child sees, by path. Parents sort first, so that the most specific path wins.
 #[derive(Debug, Default, Clone)]
-pub(super) struct View(BTreeMap<PathBuf, Mount>);
+pub(super) struct FilesystemView(BTreeMap<PathBuf, Mount>);
 
-/// `bwrap` would try a shell on what has no format; we start none that nobody asked for.
+/// Rejects files without a known format: `bwrap` would run them through a shell.
 pub(super) fn check_format(program: &Path) -> Result<(), SpawnError> {
     let mut start = [0; 4];
     let read = File::open(program).and_then(|mut file| file.read(&mut start));
@@ -60,25 +61,29 @@ pub(super) fn check_format(program: &Path) -> Result<(), SpawnError> {
         Ok(length) if !start[..length].starts_with(b"#!") && start != *b"\x7fELF" => {
             Err(SpawnError::BadFormat { path: program.to_owned() })
         }
-        // What may be executed may still not be read; then the system decides.
+        // An executable file may be unreadable; then exec decides.
         _ => Ok(()),
     }
 }
 
-impl View {
-    /// What is at which path, parents first.
+impl FilesystemView {
+    /// Iterates over paths and mounts, parents first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&PathBuf, &Mount)> {
         self.0.iter()
     }
 
-    pub(super) fn of(sandbox: &Sandbox, program: &Path, search: Option<&OsStr>) -> Result<Self, SpawnError> {
-        let mut view = Self::clone(&Self::unasked(search));
-        let hidden = Hidden::all(&sandbox.hidden);
-        // What is hidden wins over what nobody named, and loses against what somebody did.
+    pub(super) fn build(
+        sandbox: &Sandbox,
+        program: &Path,
+        search: Option<&OsStr>,
+    ) -> Result<Self, SpawnError> {
+        let mut view = Self::clone(&Self::base(search));
+        let hidden = HiddenPath::existing(&sandbox.hidden);
+        // Hidden paths win over the base view, and lose to explicitly listed paths.
         view.hide(&hidden);
         for (list, access) in [(&sandbox.read_only, Access::Read), (&sandbox.writable, Access::Write)] {
-            for shown in list {
-                view.declare(shown, access)?;
+            for mapping in list {
+                view.map_path(mapping, access)?;
             }
         }
         for (path, content) in &sandbox.files {
@@ -88,35 +93,35 @@ impl View {
             if !path.is_absolute() {
                 return unusable(std::io::ErrorKind::InvalidInput);
             }
-            if content.len() as u64 > LARGEST_FILE {
+            if content.len() as u64 > MAX_FILE_SIZE {
                 return unusable(std::io::ErrorKind::FileTooLarge);
             }
-            view.0.insert(path.clone(), Mount::File(Content::Given(content.clone())));
+            view.0.insert(path.clone(), Mount::File(FileContent::Bytes(content.clone())));
         }
-        view.program(program);
-        // Once more: what was declared may contain what is to be hidden.
+        view.add_program(program);
+        // Again, because a listed path may contain a hidden one.
         view.hide(&hidden);
         Ok(view)
     }
 
-    /// What is shown without being named: the system, and what this PATH leads to. It is looked up once in the life of
-    /// the process, because that takes longer than all the rest of a view.
-    fn unasked(search: Option<&OsStr>) -> Arc<Self> {
-        static LAST: Mutex<Option<(OsString, Arc<View>)>> = Mutex::new(None);
+    /// Returns the base view: the system, and the directories of this PATH. Cached, because building it takes
+    /// longer than the rest of the view.
+    fn base(search: Option<&OsStr>) -> Arc<Self> {
+        static LAST: Mutex<Option<(OsString, Arc<FilesystemView>)>> = Mutex::new(None);
         let path = search.unwrap_or_default();
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, view)) = last.as_ref().filter(|(of, _)| of == path) {
             return view.clone();
         }
         let mut view = Self::default();
-        view.system();
-        view.tools(path);
+        view.add_system();
+        view.add_tools(path);
         let view = Arc::new(view);
         *last = Some((path.to_owned(), view.clone()));
         view
     }
 
-    fn system(&mut self) {
+    fn add_system(&mut self) {
         for directory in DIRECTORIES.map(PathBuf::from) {
             match directory.symlink_metadata() {
                 Ok(found) if found.is_symlink() => {
@@ -124,28 +129,28 @@ impl View {
                         self.0.insert(directory, Mount::Link(target));
                     }
                 }
-                Ok(_) => self.bind_if_there(directory, Access::ReadIfThere),
+                Ok(_) => self.bind_if_exists(directory, Access::ReadIfExists),
                 Err(_) => {}
             }
         }
         for name in ETC {
             let path = Path::new("/etc").join(name);
-            // Followed: the resolver's file is a link to where nothing is shown.
-            let is_copied = |found: std::fs::Metadata| found.is_file() && found.len() <= LARGEST_FILE;
-            if path.metadata().is_ok_and(is_copied) && !CHANGING.contains(&name) {
-                self.0.insert(path.clone(), Mount::File(Content::Of(path)));
+            // Follows links: `resolv.conf` may link to a path that is not visible.
+            let is_copied = |found: std::fs::Metadata| found.is_file() && found.len() <= MAX_FILE_SIZE;
+            if path.metadata().is_ok_and(is_copied) && !MUTABLE_ETC.contains(&name) {
+                self.0.insert(path.clone(), Mount::File(FileContent::HostFile(path)));
             } else {
-                self.bind_if_there(path, Access::ReadIfThere);
+                self.bind_if_exists(path, Access::ReadIfExists);
             }
         }
         self.0.insert("/proc".into(), Mount::Proc);
         self.0.insert("/dev".into(), Mount::Dev);
-        self.0.insert("/tmp".into(), Mount::Nothing { directory: true });
+        self.0.insert("/tmp".into(), Mount::Empty { directory: true });
         self.0.insert("/var/tmp".into(), Mount::Link("/tmp".into()));
     }
 
-    /// What PATH names and is not the system's.
-    fn tools(&mut self, search: &OsStr) {
+    /// Adds the directories of PATH that are not part of the system.
+    fn add_tools(&mut self, search: &OsStr) {
         let home = std::env::home_dir();
         let holds_home = |directory: &Path| home.as_ref().is_some_and(|home| home.starts_with(directory));
         for directory in std::env::split_paths(search) {
@@ -155,79 +160,84 @@ impl View {
             if directory.file_name() == Some(OsStr::new("bin"))
                 && let Some(parent) = directory.parent()
             {
-                let beside = BESIDE_BIN.map(|name| parent.join(name));
-                for directory in beside.into_iter().filter(|path| path.is_dir()) {
-                    self.show_tool(directory);
+                let siblings = BIN_SIBLINGS.map(|name| parent.join(name));
+                for directory in siblings.into_iter().filter(|path| path.is_dir()) {
+                    self.add_tool_directory(directory);
                 }
             }
-            self.show_tool(directory);
+            self.add_tool_directory(directory);
         }
     }
 
-    fn show_tool(&mut self, directory: PathBuf) {
-        if !self.shows(&directory) {
-            self.bind_if_there(directory, Access::ReadIfThere);
+    fn add_tool_directory(&mut self, directory: PathBuf) {
+        if !self.is_visible(&directory) {
+            self.bind_if_exists(directory, Access::ReadIfExists);
         }
     }
 
-    fn declare(&mut self, shown: &Shown, access: Access) -> Result<(), SpawnError> {
-        let unusable = |source| SpawnError::SandboxPath { path: shown.source.clone(), source };
-        let real = real(&shown.source).map_err(unusable)?;
-        if !shown.path.is_absolute() {
+    fn map_path(&mut self, mapping: &PathMapping, access: Access) -> Result<(), SpawnError> {
+        let unusable = |source| SpawnError::SandboxPath { path: mapping.source.clone(), source };
+        let real = real(&mapping.source).map_err(unusable)?;
+        if !mapping.path.is_absolute() {
             return Err(unusable(std::io::ErrorKind::InvalidInput.into()));
         }
-        let is_covered = matches!(self.0.get(&shown.path), Some(Mount::Nothing { .. }));
-        if access == Access::Read && shown.source == shown.path && !is_covered && self.shows(&shown.path) {
-            // Nothing can be put where the system has a link; it is enough that what it leads to is there.
-            if !self.shows(&real) {
+        let is_covered = matches!(self.0.get(&mapping.path), Some(Mount::Empty { .. }));
+        if access == Access::Read
+            && mapping.source == mapping.path
+            && !is_covered
+            && self.is_visible(&mapping.path)
+        {
+            // A mount can't be placed on a link of the system; making its target visible is enough.
+            if !self.is_visible(&real) {
                 self.0.insert(real.clone(), Mount::Bind { source: real.clone(), real, access });
             }
             return Ok(());
         }
-        self.0.insert(shown.path.clone(), Mount::Bind { source: shown.source.clone(), real, access });
+        self.0.insert(mapping.path.clone(), Mount::Bind { source: mapping.source.clone(), real, access });
         Ok(())
     }
 
-    /// The program under every name that leads to it, whatever hides the directory that it is in.
-    fn program(&mut self, program: &Path) {
+    /// Adds the program under every link that leads to it, even inside a hidden directory.
+    fn add_program(&mut self, program: &Path) {
         let mut path = program.to_owned();
-        for _ in 0..LINKS {
-            if self.0.contains_key(&path) || self.shows(&path) {
+        for _ in 0..MAX_LINKS {
+            if self.0.contains_key(&path) || self.is_visible(&path) {
                 return;
             }
             let Ok(target) = path.read_link() else {
-                self.bind_if_there(path, Access::Read);
+                self.bind_if_exists(path, Access::Read);
                 return;
             };
             let next = path.parent().unwrap_or(Path::new("/")).join(&target);
             self.0.insert(path, Mount::Link(target));
-            path = without_dots(&next);
+            path = normalize(&next);
         }
     }
 
-    /// Shows what is there under its own name.
-    fn bind_if_there(&mut self, path: PathBuf, access: Access) {
+    /// Binds a path to itself, if it exists.
+    fn bind_if_exists(&mut self, path: PathBuf, access: Access) {
         if let Ok(real) = real(&path) {
             self.0.insert(path.clone(), Mount::Bind { source: path, real, access });
         }
     }
 
-    /// Covers what is to be hidden wherever a bind would show it, under whatever name.
-    fn hide(&mut self, hidden: &[Hidden<'_>]) {
+    /// Covers hidden paths wherever a bind would make them visible, under any name.
+    fn hide(&mut self, hidden: &[HiddenPath<'_>]) {
         let mut covers = Vec::new();
-        for Hidden { path, real, directory } in hidden {
-            // The way to what is shown within can't be changed either, even where `/tmp` can.
-            if path.is_absolute() && self.has_below(path) {
-                covers.push((path.to_path_buf(), Mount::Nothing { directory: true }));
+        for HiddenPath { path, real, directory } in hidden {
+            // Also protects the parents of visible paths inside it, even below a writable `/tmp`.
+            if path.is_absolute() && self.has_descendant(path) {
+                covers.push((path.to_path_buf(), Mount::Empty { directory: true }));
             }
             for (at, mount) in &self.0 {
                 if let Mount::Bind { real: source, .. } = mount
-                    // Both are as the kernel spells them: this sorts most of them out without taking paths apart.
+                    // Both are real paths; comparing bytes first avoids most of the component-wise
+                    // comparisons.
                     && real.as_os_str().as_bytes().starts_with(source.as_os_str().as_bytes())
                     && let Ok(below) = real.strip_prefix(source)
                     && !below.as_os_str().is_empty()
                 {
-                    covers.push((at.join(below), Mount::Nothing { directory: *directory }));
+                    covers.push((at.join(below), Mount::Empty { directory: *directory }));
                 }
             }
         }
@@ -236,25 +246,25 @@ impl View {
         }
     }
 
-    /// Whether anything is at a path below this one: it would come next.
-    fn has_below(&self, path: &Path) -> bool {
+    /// Returns whether a mount exists below the path; it would sort next.
+    fn has_descendant(&self, path: &Path) -> bool {
         let after = (Bound::Excluded(path), Bound::Unbounded);
         self.0.range::<Path, _>(after).next().is_some_and(|(at, _)| at.starts_with(path))
     }
 
-    /// Whether the path is one that the child can open.
-    pub(super) fn shows(&self, path: &Path) -> bool {
+    /// Returns whether the child can open the path.
+    pub(super) fn is_visible(&self, path: &Path) -> bool {
         let mut path = path.to_owned();
-        for _ in 0..LINKS {
+        for _ in 0..MAX_LINKS {
             let nearest = path.ancestors().find_map(|above| self.0.get(above).map(|mount| (above, mount)));
             match nearest {
-                Some((above, Mount::Nothing { .. })) => return above == path,
-                // Its shared memory is its own.
+                Some((above, Mount::Empty { .. })) => return above == path,
+                // The sandbox has its own `/dev/shm`.
                 Some((_, Mount::Dev)) => return !path.starts_with(SHARED_MEMORY),
                 Some((above, Mount::Link(target))) => {
                     let below = path.strip_prefix(above).unwrap_or(Path::new(""));
                     let from = above.parent().unwrap_or(Path::new("/"));
-                    path = without_dots(&from.join(target).join(below));
+                    path = normalize(&from.join(target).join(below));
                 }
                 Some(_) => return true,
                 None => return false,
@@ -264,24 +274,24 @@ impl View {
     }
 }
 
-/// What is to be hidden, and is there.
-struct Hidden<'a> {
+/// A hidden path that exists.
+struct HiddenPath<'a> {
     path: &'a Path,
     real: PathBuf,
     directory: bool,
 }
 
-impl<'a> Hidden<'a> {
-    fn all(paths: &'a [PathBuf]) -> Vec<Self> {
-        let there = paths.iter().filter_map(|path| {
+impl<'a> HiddenPath<'a> {
+    fn existing(paths: &'a [PathBuf]) -> Vec<Self> {
+        let existing_paths = paths.iter().filter_map(|path| {
             let real = real(path).ok()?;
             Some(Self { path, directory: real.is_dir(), real })
         });
-        there.collect()
+        existing_paths.collect()
     }
 }
 
-/// Where a path leads. The kernel knows that of what it has opened; without `/proc`, each part is looked at.
+/// Returns the real path, from `/proc` if available.
 fn real(path: &Path) -> std::io::Result<PathBuf> {
     use rustix::fs::{Mode, OFlags, open, readlink};
     let opened = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
@@ -291,8 +301,8 @@ fn real(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// The path without `.` and `..`; the links before them were followed already.
-fn without_dots(path: &Path) -> PathBuf {
+/// Removes `.` and `..` components; preceding links have already been followed.
+fn normalize(path: &Path) -> PathBuf {
     use std::path::Component;
     let mut clean = PathBuf::new();
     for component in path.components() {
@@ -309,12 +319,12 @@ fn without_dots(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
-    fn view(sandbox: &Sandbox, search: &str) -> View {
-        View::of(sandbox, Path::new("/bin/sh"), Some(OsStr::new(search))).unwrap()
+    fn view(sandbox: &Sandbox, search: &str) -> FilesystemView {
+        FilesystemView::build(sandbox, Path::new("/bin/sh"), Some(OsStr::new(search))).unwrap()
     }
 
     #[test]
-    fn the_nearest_name_wins() {
+    fn most_specific_path_wins() {
         let dir = tempfile::tempdir().unwrap();
         let at = |path: &str| {
             let path = dir.path().join(path);
@@ -324,11 +334,12 @@ mod tests {
         let (all, secret, work, tools) = (at("all"), at("all/secret"), at("all/secret/work"), at("all/bin"));
         let sandbox = Sandbox::new().read_only(&all).hidden(&secret).writable(&work);
         let view = view(&sandbox, tools.to_str().unwrap());
-        for (path, seen) in [(&all, true), (&all.join("x"), true), (&secret.join("x"), false), (&work, true)]
+        for (path, visible) in
+            [(&all, true), (&all.join("x"), true), (&secret.join("x"), false), (&work, true)]
         {
-            assert_eq!(view.shows(path), seen, "{}", path.display());
+            assert_eq!(view.is_visible(path), visible, "{}", path.display());
         }
-        assert!(!view.shows(dir.path()) && !view.shows(Path::new("/etc/shadow")));
+        assert!(!view.is_visible(dir.path()) && !view.is_visible(Path::new("/etc/shadow")));
         let mut argv = Vec::new();
         super::super::bubblewrap::mounts(&view, &mut argv, None);
         let position = |path: &Path| argv.iter().position(|arg| arg == path.as_os_str()).unwrap();
@@ -338,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_hidden_is_hidden_under_every_name() {
+    fn hidden_path_is_hidden_under_every_link() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("real/secret")).unwrap();
         std::fs::write(dir.path().join("real/key"), "k").unwrap();
@@ -347,62 +358,64 @@ mod tests {
         let hidden = [dir.path().join("real/secret"), dir.path().join("real/key")];
         let sandbox = hidden.iter().fold(Sandbox::new().read_only(&alias), Sandbox::hidden);
         let view = view(&sandbox, "");
-        assert!(view.shows(&alias));
-        assert!(!view.shows(&alias.join("secret/x")));
-        assert_eq!(view.0[&alias.join("key")], Mount::Nothing { directory: false });
+        assert!(view.is_visible(&alias));
+        assert!(!view.is_visible(&alias.join("secret/x")));
+        assert_eq!(view.0[&alias.join("key")], Mount::Empty { directory: false });
     }
 
     #[test]
-    fn a_program_is_seen_under_every_name_and_its_neighbours_are_not() {
+    fn program_is_visible_under_every_link_without_its_siblings() {
         let dir = tempfile::tempdir().unwrap();
         let real = dir.path().join("lib/program");
         std::fs::create_dir_all(real.parent().unwrap()).unwrap();
         std::fs::write(&real, "#!/bin/sh\n").unwrap();
         let link = dir.path().join("program");
         std::os::unix::fs::symlink("./lib/../lib/program", &link).unwrap();
-        let view = View::of(&Sandbox::new().hidden(dir.path()), &link, None).unwrap();
-        assert!(view.shows(&link) && view.shows(&real));
-        assert!(!view.shows(&dir.path().join("lib/other")));
+        let view = FilesystemView::build(&Sandbox::new().hidden(dir.path()), &link, None).unwrap();
+        assert!(view.is_visible(&link) && view.is_visible(&real));
+        assert!(!view.is_visible(&dir.path().join("lib/other")));
         assert_eq!(view.0[&link], Mount::Link("./lib/../lib/program".into()));
     }
 
-    /// Such as `/usr/lib/ssl/cert.pem`, which cargo names in `SSL_CERT_FILE`: `bwrap` can't put a file where there is a link.
+    /// For example `/usr/lib/ssl/cert.pem`, which cargo sets as `SSL_CERT_FILE`: `bwrap` can't mount over a
+    /// link.
     #[test]
-    fn what_is_seen_already_is_not_put_there_again() {
+    fn visible_link_is_not_mounted_over() {
         let dir = tempfile::tempdir().unwrap();
-        let (shown, other) = (dir.path().join("shown"), dir.path().join("other"));
-        std::fs::create_dir_all(&shown).unwrap();
+        let (mapping, other) = (dir.path().join("mapping"), dir.path().join("other"));
+        std::fs::create_dir_all(&mapping).unwrap();
         std::fs::write(&other, "").unwrap();
-        let link = shown.join("link");
+        let link = mapping.join("link");
         std::os::unix::fs::symlink(&other, &link).unwrap();
-        let view = view(&Sandbox::new().read_only(&shown).read_only(&link), "");
+        let view = view(&Sandbox::new().read_only(&mapping).read_only(&link), "");
         let other = other.canonicalize().unwrap();
         assert!(!view.0.contains_key(&link) && view.0.contains_key(&other), "{view:?}");
     }
 
     #[test]
-    fn devices_are_there_and_shared_memory_is_shown_only_if_named() {
+    fn devices_are_visible_and_shared_memory_must_be_listed() {
         let dir = tempfile::tempdir_in(SHARED_MEMORY).unwrap();
-        assert!(!view(&Sandbox::new(), "").shows(dir.path()));
+        assert!(!view(&Sandbox::new(), "").is_visible(dir.path()));
         let view = view(&Sandbox::new().read_only(dir.path()).read_only("/dev/null"), "");
         assert!(view.0.contains_key(dir.path()) && !view.0.contains_key(Path::new("/dev/null")), "{view:?}");
     }
 
     #[test]
-    fn a_path_that_holds_a_home_shows_no_home() {
+    fn path_entry_that_contains_home_is_not_visible() {
         let home = std::env::home_dir().unwrap();
         let search = format!("{}:/", home.display());
-        assert!(!view(&Sandbox::new(), &search).shows(&home));
+        assert!(!view(&Sandbox::new(), &search).is_visible(&home));
     }
 
     #[test]
-    fn what_has_no_format_is_refused() {
+    fn file_without_known_format_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
-        for (content, fine) in [("echo x\n", false), ("", false), ("#!/bin/sh\n", true), ("\x7fELF\0", true)]
+        for (content, accepted) in
+            [("echo x\n", false), ("", false), ("#!/bin/sh\n", true), ("\x7fELF\0", true)]
         {
             let path = dir.path().join("program");
             std::fs::write(&path, content).unwrap();
-            assert_eq!(check_format(&path).is_ok(), fine, "{content:?}");
+            assert_eq!(check_format(&path).is_ok(), accepted, "{content:?}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The shim's end of the control socket: the launch with the child's stdin, then orders until it ends.
+//! The shim's end of the control socket: first the spawn request with its descriptors, then further requests
+//! until it closes.
 
 use std::io::{self, Read};
 use std::mem::MaybeUninit;
@@ -7,45 +8,45 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
-use crate::wire::{Order, frame_length};
+use crate::wire::{ShimRequest, frame_length};
 
-/// What came over the control socket.
-pub(super) enum Heard {
+/// The result of reading from the control socket.
+pub(super) enum ControlInput {
     Nothing,
-    Order(Order),
+    Request(ShimRequest),
     /// The host closed the socket or died.
-    End,
+    Closed,
 }
 
-/// Reassembles frames from whatever pieces arrive.
+/// Reassembles frames.
 #[derive(Default)]
-pub(super) struct Frames(Vec<u8>);
+pub(super) struct FrameBuffer(Vec<u8>);
 
-impl Frames {
-    /// The next order that has arrived whole.
-    pub(super) fn next(&mut self) -> Option<Heard> {
+impl FrameBuffer {
+    /// Returns the next complete request.
+    pub(super) fn next(&mut self) -> Option<ControlInput> {
         let prefix = *self.0.first_chunk::<4>()?;
-        let Ok(length) = frame_length(prefix) else { return Some(Heard::End) };
-        let order = Order::decode(self.0.get(4..4 + length)?);
+        let Ok(length) = frame_length(prefix) else { return Some(ControlInput::Closed) };
+        let request = ShimRequest::decode(self.0.get(4..4 + length)?);
         self.0.drain(..4 + length);
-        Some(order.map_or(Heard::End, Heard::Order))
+        Some(request.map_or(ControlInput::Closed, ControlInput::Request))
     }
 
-    /// Reads what is there; several orders may come at once to a shim that was stopped for a while.
-    pub(super) fn read(&mut self, mut control: &UnixStream) -> Heard {
-        let mut piece = [0; 4096];
-        match control.read(&mut piece) {
-            Ok(0) => return Heard::End,
-            Ok(length) => self.0.extend_from_slice(&piece[..length]),
+    /// Reads once. Several requests may be buffered if the shim was stopped for a while.
+    pub(super) fn read(&mut self, mut control: &UnixStream) -> ControlInput {
+        let mut chunk = [0; 4096];
+        match control.read(&mut chunk) {
+            Ok(0) => return ControlInput::Closed,
+            Ok(length) => self.0.extend_from_slice(&chunk[..length]),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(_) => return Heard::End,
+            Err(_) => return ControlInput::Closed,
         }
-        self.next().unwrap_or(Heard::Nothing)
+        self.next().unwrap_or(ControlInput::Nothing)
     }
 }
 
-/// The first frame, and with its first byte what the child is given: its stdin, its channel.
-pub(crate) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Vec<OwnedFd>)> {
+/// Receives the first frame, and the descriptors sent with its first byte: stdin and the listener channel.
+pub(crate) fn receive_spawn_request(control: &mut UnixStream) -> io::Result<(ShimRequest, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);
     let mut prefix = [0; 4];
@@ -59,20 +60,20 @@ pub(crate) fn receive_launch(control: &mut UnixStream) -> io::Result<(Order, Vec
     if received == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    let mut given = Vec::new();
+    let mut descriptors = Vec::new();
     for message in ancillary.drain() {
-        if let RecvAncillaryMessage::ScmRights(descriptors) = message {
-            given.extend(descriptors);
+        if let RecvAncillaryMessage::ScmRights(received) = message {
+            descriptors.extend(received);
         }
     }
-    for descriptor in &given {
+    for descriptor in &descriptors {
         rustix::io::fcntl_setfd(descriptor, rustix::io::FdFlags::CLOEXEC)?;
     }
     prefix[0] = first[0];
     control.read_exact(&mut prefix[1..])?;
     let mut body = vec![0; frame_length(prefix)?];
     control.read_exact(&mut body)?;
-    Ok((Order::decode(&body)?, given))
+    Ok((ShimRequest::decode(&body)?, descriptors))
 }
 
 #[cfg(target_os = "linux")]
@@ -87,19 +88,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn orders_that_come_together_or_in_pieces_are_all_heard() {
+    fn requests_are_decoded_from_merged_and_split_reads() {
         let (mut host, shim) = UnixStream::pair().unwrap();
-        let mut frames = Frames::default();
-        host.write_all(&[Order::Terminate.encode(), Order::Kill.encode()].concat()).unwrap();
-        assert!(matches!(frames.read(&shim), Heard::Order(Order::Terminate)));
-        assert!(matches!(frames.next(), Some(Heard::Order(Order::Kill))));
+        let mut frames = FrameBuffer::default();
+        host.write_all(&[ShimRequest::Terminate.encode(), ShimRequest::Kill.encode()].concat()).unwrap();
+        assert!(matches!(frames.read(&shim), ControlInput::Request(ShimRequest::Terminate)));
+        assert!(matches!(frames.next(), Some(ControlInput::Request(ShimRequest::Kill))));
         assert!(frames.next().is_none());
-        let frame = Order::Kill.encode();
+        let frame = ShimRequest::Kill.encode();
         host.write_all(&frame[..5]).unwrap();
-        assert!(matches!(frames.read(&shim), Heard::Nothing));
+        assert!(matches!(frames.read(&shim), ControlInput::Nothing));
         host.write_all(&frame[5..]).unwrap();
-        assert!(matches!(frames.read(&shim), Heard::Order(Order::Kill)));
+        assert!(matches!(frames.read(&shim), ControlInput::Request(ShimRequest::Kill)));
         drop(host);
-        assert!(matches!(frames.read(&shim), Heard::End));
+        assert!(matches!(frames.read(&shim), ControlInput::Closed));
     }
 }

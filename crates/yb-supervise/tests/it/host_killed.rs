@@ -1,4 +1,4 @@
-//! The host dies by SIGKILL: the shims see to it that nothing is left.
+//! The host is killed with SIGKILL: its shims kill the trees.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use yb_testkit::Process;
 
-use crate::support::Stage;
+use crate::support::AgentDir;
 
-/// The example is a host like any other: it calls `shim_main` and is its own shim.
+/// The example is an ordinary host: it calls `shim_main` and is its own shim.
 pub(crate) fn example() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.parent().unwrap().parent().unwrap().join("examples/supervise");
@@ -17,9 +17,9 @@ pub(crate) fn example() -> PathBuf {
 }
 
 #[test]
-fn ten_trees_with_setsid_children_die_with_their_host() {
+fn trees_with_setsid_children_die_with_their_host() {
     const TREES: usize = 10;
-    let stage = Stage::new(
+    let agent_dir = AgentDir::new(
         "
 - pid_file: 'leader-{{pid}}.pid'
 - daemon: {pipes: close, env: clear, steps: [{ignore: [TERM, HUP]}, {pid_file: 'daemon-{{pid}}.pid'}, {sleep_ms: 60000}]}
@@ -29,12 +29,12 @@ fn ten_trees_with_setsid_children_die_with_their_host() {
     );
     let mut host = Command::new(example())
         .args(["--copies", &TREES.to_string(), "--"])
-        .arg(&stage.agent)
-        .current_dir(stage.path())
+        .arg(&agent_dir.agent)
+        .current_dir(agent_dir.path())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let processes = wait_for_pid_files(&stage, 3 * TREES);
+    let processes = wait_for_pid_files(&agent_dir, 3 * TREES);
     assert!(processes.iter().all(|process| process.is_alive()));
     host.kill().unwrap();
     host.wait().unwrap();
@@ -43,13 +43,13 @@ fn ten_trees_with_setsid_children_die_with_their_host() {
         let left = limit.saturating_duration_since(Instant::now());
         assert!(process.is_gone_within(left), "process {process} outlived its host");
     }
-    yb_testkit::assert_no_process_in(stage.path());
+    yb_testkit::assert_no_process_in(agent_dir.path());
 }
 
-pub(crate) fn wait_for_pid_files(stage: &Stage, count: usize) -> Vec<Process> {
+pub(crate) fn wait_for_pid_files(agent_dir: &AgentDir, count: usize) -> Vec<Process> {
     let limit = Instant::now() + Duration::from_secs(30);
     loop {
-        let files: Vec<PathBuf> = std::fs::read_dir(stage.path())
+        let files: Vec<PathBuf> = std::fs::read_dir(agent_dir.path())
             .unwrap()
             .map(|entry| entry.unwrap().path())
             .filter(|path| path.extension().is_some_and(|extension| extension == "pid"))
@@ -57,7 +57,7 @@ pub(crate) fn wait_for_pid_files(stage: &Stage, count: usize) -> Vec<Process> {
         if files.len() == count {
             return files.iter().map(|path| Process::from_file(path)).collect();
         }
-        assert!(Instant::now() < limit, "{} of {count} processes came up", files.len());
+        assert!(Instant::now() < limit, "only {} of {count} processes started", files.len());
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -1,18 +1,20 @@
-//! A child that may open its own places and the system, and nothing else, by rules of the kernel.
+//! Children restricted by Landlock to their own directory and the system.
 
 use std::path::Path;
 use std::time::Duration;
 
-use yb_supervise::{CancellationToken, Command, End, Means, Network, Sandbox, SandboxKind, SpawnError};
+use yb_supervise::{
+    CancellationToken, Command, ContainmentMethod, End, Network, Sandbox, SandboxKind, SpawnError,
+};
 
-use crate::support::{GUARD, Stage, contained};
+use crate::support::{AgentDir, TEST_TIMEOUT, contained};
 
-/// A view of one directory.
+/// A sandbox with one directory.
 fn sandbox(directory: &Path) -> Sandbox {
-    Sandbox::new().by(SandboxKind::Landlock).writable(directory)
+    Sandbox::new().kind(SandboxKind::Landlock).writable(directory)
 }
 
-/// A shell that sees nothing but its directory and the system.
+/// A shell that can access only its directory and the system.
 fn shell(directory: &Path, script: &str) -> Command {
     contained("/bin/sh")
         .env("PATH", "/usr/local/bin:/usr/bin:/bin")
@@ -21,20 +23,20 @@ fn shell(directory: &Path, script: &str) -> Command {
         .sandbox(sandbox(directory))
 }
 
-async fn said(command: Command) -> String {
-    let report = command.deadline(GUARD).run().await;
+async fn stdout_of(command: Command) -> String {
+    let report = command.deadline(TEST_TIMEOUT).run().await;
     let output = report.output.captured().map(|output| output.text().text).unwrap_or_default();
     assert!(report.success(), "{}: {output}", report.end);
     output.trim().to_owned()
 }
 
 #[test]
-fn it_works_here_or_this_test_says_why() {
+fn landlock_is_available() {
     SandboxKind::Landlock.probe().unwrap();
 }
 
 #[tokio::test]
-async fn what_is_not_shown_can_t_be_read_written_listed_or_cut() {
+async fn unlisted_paths_cannot_be_read_written_listed_or_truncated() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     std::fs::write(other.path().join("secret"), "secret").unwrap();
     std::fs::write(dir.path().join("file"), "").unwrap();
@@ -52,7 +54,7 @@ async fn what_is_not_shown_can_t_be_read_written_listed_or_cut() {
          chroot . /bin/true 2> /dev/null && echo chroot; mount -t tmpfs none sub 2> /dev/null && echo mounted
          true"
     );
-    assert_eq!(said(shell(dir.path(), &script)).await, "works");
+    assert_eq!(stdout_of(shell(dir.path(), &script)).await, "works");
     assert_eq!(std::fs::read(other.path().join("secret")).unwrap(), b"secret");
     std::fs::create_dir(other.path().join("hidden")).unwrap();
     std::fs::write(other.path().join("hidden/answer"), "answer").unwrap();
@@ -60,22 +62,22 @@ async fn what_is_not_shown_can_t_be_read_written_listed_or_cut() {
     let script = format!(
         "cat {path}/secret; (: >> {path}/secret) 2> /dev/null || echo and no more; cat {path}/hidden/answer 2> /dev/null; true"
     );
-    assert_eq!(said(shell(dir.path(), &script).sandbox(shown)).await, "secretand no more");
+    assert_eq!(stdout_of(shell(dir.path(), &script).sandbox(shown)).await, "secretand no more");
 }
 
 #[tokio::test]
-async fn it_has_no_capabilities_and_makes_no_devices() {
+async fn child_has_no_capabilities_and_cannot_create_devices() {
     let dir = tempfile::tempdir().unwrap();
     let script = "grep -E '^(CapEff|CapPrm|CapBnd|NoNewPrivs)' /proc/self/status; mknod disk b 8 0 2> /dev/null && echo made; true";
-    let said = said(shell(dir.path(), script)).await;
+    let stdout_of = stdout_of(shell(dir.path(), script)).await;
     let bounded =
         if rustix::process::geteuid().is_root() { "CapBnd:\t0000000000000000\n" } else { "CapBnd:" };
-    assert!(said.starts_with("CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"), "{said}");
-    assert!(said.contains(bounded) && said.ends_with("NoNewPrivs:\t1"), "{said}");
+    assert!(stdout_of.starts_with("CapPrm:\t0000000000000000\nCapEff:\t0000000000000000\n"), "{stdout_of}");
+    assert!(stdout_of.contains(bounded) && stdout_of.ends_with("NoNewPrivs:\t1"), "{stdout_of}");
 }
 
 #[tokio::test]
-async fn what_is_outside_is_not_signalled_traced_or_looked_into() {
+async fn outside_processes_cannot_be_signaled_or_traced() {
     let dir = tempfile::tempdir().unwrap();
     let pid = std::process::id();
     let script = format!(
@@ -92,11 +94,11 @@ async fn what_is_outside_is_not_signalled_traced_or_looked_into() {
          python3 -c 'import ctypes; print(ctypes.CDLL(None).ptrace(0x4206, {pid}, 0, 0))'
          sh -c 'kill -KILL $$' 2> /dev/null; test $? -eq 137 && echo its own"
     );
-    assert_eq!(said(shell(dir.path(), &script)).await, "-1\nits own");
+    assert_eq!(stdout_of(shell(dir.path(), &script)).await, "-1\nits own");
 }
 
 #[tokio::test]
-async fn abstract_sockets_of_others_are_out_of_reach() {
+async fn abstract_sockets_outside_are_unreachable() {
     use std::os::linux::net::SocketAddrExt as _;
     let dir = tempfile::tempdir().unwrap();
     let name = format!("yb-test-{}", std::process::id());
@@ -105,13 +107,13 @@ async fn abstract_sockets_of_others_are_out_of_reach() {
     let script = format!(
         "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"\\0{name}\")' 2>&1 | tail -1"
     );
-    let refused = said(shell(dir.path(), &script)).await;
+    let refused = stdout_of(shell(dir.path(), &script)).await;
     assert!(refused.contains("not permitted"), "{refused}");
     drop(listener);
 }
 
 #[tokio::test]
-async fn tcp_is_taken_away_on_request() {
+async fn network_none_denies_tcp() {
     let dir = tempfile::tempdir().unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -119,55 +121,56 @@ async fn tcp_is_taken_away_on_request() {
         "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)' 2>&1 | tail -1
          python3 -c 'import socket; socket.socket().bind((\"127.0.0.1\", 0))' 2>&1 | tail -1"
     );
-    assert_eq!(said(shell(dir.path(), &script)).await, "");
+    assert_eq!(stdout_of(shell(dir.path(), &script)).await, "");
     let alone = sandbox(dir.path()).network(Network::None);
-    let refused = said(shell(dir.path(), &script).sandbox(alone)).await;
+    let refused = stdout_of(shell(dir.path(), &script).sandbox(alone)).await;
     assert_eq!(refused.matches("Permission denied").count(), 2, "{refused}");
 }
 
 #[tokio::test]
-async fn ends_are_its_own_and_sigterm_is_heard() {
+async fn exit_status_and_sigterm_work_under_landlock() {
     let dir = tempfile::tempdir().unwrap();
     let report = shell(dir.path(), "kill -KILL $$").run().await;
-    assert!(matches!(report.end, End::Signalled { signal: 9 }), "{}", report.end);
-    for means in [None, Some(Means::Subreaper), Some(Means::Sweep)] {
-        let script = "trap 'echo obeyed > said; exit 3' TERM; echo > ready; while :; do sleep 0.05; done";
+    assert!(matches!(report.end, End::Signaled { signal: 9 }), "{}", report.end);
+    for method in [None, Some(ContainmentMethod::Subreaper), Some(ContainmentMethod::Sweep)] {
+        let script =
+            "trap 'echo obeyed > stdout_of; exit 3' TERM; echo > ready; while :; do sleep 0.05; done";
         let (stop, mut command) = (CancellationToken::new(), shell(dir.path(), script));
-        if let Some(means) = means {
-            command = command.means(means);
+        if let Some(method) = method {
+            command = command.containment_method(method);
         }
-        let running = command.cancel_on(stop.clone()).grace(GUARD).spawn().await.unwrap();
+        let child = command.cancel_on(stop.clone()).grace(TEST_TIMEOUT).spawn().await.unwrap();
         while !dir.path().join("ready").exists() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         stop.cancel();
-        assert_eq!(running.wait().await.shell_code(), Some(3), "{means:?}");
-        for file in ["said", "ready"] {
+        assert_eq!(child.wait().await.shell_code(), Some(3), "{method:?}");
+        for file in ["stdout_of", "ready"] {
             std::fs::remove_file(dir.path().join(file)).unwrap();
         }
     }
 }
 
 #[tokio::test]
-async fn what_outlives_its_leader_is_found_and_ended() {
-    let stage = Stage::new(
+async fn descendants_that_outlive_leader_are_killed() {
+    let agent_dir = AgentDir::new(
         "
 - daemon: {pipes: close, env: clear, steps: [{ignore: [TERM, HUP]}, {pid_file: daemon.pid}, {sleep_ms: 60000}]}
 - wait_for_file: {path: daemon.pid}
 ",
     );
     let bin = yb_testkit::bin("fake-agent");
-    let shown = sandbox(stage.path()).read_only(bin.parent().unwrap());
-    let report = stage.contained().sandbox(shown).deadline(GUARD).run().await;
+    let shown = sandbox(agent_dir.path()).read_only(bin.parent().unwrap());
+    let report = agent_dir.contained().sandbox(shown).deadline(TEST_TIMEOUT).run().await;
     assert!(report.success() && report.leaked, "{}", report.end);
-    yb_testkit::assert_no_process_in(stage.path());
+    yb_testkit::assert_no_process_in(agent_dir.path());
 }
 
 #[tokio::test]
-async fn what_can_not_be_is_said_before_anything_starts() {
+async fn invalid_sandbox_is_rejected_before_start() {
     let (dir, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let error = shell(dir.path(), "true").current_dir(other.path()).spawn().await.unwrap_err();
-    assert!(matches!(error, SpawnError::NotShown { .. }), "{error}");
+    assert!(matches!(error, SpawnError::CwdNotVisible { .. }), "{error}");
     let script = dir.path().join("script");
     std::fs::write(&script, "echo no shell was asked for\n").unwrap();
     std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();

@@ -1,22 +1,21 @@
-//! What `yb-supervise` promises, tried on real processes.
+//! Integration tests of `yb-supervise` with real processes.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![expect(clippy::disallowed_methods, reason = "some tests need a process that is not supervised")]
 
 mod support;
 
-mod ends;
+#[cfg(target_os = "linux")]
+mod egress;
 mod environment;
 mod errors;
-#[cfg(target_os = "linux")]
-mod exits;
+mod exit_status;
 mod host_killed;
+mod hostile;
 #[cfg(target_os = "linux")]
 mod landlock;
 #[cfg(target_os = "linux")]
 mod limits;
-mod lost;
-mod nasty;
 mod output;
 mod pause;
 mod quota;
@@ -24,6 +23,7 @@ mod reap;
 mod redaction;
 #[cfg(target_os = "linux")]
 mod sandbox;
+mod shim_loss;
 mod soak;
 mod stdin;
 mod stream;

@@ -1,16 +1,16 @@
-//! Host and shim die by SIGKILL: what they left is found again through the record, and nothing else is.
+//! Host and shim are killed with SIGKILL: `reap` finds the tree through its record, and nothing else.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use yb_supervise::{Reaped, TreeRecord, reap};
+use yb_supervise::{ReapReport, TreeRecord, reap};
 use yb_testkit::Process;
 
 use crate::host_killed::{example, wait_for_pid_files};
-use crate::support::{GUARD, Stage, signal};
+use crate::support::{AgentDir, TEST_TIMEOUT, signal};
 
-/// A leader with a child that left its session, a daemon that forked twice, and a child in the group.
+/// A leader with a child in a new session, a double-forked daemon, and a child in its group.
 const TREE: &str = "
 - daemon: {pipes: close, steps: [{ignore: [TERM, HUP]}, {pid_file: daemon.pid}, {sleep_ms: 60000}]}
 - child: {group: session, steps: [{pid_file: session.pid}, {sleep_ms: 60000}]}
@@ -19,7 +19,7 @@ const TREE: &str = "
 - sleep_ms: 60000
 ";
 
-/// Beside them a daemon that can't be known by any mark.
+/// Additionally a daemon without marker, session or group.
 const TREE_WITH_STRANGER: &str = "
 - daemon: {pipes: close, env: clear, steps: [{pid_file: clean.pid}, {sleep_ms: 60000}]}
 - daemon: {pipes: close, steps: [{ignore: [TERM, HUP]}, {pid_file: daemon.pid}, {sleep_ms: 60000}]}
@@ -28,16 +28,16 @@ const TREE_WITH_STRANGER: &str = "
 - sleep_ms: 60000
 ";
 
-/// A host in a process of its own, with one tree.
+/// A host process with one tree.
 struct Host {
     host: Child,
-    stage: Stage,
+    agent_dir: AgentDir,
     processes: Vec<Process>,
     record: Value,
 }
 
 impl Drop for Host {
-    /// Also when an assertion failed.
+    /// Also runs when an assertion failed.
     fn drop(&mut self) {
         let _ = self.host.kill();
         let _ = self.host.wait();
@@ -48,21 +48,21 @@ impl Drop for Host {
 }
 
 impl Host {
-    /// `None` where the machine lacks the means, which only a cgroup can be.
-    fn start(means: &str, script: &str) -> Option<Self> {
-        let stage = Stage::new(script);
-        let records = stage.file("records.json");
+    /// Returns `None` if the machine has no cgroups.
+    fn start(method: &str, script: &str) -> Option<Self> {
+        let agent_dir = AgentDir::new(script);
+        let records = agent_dir.file("records.json");
         let mut host = Command::new(example())
-            .args(["--means", means, "--records"])
+            .args(["--method", method, "--records"])
             .arg(&records)
             .arg("--")
-            .arg(&stage.agent)
-            .current_dir(stage.path())
+            .arg(&agent_dir.agent)
+            .current_dir(agent_dir.path())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let limit = Instant::now() + GUARD;
+        let limit = Instant::now() + TEST_TIMEOUT;
         let record = loop {
             let written = std::fs::read(&records).ok().and_then(|text| serde_json::from_slice(&text).ok());
             if let Some(written) = written {
@@ -70,14 +70,14 @@ impl Host {
                 break written[0].clone();
             }
             if host.try_wait().unwrap().is_some() {
-                assert_eq!(means, "cgroup", "every machine has the others");
+                assert_eq!(method, "cgroup", "every machine has the others");
                 return None;
             }
-            assert!(Instant::now() < limit, "no record came");
+            assert!(Instant::now() < limit, "no record was written");
             std::thread::sleep(Duration::from_millis(10));
         };
-        let processes = wait_for_pid_files(&stage, script.matches("pid_file").count());
-        Some(Self { host, stage, processes, record })
+        let processes = wait_for_pid_files(&agent_dir, script.matches("pid_file").count());
+        Some(Self { host, agent_dir, processes, record })
     }
 
     fn shim(&self) -> Process {
@@ -92,21 +92,21 @@ impl Host {
     }
 
     fn host(&self) -> Process {
-        Process::of(self.host.id()).unwrap()
+        Process::from_pid(self.host.id()).unwrap()
     }
 
-    /// As good as dead: neither does anything. (A shim that is stopped when its host dies is continued by the kernel,
-    /// because its process group becomes an orphan, and would do its work.)
+    /// Stops both instead of killing them: if its host dies, a stopped shim is resumed by the kernel, because
+    /// its process group becomes orphaned, and would kill the tree itself.
     fn stop_host_and_shim(&self) {
         signal(self.host(), "STOP");
         signal(self.shim(), "STOP");
     }
 
     fn kill_shim_and_host(&mut self) {
-        // A host that runs would sweep.
+        // A running host would sweep.
         signal(self.host(), "STOP");
         signal(self.shim(), "KILL");
-        assert!(self.shim().is_gone_within(GUARD));
+        assert!(self.shim().is_gone_within(TEST_TIMEOUT));
         self.host.kill().unwrap();
         self.host.wait().unwrap();
     }
@@ -116,65 +116,65 @@ impl Host {
         let _ = self.host.kill();
         self.host.wait().unwrap();
         for process in self.processes.iter().chain([&self.shim()]) {
-            assert!(process.is_gone_within(GUARD), "{context}: process {process} is left");
+            assert!(process.is_gone_within(TEST_TIMEOUT), "{context}: process {process} is still alive");
         }
-        yb_testkit::assert_no_process_in(self.stage.path());
+        yb_testkit::assert_no_process_in(self.agent_dir.path());
         if let Some(cgroup) = self.record["cgroup"].as_str() {
-            assert!(!std::path::Path::new(cgroup).exists(), "{context}: `{cgroup}` is left");
+            assert!(!std::path::Path::new(cgroup).exists(), "{context}: `{cgroup}` still exists");
         }
     }
 }
 
 #[test]
-fn with_a_stopped_shim_all_is_found_that_hangs_below_it() {
-    for (means, script) in
+fn reap_finds_all_descendants_of_stopped_shim() {
+    for (method, script) in
         [("cgroup", TREE_WITH_STRANGER), ("subreaper", TREE_WITH_STRANGER), ("sweep", TREE)]
     {
-        let Some(mut host) = Host::start(means, script) else { continue };
+        let Some(mut host) = Host::start(method, script) else { continue };
         host.stop_host_and_shim();
-        assert!(host.processes.iter().all(|process| process.is_alive()), "{means}");
+        assert!(host.processes.iter().all(|process| process.is_alive()), "{method}");
         let reaped = reap(&host.parsed());
         assert_eq!(
-            (reaped.killed, reaped.left.len(), reaped.elsewhere),
+            (reaped.killed, reaped.unkillable.len(), reaped.elsewhere),
             (5, 0, false),
-            "{means}: {reaped:?}"
+            "{method}: {reaped:?}"
         );
-        host.assert_all_gone(means);
-        assert_eq!(reap(&host.parsed()), Reaped::default(), "{means}: again");
+        host.assert_all_gone(method);
+        assert_eq!(reap(&host.parsed()), ReapReport::default(), "{method}: again");
     }
 }
 
 #[test]
-fn with_a_killed_shim_all_is_found_by_its_marks() {
-    for (means, script) in [("cgroup", TREE_WITH_STRANGER), ("subreaper", TREE), ("sweep", TREE)] {
-        let Some(mut host) = Host::start(means, script) else { continue };
+fn reap_finds_marked_processes_after_shim_was_killed() {
+    for (method, script) in [("cgroup", TREE_WITH_STRANGER), ("subreaper", TREE), ("sweep", TREE)] {
+        let Some(mut host) = Host::start(method, script) else { continue };
         host.kill_shim_and_host();
-        assert!(host.processes.iter().all(|process| process.is_alive()), "{means}");
+        assert!(host.processes.iter().all(|process| process.is_alive()), "{method}");
         let reaped = reap(&host.parsed());
         assert_eq!(
-            (reaped.killed, reaped.left.len(), reaped.elsewhere),
+            (reaped.killed, reaped.unkillable.len(), reaped.elsewhere),
             (4, 0, false),
-            "{means}: {reaped:?}"
+            "{method}: {reaped:?}"
         );
-        host.assert_all_gone(means);
+        host.assert_all_gone(method);
     }
 }
 
-/// Whether the shim or we do it: all is gone.
+/// Either the shim or `reap` kills the tree.
 #[test]
-fn a_shim_that_is_still_at_work_is_no_obstacle() {
-    for means in ["cgroup", "subreaper", "sweep"] {
-        let Some(mut host) = Host::start(means, TREE) else { continue };
+fn reap_works_with_running_shim() {
+    for method in ["cgroup", "subreaper", "sweep"] {
+        let Some(mut host) = Host::start(method, TREE) else { continue };
         host.host.kill().unwrap();
         host.host.wait().unwrap();
         let reaped = reap(&host.parsed());
-        assert!(reaped.left.is_empty(), "{means}: {reaped:?}");
-        host.assert_all_gone(means);
+        assert!(reaped.unkillable.is_empty(), "{method}: {reaped:?}");
+        host.assert_all_gone(method);
     }
 }
 
 #[test]
-fn a_record_of_another_boot_touches_nothing() {
+fn reap_ignores_record_of_another_boot() {
     let mut host = Host::start("subreaper", TREE).unwrap();
     host.stop_host_and_shim();
     for boot in ["", "00000000-0000-0000-0000-000000000000 pid:[1]"] {
@@ -188,9 +188,9 @@ fn a_record_of_another_boot_touches_nothing() {
     host.assert_all_gone("at the end");
 }
 
-/// All of a tree has ended, and others have its pids by now: a record with other start times is just that.
+/// A record whose start times don't match: the pids were reused.
 #[test]
-fn strangers_under_the_old_pids_are_left_alone() {
+fn reap_ignores_processes_with_reused_pids() {
     let mut host = Host::start("subreaper", TREE).unwrap();
     host.stop_host_and_shim();
     let mut record = host.record.clone();
@@ -199,7 +199,7 @@ fn strangers_under_the_old_pids_are_left_alone() {
     }
     record["id"] = "yb-0-0-0".into();
     record["cgroup"] = "/sys/fs/cgroup".into();
-    assert_eq!(reap(&serde_json::from_value(record).unwrap()), Reaped::default());
+    assert_eq!(reap(&serde_json::from_value(record).unwrap()), ReapReport::default());
     assert!(host.processes.iter().chain([&host.shim()]).all(|process| process.is_alive()));
     reap(&host.parsed());
     host.assert_all_gone("at the end");

@@ -1,12 +1,12 @@
-//! A secret that was handed to a child reaches neither log, nor memory, nor stream, nor tap.
+//! Secrets reach neither log, capture, stream, tee nor tap.
 
 use yb_supervise::{OutputMode, StreamItem, Warning};
 
-use crate::support::{Stage, Way};
+use crate::support::{AgentDir, LaunchConfig};
 
 const SECRET: &str = "sk-test-0123456789";
 
-/// Printed whole, cut in two by a pause, on stderr, and half of it at the very end.
+/// The secret whole, split by a pause, on stderr, and half of it at the end.
 const SCRIPT: &str = "
 - print: 'key={{env.KEY}};'
 - print: {text: sk-test-0}
@@ -19,25 +19,29 @@ const SCRIPT: &str = "
 const REDACTED: &str = "key=[REDACTED:KEY];\n[REDACTED:KEY]|\nsk-test";
 
 #[tokio::test]
-async fn log_and_capture_hold_the_name_and_not_the_value() {
-    for way in Way::EVERYWHERE {
-        let stage = Stage::new(SCRIPT);
-        let command = stage.command(way).env("KEY", SECRET).secret("KEY", SECRET).log_file(stage.file("log"));
+async fn log_and_capture_are_redacted() {
+    for config in LaunchConfig::PORTABLE {
+        let agent_dir = AgentDir::new(SCRIPT);
+        let command = agent_dir
+            .command(config)
+            .env("KEY", SECRET)
+            .secret("KEY", SECRET)
+            .log_file(agent_dir.file("log"));
         let report = command.run().await;
         let captured = report.output.captured().unwrap();
-        assert_eq!(String::from_utf8(captured.stdout()).unwrap(), REDACTED, "{way:?}");
+        assert_eq!(String::from_utf8(captured.stdout()).unwrap(), REDACTED, "{config:?}");
         assert_eq!(captured.stderr(), b"err [REDACTED:KEY]\n");
-        let log = std::fs::read_to_string(stage.file("log")).unwrap();
+        let log = std::fs::read_to_string(agent_dir.file("log")).unwrap();
         assert!(!log.contains(SECRET) && log.contains("[REDACTED:KEY]"), "{log}");
         assert_eq!(report.warnings, []);
     }
 }
 
 #[tokio::test]
-async fn stream_tee_and_tap_hold_the_name_and_not_the_value() {
-    let stage = Stage::new(SCRIPT);
-    let output = OutputMode::Stream { line_limit: 1000, tee: Some(stage.file("tee")) };
-    let mut running = stage
+async fn stream_tee_and_tap_are_redacted() {
+    let agent_dir = AgentDir::new(SCRIPT);
+    let output = OutputMode::Stream { line_limit: 1000, tee: Some(agent_dir.file("tee")) };
+    let mut child = agent_dir
         .contained()
         .env("KEY", SECRET)
         .secret("KEY", SECRET)
@@ -46,7 +50,7 @@ async fn stream_tee_and_tap_hold_the_name_and_not_the_value() {
         .spawn()
         .await
         .unwrap();
-    let (mut lines, mut tap) = (running.lines().unwrap(), running.tap().unwrap());
+    let (mut lines, mut tap) = (child.lines().unwrap(), child.tap().unwrap());
     let mut text = String::new();
     while let Some(item) = lines.next().await {
         match item {
@@ -56,8 +60,8 @@ async fn stream_tee_and_tap_hold_the_name_and_not_the_value() {
         }
     }
     assert_eq!(text, REDACTED);
-    let report = running.wait().await;
-    assert_eq!(std::fs::read_to_string(stage.file("tee")).unwrap(), REDACTED);
+    let report = child.wait().await;
+    assert_eq!(std::fs::read_to_string(agent_dir.file("tee")).unwrap(), REDACTED);
     let mut tapped = Vec::new();
     while let Some(item) = tap.next().await {
         tapped.extend_from_slice(&item.bytes);
@@ -67,9 +71,9 @@ async fn stream_tee_and_tap_hold_the_name_and_not_the_value() {
 }
 
 #[tokio::test]
-async fn a_short_secret_is_refused_by_name() {
-    let stage = Stage::new("[{print: shorty}]");
-    let report = stage.contained().secret("PIN", "shorty").run().await;
+async fn short_secret_is_a_warning() {
+    let agent_dir = AgentDir::new("[{print: shorty}]");
+    let report = agent_dir.contained().secret("PIN", "shorty").run().await;
     assert_eq!(report.warnings, [Warning::SecretTooShort { name: "PIN".to_owned() }]);
     assert_eq!(report.warnings[0].to_string(), "secret `PIN` is shorter than 8 bytes and is not redacted");
     assert_eq!(report.output.captured().unwrap().stdout(), b"shorty\n");

@@ -1,54 +1,54 @@
-//! The ways in which every test child is started.
+//! How the tests start their children.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tempfile::TempDir;
-use yb_supervise::{Command, Launch, Means};
+use yb_supervise::{Command, ContainmentMethod, Launch};
 use yb_testkit::{FakeAgent, Process};
 
-/// Ten times the bounds of the design: a guard against hanging, not a measurement (that is in `bench/`).
-pub(crate) const GUARD: Duration = Duration::from_secs(20);
+/// Ten times the targets of the design: a guard against hangs, not a measurement (see `bench/`).
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A launch mode with a means of containment.
+/// A launch mode with a containment method.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum LaunchConfig {
     Cgroup,
     Subreaper,
     Sweep,
     Direct,
 }
 
-impl Way {
-    /// The ways that every machine has.
-    pub(crate) const EVERYWHERE: [Self; 3] = [Self::Subreaper, Self::Sweep, Self::Direct];
+impl LaunchConfig {
+    /// The configurations that work on every machine.
+    pub(crate) const PORTABLE: [Self; 3] = [Self::Subreaper, Self::Sweep, Self::Direct];
 
     pub(crate) fn command(self, program: impl AsRef<Path>) -> Command {
         let command = Command::new(program.as_ref());
-        let contained = |command: Command, means| {
-            command.launch(Launch::Contained).shim(yb_testkit::bin("yb-shim")).means(means)
+        let contained = |command: Command, method| {
+            command.launch(Launch::Contained).shim(yb_testkit::bin("yb-shim")).containment_method(method)
         };
         match self {
-            Self::Cgroup => contained(command, Means::Cgroup),
-            Self::Subreaper => contained(command, Means::Subreaper),
-            Self::Sweep => contained(command, Means::Sweep),
+            Self::Cgroup => contained(command, ContainmentMethod::Cgroup),
+            Self::Subreaper => contained(command, ContainmentMethod::Subreaper),
+            Self::Sweep => contained(command, ContainmentMethod::Sweep),
             Self::Direct => command.launch(Launch::Direct),
         }
     }
 }
 
-/// A contained command with the default means.
+/// A contained command with the default containment method.
 pub(crate) fn contained(program: impl AsRef<Path>) -> Command {
     Command::new(program.as_ref()).launch(Launch::Contained).shim(yb_testkit::bin("yb-shim"))
 }
 
-/// A directory with a fake agent in it.
-pub(crate) struct Stage {
+/// A temporary directory with a fake agent.
+pub(crate) struct AgentDir {
     dir: TempDir,
     pub(crate) agent: PathBuf,
 }
 
-impl Stage {
+impl AgentDir {
     pub(crate) fn new(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let agent = FakeAgent::in_dir(dir.path()).script(script);
@@ -63,17 +63,17 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// The agent as a contained command in its directory.
+    /// Returns the agent as a contained command in its directory.
     pub(crate) fn contained(&self) -> Command {
         contained(&self.agent).current_dir(self.path())
     }
 
-    pub(crate) fn command(&self, way: Way) -> Command {
-        way.command(&self.agent).current_dir(self.path())
+    pub(crate) fn command(&self, config: LaunchConfig) -> Command {
+        config.command(&self.agent).current_dir(self.path())
     }
 }
 
-/// Sends a signal, by its name, unless the process is gone.
+/// Sends a signal by name, unless the process is gone.
 pub(crate) fn signal(process: Process, name: &str) {
     if process.is_alive() {
         let mut kill = std::process::Command::new("/bin/kill");

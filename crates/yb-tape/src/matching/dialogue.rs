@@ -1,28 +1,28 @@
-//! A request as a dialogue, in any of the APIs that are known: what opened it, what the model has said, what is new.
+//! Reads a request of any supported API as a dialogue: opening, model output so far, and new content.
 
 use serde_json::Value;
 
-use super::normal::Normal;
-use crate::conversation::without_reminders;
-use crate::format::Id;
+use super::normalize::Normalizer;
+use crate::conversation::strip_reminders;
+use crate::format::BlobId;
 
 /// An API whose requests can be matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Api {
-    /// Anthropic's.
+    /// Anthropic Messages.
     Messages,
-    /// The same, asking only for the number of tokens.
+    /// Token counting of Anthropic and Gemini.
     CountTokens,
-    /// OpenAI's newer one.
+    /// OpenAI Responses.
     Responses,
-    /// OpenAI's older one, which many others speak.
+    /// OpenAI Chat Completions, also supported by many other servers.
     Chat,
     Gemini,
 }
 
 impl Api {
-    /// The API of a request; none for anything else that an agent may ask.
-    pub(crate) fn of(method: &str, path: &str) -> Option<Self> {
+    /// Returns the API of a request, or `None` for any other request of an agent.
+    pub(crate) fn from_request(method: &str, path: &str) -> Option<Self> {
         if method != "POST" {
             return None;
         }
@@ -40,119 +40,119 @@ impl Api {
     }
 }
 
-/// Something that was said, called or returned.
+/// A text, tool call or tool result in a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Part {
-    Said(String),
-    /// What a tool returned.
-    Result {
+pub(crate) enum DialoguePart {
+    Text(String),
+    ToolResult {
         call: String,
         content: String,
     },
-    /// What the model called. Its id came from the tape, so its input did as well.
-    Call {
+    /// A tool call of the model. Its id comes from the tape, and so does its input.
+    ToolCall {
         id: String,
         name: String,
     },
-    /// Anything else, by its hash.
+    /// Any other content, by its hash.
     Other {
         kind: String,
         id: String,
     },
 }
 
-impl Part {
-    /// What it is, for a person.
+impl DialoguePart {
+    /// Describes the part in a message.
     pub(crate) fn title(&self) -> String {
         match self {
-            Self::Said(_) => "what the user says".to_owned(),
-            Self::Result { call, .. } => format!("the result of tool call `{call}`"),
-            Self::Call { name, id } => format!("a call of `{name}` (`{id}`)"),
-            Self::Other { kind, .. } => format!("a part of kind `{kind}`"),
+            Self::Text(_) => "user message".to_owned(),
+            Self::ToolResult { call, .. } => format!("result of tool call `{call}`"),
+            Self::ToolCall { name, id } => format!("tool call `{name}` (`{id}`)"),
+            Self::Other { kind, .. } => format!("content of type `{kind}`"),
         }
     }
 
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Said(text) | Self::Result { content: text, .. } => text,
-            Self::Call { id, .. } | Self::Other { id, .. } => id,
+            Self::Text(text) | Self::ToolResult { content: text, .. } => text,
+            Self::ToolCall { id, .. } | Self::Other { id, .. } => id,
         }
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Who {
+enum Role {
     User,
     Model,
 }
 
-/// A request's conversation, comparable with that of another run.
+/// The conversation of a request, normalized for comparison between runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Dialogue {
-    /// Before the model first spoke.
-    pub(crate) opening: Vec<Part>,
-    /// All that the model has said.
-    pub(crate) spoken: Vec<Part>,
-    /// After the model last spoke; results first, by their call.
-    pub(crate) new: Vec<Part>,
-    /// How often the model has spoken, plus one.
+    /// Parts before the first model output.
+    pub(crate) opening: Vec<DialoguePart>,
+    /// All model output.
+    pub(crate) model_parts: Vec<DialoguePart>,
+    /// Parts after the last model output; tool results first, sorted by call.
+    pub(crate) new: Vec<DialoguePart>,
+    /// Number of model responses so far, plus one.
     pub(crate) turn: usize,
-    /// Whether the answer is wanted as a stream.
+    /// Whether the request asks for a stream.
     pub(crate) stream: bool,
 }
 
-/// Reads a request's body; nothing when it is not one of that API.
-pub(crate) fn read(api: Api, path: &str, body: &Value, normal: &Normal) -> Option<Dialogue> {
-    let mut all: Vec<(Who, Part)> = Vec::new();
+/// Reads a request body, or returns `None` if it is not valid for the API.
+pub(crate) fn read(api: Api, path: &str, body: &Value, normalizer: &Normalizer) -> Option<Dialogue> {
+    let mut all: Vec<(Role, DialoguePart)> = Vec::new();
     match api {
         Api::Messages | Api::CountTokens if body.get("messages").is_some() => {
             for message in body.get("messages")?.as_array()? {
-                messages(message, normal, &mut all);
+                messages(message, normalizer, &mut all);
             }
         }
         Api::Chat => {
             for message in body.get("messages")?.as_array()? {
-                chat(message, normal, &mut all);
+                chat(message, normalizer, &mut all);
             }
         }
         Api::Responses => match body.get("input")? {
-            Value::String(text) => say(Who::User, text, normal, &mut all),
-            input => input.as_array()?.iter().for_each(|item| responses(item, normal, &mut all)),
+            Value::String(text) => push_text(Role::User, text, normalizer, &mut all),
+            input => input.as_array()?.iter().for_each(|item| responses(item, normalizer, &mut all)),
         },
         Api::Messages => return None,
         Api::Gemini | Api::CountTokens => {
             for content in body.get("contents")?.as_array()? {
-                gemini(content, normal, &mut all);
+                gemini(content, normalizer, &mut all);
             }
         }
     }
     let stream = path.contains(":streamGenerateContent")
         || body.get("stream").and_then(Value::as_bool).unwrap_or(false);
-    Some(divide(all, stream))
+    Some(build_dialogue(all, stream))
 }
 
-fn divide(all: Vec<(Who, Part)>, stream: bool) -> Dialogue {
-    let mut dialogue = Dialogue { opening: Vec::new(), spoken: Vec::new(), new: Vec::new(), turn: 1, stream };
-    let mut last = Who::User;
-    for (who, part) in all {
-        match who {
-            Who::Model => {
-                if last == Who::User {
+fn build_dialogue(all: Vec<(Role, DialoguePart)>, stream: bool) -> Dialogue {
+    let mut dialogue =
+        Dialogue { opening: Vec::new(), model_parts: Vec::new(), new: Vec::new(), turn: 1, stream };
+    let mut last = Role::User;
+    for (role, part) in all {
+        match role {
+            Role::Model => {
+                if last == Role::User {
                     dialogue.turn += 1;
                     dialogue.new.clear();
                 }
-                dialogue.spoken.push(part);
+                dialogue.model_parts.push(part);
             }
-            Who::User if dialogue.spoken.is_empty() => dialogue.opening.push(part),
-            Who::User => dialogue.new.push(part),
+            Role::User if dialogue.model_parts.is_empty() => dialogue.opening.push(part),
+            Role::User => dialogue.new.push(part),
         }
-        last = who;
+        last = role;
     }
-    // Tools that ran side by side return in any order.
+    // Parallel tools finish in any order.
     dialogue.new.sort_by(|a, b| match (a, b) {
-        (Part::Result { call: a, .. }, Part::Result { call: b, .. }) => a.cmp(b),
-        (Part::Result { .. }, _) => std::cmp::Ordering::Less,
-        (_, Part::Result { .. }) => std::cmp::Ordering::Greater,
+        (DialoguePart::ToolResult { call: a, .. }, DialoguePart::ToolResult { call: b, .. }) => a.cmp(b),
+        (DialoguePart::ToolResult { .. }, _) => std::cmp::Ordering::Less,
+        (_, DialoguePart::ToolResult { .. }) => std::cmp::Ordering::Greater,
         _ => std::cmp::Ordering::Equal,
     });
     dialogue
@@ -162,34 +162,34 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// What a user says loses its reminders and whatever differs between runs; what a model says came from the tape.
-fn say(who: Who, said: &str, normal: &Normal, all: &mut Vec<(Who, Part)>) {
-    let said = match who {
-        Who::User => normal.text(&without_reminders(said)),
-        Who::Model => normal.placeless(said.trim()).into_owned(),
+/// Adds a text. User texts are normalized and lose their reminders; model texts come from the tape.
+fn push_text(role: Role, text: &str, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
+    let text = match role {
+        Role::User => normalizer.normalize(&strip_reminders(text)),
+        Role::Model => normalizer.replace_directories(text.trim()).into_owned(),
     };
-    if !said.is_empty() {
-        all.push((who, Part::Said(said)));
+    if !text.is_empty() {
+        all.push((role, DialoguePart::Text(text)));
     }
 }
 
-fn other(kind: &str, value: &Value, normal: &Normal) -> Part {
+fn other_part(kind: &str, value: &Value, normalizer: &Normalizer) -> DialoguePart {
     let mut value = value.clone();
     if let Some(fields) = value.as_object_mut() {
         fields.remove("cache_control");
     }
-    let id = Id::of(normal.text(&value.to_string()).as_bytes());
-    Part::Other { kind: kind.to_owned(), id: id.to_string() }
+    let id = BlobId::from_bytes(normalizer.normalize(&value.to_string()).as_bytes());
+    DialoguePart::Other { kind: kind.to_owned(), id: id.to_string() }
 }
 
-/// What a tool returned, as one text; what is no text is there by its hash.
-fn returned(content: Option<&Value>, normal: &Normal) -> String {
+/// Returns a tool result as one text, with hashes in place of other content.
+fn tool_result_text(content: Option<&Value>, normalizer: &Normalizer) -> String {
     let one = |block: &Value| match block {
-        Value::String(text) => normal.text(&without_reminders(text)),
+        Value::String(text) => normalizer.normalize(&strip_reminders(text)),
         block => match ["text", "output"].iter().find_map(|key| block.get(key)?.as_str()) {
-            Some(text) => normal.text(&without_reminders(text)),
-            None => match other(text(block, "type"), block, normal) {
-                Part::Other { kind, id } => format!("[{kind} {id}]"),
+            Some(text) => normalizer.normalize(&strip_reminders(text)),
+            None => match other_part(text(block, "type"), block, normalizer) {
+                DialoguePart::Other { kind, id } => format!("[{kind} {id}]"),
                 part => part.text().to_owned(),
             },
         },
@@ -201,35 +201,35 @@ fn returned(content: Option<&Value>, normal: &Normal) -> String {
     }
 }
 
-fn messages(message: &Value, normal: &Normal, all: &mut Vec<(Who, Part)>) {
-    let who = match text(message, "role") {
-        "assistant" => Who::Model,
-        "user" => Who::User,
+fn messages(message: &Value, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
+    let role = match text(message, "role") {
+        "assistant" => Role::Model,
+        "user" => Role::User,
         _ => return,
     };
     match message.get("content") {
-        Some(Value::String(said)) => say(who, said, normal, all),
+        Some(Value::String(text)) => push_text(role, text, normalizer, all),
         Some(Value::Array(blocks)) => {
             for block in blocks {
                 match text(block, "type") {
-                    "text" => say(who, text(block, "text"), normal, all),
-                    // An agent may leave it out of what it sends back.
+                    "text" => push_text(role, text(block, "text"), normalizer, all),
+                    // Agents may omit it when they send the conversation back.
                     "thinking" | "redacted_thinking" => {}
                     "tool_use" => {
                         let (id, name) = (text(block, "id").to_owned(), text(block, "name").to_owned());
-                        all.push((who, Part::Call { id, name }));
+                        all.push((role, DialoguePart::ToolCall { id, name }));
                     }
                     "tool_result" => {
-                        let mut content = returned(block.get("content"), normal);
+                        let mut content = tool_result_text(block.get("content"), normalizer);
                         if block.get("is_error").and_then(Value::as_bool) == Some(true) {
                             content.insert_str(0, "[error] ");
                         }
                         all.push((
-                            who,
-                            Part::Result { call: text(block, "tool_use_id").to_owned(), content },
+                            role,
+                            DialoguePart::ToolResult { call: text(block, "tool_use_id").to_owned(), content },
                         ));
                     }
-                    kind => all.push((who, other(kind, block, normal))),
+                    kind => all.push((role, other_part(kind, block, normalizer))),
                 }
             }
         }
@@ -237,33 +237,38 @@ fn messages(message: &Value, normal: &Normal, all: &mut Vec<(Who, Part)>) {
     }
 }
 
-fn chat(message: &Value, normal: &Normal, all: &mut Vec<(Who, Part)>) {
-    let who = match text(message, "role") {
-        "assistant" => Who::Model,
-        "user" => Who::User,
+fn chat(message: &Value, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
+    let role = match text(message, "role") {
+        "assistant" => Role::Model,
+        "user" => Role::User,
         "tool" => {
-            let content = returned(message.get("content"), normal);
+            let content = tool_result_text(message.get("content"), normalizer);
             let call = text(message, "tool_call_id").to_owned();
-            all.push((Who::User, Part::Result { call, content }));
+            all.push((Role::User, DialoguePart::ToolResult { call, content }));
             return;
         }
         _ => return,
     };
-    spoken_or_shown(who, message.get("content"), normal, all);
+    push_content(role, message.get("content"), normalizer, all);
     for call in message.get("tool_calls").and_then(Value::as_array).into_iter().flatten() {
         let name = call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
-        all.push((who, Part::Call { id: text(call, "id").to_owned(), name: name.to_owned() }));
+        all.push((role, DialoguePart::ToolCall { id: text(call, "id").to_owned(), name: name.to_owned() }));
     }
 }
 
-fn spoken_or_shown(who: Who, content: Option<&Value>, normal: &Normal, all: &mut Vec<(Who, Part)>) {
+fn push_content(
+    role: Role,
+    content: Option<&Value>,
+    normalizer: &Normalizer,
+    all: &mut Vec<(Role, DialoguePart)>,
+) {
     match content {
-        Some(Value::String(said)) => say(who, said, normal, all),
+        Some(Value::String(text)) => push_text(role, text, normalizer, all),
         Some(Value::Array(blocks)) => {
             for block in blocks {
                 match block.get("text").and_then(Value::as_str) {
-                    Some(said) => say(who, said, normal, all),
-                    None => all.push((who, other(text(block, "type"), block, normal))),
+                    Some(text) => push_text(role, text, normalizer, all),
+                    None => all.push((role, other_part(text(block, "type"), block, normalizer))),
                 }
             }
         }
@@ -271,52 +276,56 @@ fn spoken_or_shown(who: Who, content: Option<&Value>, normal: &Normal, all: &mut
     }
 }
 
-fn responses(item: &Value, normal: &Normal, all: &mut Vec<(Who, Part)>) {
+fn responses(item: &Value, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
     let call = text(item, "call_id").to_owned();
     match text(item, "type") {
         "message" | "" => match text(item, "role") {
-            "assistant" => spoken_or_shown(Who::Model, item.get("content"), normal, all),
-            "user" => spoken_or_shown(Who::User, item.get("content"), normal, all),
+            "assistant" => push_content(Role::Model, item.get("content"), normalizer, all),
+            "user" => push_content(Role::User, item.get("content"), normalizer, all),
             _ => {}
         },
         "reasoning" => {}
         kind if kind.ends_with("_call_output") => {
-            all.push((Who::User, Part::Result { call, content: returned(item.get("output"), normal) }));
+            all.push((
+                Role::User,
+                DialoguePart::ToolResult { call, content: tool_result_text(item.get("output"), normalizer) },
+            ));
         }
         kind if kind.ends_with("_call") && !call.is_empty() => {
             let name = item.get("name").and_then(Value::as_str).unwrap_or(kind).to_owned();
-            all.push((Who::Model, Part::Call { id: call, name }));
+            all.push((Role::Model, DialoguePart::ToolCall { id: call, name }));
         }
-        kind => all.push((Who::Model, other(kind, item, normal))),
+        kind => all.push((Role::Model, other_part(kind, item, normalizer))),
     }
 }
 
-/// Gemini's calls have no ids: the n-th call of a name gets the n-th result of that name.
-fn gemini(content: &Value, normal: &Normal, all: &mut Vec<(Who, Part)>) {
-    let who = if text(content, "role") == "model" { Who::Model } else { Who::User };
+/// Gemini calls may lack ids: a call is then identified by its arguments, and a result by the name of its tool.
+fn gemini(content: &Value, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
+    let role = if text(content, "role") == "model" { Role::Model } else { Role::User };
     for part in content.get("parts").and_then(Value::as_array).into_iter().flatten() {
         if part.get("thought").and_then(Value::as_bool) == Some(true) {
             continue;
         }
-        if let Some(said) = part.get("text").and_then(Value::as_str) {
-            say(who, said, normal, all);
+        if let Some(text) = part.get("text").and_then(Value::as_str) {
+            push_text(role, text, normalizer, all);
         } else if let Some(call) = part.get("functionCall") {
             let name = text(call, "name").to_owned();
             let arguments = call.get("args").map(Value::to_string).unwrap_or_default();
             let id = match call.get("id").and_then(Value::as_str) {
                 Some(id) => id.to_owned(),
-                None => Id::of(normal.placeless(&arguments).as_bytes()).to_string(),
+                None => BlobId::from_bytes(normalizer.replace_directories(&arguments).as_bytes()).to_string(),
             };
-            all.push((who, Part::Call { id, name }));
+            all.push((role, DialoguePart::ToolCall { id, name }));
         } else if let Some(result) = part.get("functionResponse") {
             let call = match result.get("id").and_then(Value::as_str) {
                 Some(id) => id.to_owned(),
                 None => text(result, "name").to_owned(),
             };
-            let content = normal.text(&result.get("response").map(Value::to_string).unwrap_or_default());
-            all.push((Who::User, Part::Result { call, content }));
+            let content =
+                normalizer.normalize(&result.get("response").map(Value::to_string).unwrap_or_default());
+            all.push((Role::User, DialoguePart::ToolResult { call, content }));
         } else {
-            all.push((who, other("part", part, normal)));
+            all.push((role, other_part("part", part, normalizer)));
         }
     }
 }
@@ -328,26 +337,28 @@ mod tests {
     use super::*;
 
     fn check(api: Api, body: &Value) {
-        let dialogue = read(api, "/", body, &Normal::default()).unwrap();
-        assert_eq!(dialogue.opening, [Part::Said("go".to_owned())], "{body}");
+        let dialogue = read(api, "/", body, &Normalizer::default()).unwrap();
+        assert_eq!(dialogue.opening, [DialoguePart::Text("go".to_owned())], "{body}");
         let calls: Vec<_> = dialogue
-            .spoken
+            .model_parts
             .iter()
             .filter_map(|part| match part {
-                Part::Call { id, name } => Some((id.as_str(), name.as_str())),
+                DialoguePart::ToolCall { id, name } => Some((id.as_str(), name.as_str())),
                 _ => None,
             })
             .collect();
         assert_eq!(calls, [("b", "Bash"), ("a", "Read")], "{body}");
         assert_eq!(dialogue.turn, 2);
-        let expected = [("a", "file"), ("b", "out")]
-            .map(|(call, content)| Part::Result { call: call.to_owned(), content: content.to_owned() });
+        let expected = [("a", "file"), ("b", "out")].map(|(call, content)| DialoguePart::ToolResult {
+            call: call.to_owned(),
+            content: content.to_owned(),
+        });
         assert_eq!(dialogue.new[..2], expected, "{body}");
-        assert_eq!(dialogue.new[2..], [Part::Said("and then?".to_owned())], "{body}");
+        assert_eq!(dialogue.new[2..], [DialoguePart::Text("and then?".to_owned())], "{body}");
     }
 
     #[test]
-    fn every_api_tells_the_same_story() {
+    fn read_returns_the_same_dialogue_for_every_api() {
         check(
             Api::Messages,
             &json!({ "messages": [
@@ -392,24 +403,24 @@ mod tests {
                 { "role": "model", "parts": [{ "functionCall": { "name": "shell", "args": { "a": 1 } } }] },
                 { "role": "user", "parts": [{ "functionResponse": { "name": "shell", "response": { "output": "out" } } }] },
             ] }),
-            &Normal::default(),
+            &Normalizer::default(),
         )
         .unwrap();
         assert!(gemini.stream);
         assert_eq!(
             gemini.new,
-            [Part::Result { call: "shell".into(), content: "{\"output\":\"out\"}".into() }]
+            [DialoguePart::ToolResult { call: "shell".into(), content: "{\"output\":\"out\"}".into() }]
         );
         assert_eq!(gemini.turn, 2);
     }
 
     #[test]
-    fn what_is_no_conversation_is_none() {
+    fn read_returns_none_without_a_conversation() {
         for api in [Api::Messages, Api::CountTokens, Api::Responses, Api::Chat, Api::Gemini] {
             for body in
                 [json!(null), json!([]), json!({}), json!({ "messages": 1, "input": 1, "contents": 1 })]
             {
-                assert_eq!(read(api, "/", &body, &Normal::default()), None, "{api:?} {body}");
+                assert_eq!(read(api, "/", &body, &Normalizer::default()), None, "{api:?} {body}");
             }
         }
     }

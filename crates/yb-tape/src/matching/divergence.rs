@@ -1,138 +1,136 @@
-//! Where a replay left its tape, in words that tell what happened.
+//! Description of a request that does not match the tape.
 
 use std::fmt;
 use std::path::PathBuf;
 
-/// How much of a text is shown around the place where it differs.
+/// Characters shown before and after the first difference.
 const BEFORE: usize = 40;
 const AFTER: usize = 100;
 
-/// A request that is not on the tape.
+/// A request that does not match the tape.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Divergence {
-    /// The tape.
+    /// The tape file.
     pub tape: PathBuf,
-    /// The lane, as far as it is known.
+    /// The lane, if known.
     pub lane: Option<String>,
     /// The turn within the lane, from 1.
     pub turn: usize,
-    /// What kind of difference it is.
+    /// The kind of difference.
     pub kind: DivergenceKind,
     /// The first part that differs.
     pub part: String,
-    /// What the tape has there; empty when it has nothing.
+    /// The recorded content; empty if there is none.
     pub expected: String,
-    /// What came instead; empty when nothing came.
-    pub came: String,
-    /// Whether the tape was cut, so that what is missing may have been on it.
-    pub tape_is_cut: bool,
+    /// The content of the request; empty if there is none.
+    pub actual: String,
+    /// Whether the tape is truncated, so that the missing part may have been recorded.
+    pub tape_is_truncated: bool,
 }
 
-/// What kind of difference ended a replay.
+/// The kind of difference that ended a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DivergenceKind {
-    /// A conversation that the tape does not have.
+    /// The conversation is not on the tape.
     UnknownConversation,
-    /// A turn after the last one that the tape has.
+    /// The turn is after the last recorded one.
     ExtraTurn,
-    /// The request sends back other words of the model than the tape has.
-    OtherAnswers,
-    /// A tool returned something else.
+    /// The model output in the request differs from the tape.
+    ModelOutput,
+    /// A tool result differs.
     ToolResult,
-    /// The user, or the agent in the user's name, says something else.
-    UserPart,
-    /// The tape has this request, but all its answers were given already.
-    AskedAgain,
-    /// The tape has this turn only as a stream, or only as one message.
-    OtherForm,
-    /// Something that is no conversation, and that the tape does not have.
+    /// A user message differs, or content that the agent sends as the user.
+    UserMessage,
+    /// The request was sent more often than recorded.
+    RepeatedRequest,
+    /// The turn was recorded only as a stream, or only as one message.
+    StreamMode,
+    /// A request outside of conversations is not on the tape.
     UnknownRequest,
 }
 
 impl DivergenceKind {
-    /// One word for it, for files.
+    /// Returns the identifier used in files.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::UnknownConversation => "unknown-conversation",
             Self::ExtraTurn => "extra-turn",
-            Self::OtherAnswers => "other-answers",
+            Self::ModelOutput => "other-answers",
             Self::ToolResult => "tool-result",
-            Self::UserPart => "user-part",
-            Self::AskedAgain => "asked-again",
-            Self::OtherForm => "other-form",
+            Self::UserMessage => "user-part",
+            Self::RepeatedRequest => "asked-again",
+            Self::StreamMode => "other-form",
             Self::UnknownRequest => "unknown-request",
         }
     }
 
-    fn sentence(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
-            Self::UnknownConversation => "the tape has no such conversation",
-            Self::ExtraTurn => "the tape has no further turn",
-            Self::OtherAnswers => "the request sends back other answers than the tape's",
-            Self::ToolResult => "a tool returned something else",
-            Self::UserPart => "the user says something else",
-            Self::AskedAgain => "all recorded answers to this were given already",
-            Self::OtherForm => "the tape has this turn only in the other form (stream or one message)",
-            Self::UnknownRequest => "the tape has no such request",
+            Self::UnknownConversation => "no such conversation on the tape",
+            Self::ExtraTurn => "no further turn on the tape",
+            Self::ModelOutput => "model output in the request differs from the tape",
+            Self::ToolResult => "tool result differs",
+            Self::UserMessage => "user message differs",
+            Self::RepeatedRequest => "all recorded responses to this request were already served",
+            Self::StreamMode => "turn was recorded with another response mode (streamed or not)",
+            Self::UnknownRequest => "no such request on the tape",
         }
     }
 }
 
 impl Divergence {
-    /// The way out.
+    /// Returns a hint for solving the problem.
     #[must_use]
     pub fn hint(&self) -> &'static str {
-        if self.tape_is_cut {
-            return "the tape was cut and may lack this: record it again";
+        if self.tape_is_truncated {
+            return "the tape is truncated: record it again";
         }
         match self.kind {
             DivergenceKind::ToolResult => {
-                "make the tool's output the same in every run, or replay with `lenient`; if the change is meant, record again"
+                "make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again"
             }
-            DivergenceKind::UnknownConversation | DivergenceKind::UserPart => {
-                "a changed prompt needs a new recording: replay tests the harness, not prompts"
+            DivergenceKind::UnknownConversation | DivergenceKind::UserMessage => {
+                "a changed prompt requires a new recording: replay tests the harness, not prompts"
             }
-            _ => {
-                "the agent, its version or its settings act in another way than when it was recorded: record again"
-            }
+            _ => "the agent, its version or its settings have changed since the recording: record again",
         }
     }
 
-    /// Where it is, in one line.
+    /// Returns lane and turn as text.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match &self.lane {
             Some(lane) => format!("lane `{lane}`, turn {}", self.turn),
-            None => format!("a lane that is not on the tape, turn {}", self.turn),
+            None => format!("an unrecorded lane, turn {}", self.turn),
         }
     }
 }
 
 impl fmt::Display for Divergence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "replay diverged in {}: {}", self.place(), self.kind.sentence())?;
+        write!(f, "replay diverged in {}: {}", self.location(), self.kind.description())?;
         write!(f, "\n  differs:  {}", self.part)?;
         if !self.expected.is_empty() {
             write!(f, "\n  expected: {}", self.expected)?;
         }
-        if !self.came.is_empty() {
-            write!(f, "\n  came:     {}", self.came)?;
+        if !self.actual.is_empty() {
+            write!(f, "\n  actual:   {}", self.actual)?;
         }
         write!(f, "\n  tape:     {}", self.tape.display())
     }
 }
 
-/// Both texts around their first difference, each in one line.
-pub(crate) fn excerpts(expected: &str, came: &str) -> (String, String) {
-    let same = expected.char_indices().zip(came.chars()).find(|((_, a), b)| a != b).map_or_else(
-        // One is the beginning of the other, and both are the same up to there.
-        || expected.len().min(came.len()),
+/// Returns excerpts of both texts around their first difference, each in one line.
+pub(crate) fn excerpts(expected: &str, actual: &str) -> (String, String) {
+    let same = expected.char_indices().zip(actual.chars()).find(|((_, a), b)| a != b).map_or_else(
+        // One is a prefix of the other.
+        || expected.len().min(actual.len()),
         |((at, _), _)| at,
     );
-    (excerpt(expected, same), excerpt(came, same))
+    (excerpt(expected, same), excerpt(actual, same))
 }
 
 fn excerpt(text: &str, at: usize) -> String {
@@ -163,18 +161,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn excerpts_show_where_texts_part() {
+    fn excerpts_show_the_first_difference() {
         let long = "x".repeat(100);
-        for (expected, came, shown) in [
+        for (expected, actual, shown) in [
             ("a b", "a c", ("a b", "a c")),
             ("", "new", ("(nothing)", "new")),
             ("one\ntwo", "one", ("one\\ntwo", "one")),
             ("\u{e4}b", "\u{e4}c", ("\u{e4}b", "\u{e4}c")),
         ] {
-            assert_eq!(excerpts(expected, came), (shown.0.to_owned(), shown.1.to_owned()));
+            assert_eq!(excerpts(expected, actual), (shown.0.to_owned(), shown.1.to_owned()));
         }
-        let (expected, came) = excerpts(&format!("{long}a"), &format!("{long}b"));
+        let (expected, actual) = excerpts(&format!("{long}a"), &format!("{long}b"));
         assert_eq!(expected, format!("…{}a", "x".repeat(40)));
-        assert_eq!(came, format!("…{}b", "x".repeat(40)));
+        assert_eq!(actual, format!("…{}b", "x".repeat(40)));
     }
 }

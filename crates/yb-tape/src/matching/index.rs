@@ -1,242 +1,250 @@
-//! Finds the recorded exchange for a request, or says why there is none. Never guesses.
+//! Finds the recorded exchange for a request, or explains why there is none.
 
 use std::collections::HashMap;
 
-use super::dialogue::{Api, Dialogue, Part};
+use super::dialogue::{Api, Dialogue, DialoguePart};
 use super::divergence::{Divergence, DivergenceKind, excerpts};
+use crate::replay::ReplayMode;
 use crate::tape::{Exchange, Tape};
 
-/// What identifies a point of a conversation: what opened it and what the model has said since.
-type Key = (Api, Vec<Part>, Vec<Part>);
+/// Identifies a turn of a conversation: its opening and all model output.
+type TurnKey = (Api, Vec<DialoguePart>, Vec<DialoguePart>);
 
-/// The exchanges of a tape, and which of them were given out.
+/// The exchanges of a tape and their delivery state.
 #[derive(Debug)]
-pub(crate) struct Index {
+pub(crate) struct ExchangeIndex {
     tape: Tape,
-    points: HashMap<Key, Vec<usize>>,
-    served: Vec<Served>,
+    turns: HashMap<TurnKey, Vec<usize>>,
+    delivery: Vec<DeliveryState>,
 }
 
+/// Whether a recorded response was sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Served {
-    No,
-    /// Its answer is on its way.
-    Begun,
-    /// Its answer broke off before the agent had it.
-    Broken,
-    Whole,
+enum DeliveryState {
+    Pending,
+    InProgress,
+    /// The client disconnected before the end of the response.
+    Interrupted,
+    Complete,
 }
 
-/// What a request gets.
+/// Result of matching a request with the tape.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Match {
-    /// This exchange, with so many tool results that differ.
+pub(crate) enum MatchResult {
+    /// The recorded exchange, and the number of differing tool results.
     Exchange {
         index: usize,
         tolerated: usize,
     },
-    None(Box<Divergence>),
+    Diverged(Box<Divergence>),
 }
 
-/// How strict a comparison is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
-    Strict,
-    /// Tool results may differ.
-    Lenient,
-}
-
-impl Index {
-    /// Of a tape's exchanges only those with a number below `before` are there.
+impl ExchangeIndex {
+    /// Indexes the exchanges with a number below `before`.
     pub(crate) fn new(tape: &Tape, before: u64) -> Self {
-        let mut points: HashMap<Key, Vec<usize>> = HashMap::new();
+        let mut turns: HashMap<TurnKey, Vec<usize>> = HashMap::new();
         for (index, exchange) in tape.exchanges().iter().enumerate() {
             if let (Some(api), Some(dialogue)) = (exchange.api, &exchange.dialogue)
                 && exchange.number() < before
             {
-                points.entry(key(api, dialogue)).or_default().push(index);
+                turns.entry(turn_key(api, dialogue)).or_default().push(index);
             }
         }
-        let served = vec![Served::No; tape.exchanges().len()];
-        Self { tape: tape.clone(), points, served }
+        let delivery = vec![DeliveryState::Pending; tape.exchanges().len()];
+        Self { tape: tape.clone(), turns, delivery }
     }
 
-    pub(crate) fn find(&mut self, api: Api, dialogue: &Dialogue, rule: Rule) -> Match {
-        let Some(here) = self.points.get(&key(api, dialogue)) else {
-            return Match::None(Box::new(self.nowhere(api, dialogue)));
+    pub(crate) fn find(&mut self, api: Api, dialogue: &Dialogue, mode: ReplayMode) -> MatchResult {
+        let Some(recorded) = self.turns.get(&turn_key(api, dialogue)) else {
+            return MatchResult::Diverged(Box::new(self.unmatched(api, dialogue)));
         };
         let of = |index: &usize| &self.tape.exchanges()[*index];
-        let form: Vec<usize> = here
+        let same_mode: Vec<usize> = recorded
             .iter()
             .copied()
             .filter(|index| dialogue_of(of(index)).is_some_and(|d| d.stream == dialogue.stream))
             .collect();
-        if form.is_empty() {
-            let part = if dialogue.stream { "a stream is asked for" } else { "one message is asked for" };
-            let divergence = self.divergence(dialogue, DivergenceKind::OtherForm, of(&here[0]), part);
-            return Match::None(Box::new(divergence));
+        if same_mode.is_empty() {
+            let part = if dialogue.stream { "request for a stream" } else { "request for one message" };
+            let divergence = self.divergence(dialogue, DivergenceKind::StreamMode, of(&recorded[0]), part);
+            return MatchResult::Diverged(Box::new(divergence));
         }
-        let fitting: Vec<usize> = form
+        let fitting: Vec<usize> = same_mode
             .iter()
             .copied()
             .filter(|index| dialogue_of(of(index)).is_some_and(|d| d.new == dialogue.new))
             .collect();
         if let Some(index) = self.next_of(&fitting) {
-            self.served[index] = Served::Begun;
-            return Match::Exchange { index, tolerated: 0 };
+            self.delivery[index] = DeliveryState::InProgress;
+            return MatchResult::Exchange { index, tolerated: 0 };
         }
         if let Some(&index) = fitting.first() {
-            if rule == Rule::Lenient {
-                return Match::Exchange { index: *fitting.last().unwrap_or(&index), tolerated: 0 };
+            if mode == ReplayMode::Lenient {
+                return MatchResult::Exchange { index: *fitting.last().unwrap_or(&index), tolerated: 0 };
             }
             let divergence =
-                self.divergence(dialogue, DivergenceKind::AskedAgain, of(&index), "the whole request");
-            return Match::None(Box::new(divergence));
+                self.divergence(dialogue, DivergenceKind::RepeatedRequest, of(&index), "repeated request");
+            return MatchResult::Diverged(Box::new(divergence));
         }
-        // The one that is due, else the first: its difference is the one to tell.
-        let index = self.next_of(&form).unwrap_or(form[0]);
+        // Report the difference to the next pending exchange, or else to the first.
+        let index = self.next_of(&same_mode).unwrap_or(same_mode[0]);
         let recorded = of(&index);
         let expected = dialogue_of(recorded).map(|dialogue| dialogue.new.as_slice()).unwrap_or_default();
-        if rule == Rule::Lenient
+        if mode == ReplayMode::Lenient
             && let Some(tolerated) = only_results_differ(expected, &dialogue.new)
         {
-            self.served[index] = Served::Begun;
-            return Match::Exchange { index, tolerated };
+            self.delivery[index] = DeliveryState::InProgress;
+            return MatchResult::Exchange { index, tolerated };
         }
-        Match::None(Box::new(self.first_difference(dialogue, recorded, expected)))
+        MatchResult::Diverged(Box::new(self.first_difference(dialogue, recorded, expected)))
     }
 
-    /// The answer was sent to its end, or its reader went away.
-    pub(crate) fn delivered(&mut self, index: usize, is_whole: bool) {
-        self.served[index] = if is_whole { Served::Whole } else { Served::Broken };
+    /// Marks a response as sent, completely or not.
+    pub(crate) fn set_delivered(&mut self, index: usize, is_complete: bool) {
+        self.delivery[index] = if is_complete { DeliveryState::Complete } else { DeliveryState::Interrupted };
     }
 
-    /// The answer was not given after all; the next one who asks gets it.
-    pub(crate) fn put_back(&mut self, index: usize) {
-        self.served[index] = Served::No;
+    /// Marks a response as not sent, so that the next request gets it.
+    pub(crate) fn set_pending(&mut self, index: usize) {
+        self.delivery[index] = DeliveryState::Pending;
     }
 
-    /// How many exchanges of conversations were never asked for.
-    pub(crate) fn left(&self) -> usize {
-        let all = self.points.values().flatten();
+    /// Counts the exchanges of conversations that were not requested.
+    pub(crate) fn remaining(&self) -> usize {
+        let all = self.turns.values().flatten();
         all.filter(|index| {
-            self.served[**index] == Served::No && self.tape.exchanges()[**index].api != Some(Api::CountTokens)
+            self.delivery[**index] == DeliveryState::Pending
+                && self.tape.exchanges()[**index].api != Some(Api::CountTokens)
         })
         .count()
     }
 
-    /// Equal requests get their answers in the recorded order: those of equal lanes, and those of attempts. When all
-    /// are given, one that did not arrive whole is given again, and so is a failure that nothing better follows.
+    /// Returns the exchange for the next of several equal requests. They come from equal lanes or from retries and get
+    /// their responses in recorded order. After that, an interrupted response is sent again, or the last failure if none
+    /// of them succeeded.
     fn next_of(&self, candidates: &[usize]) -> Option<usize> {
-        let served = |wanted| candidates.iter().find(|index| self.served[**index] == wanted);
+        let first_in = |wanted| candidates.iter().find(|index| self.delivery[**index] == wanted);
         let failure = || {
-            let is_good = |index: &&usize| self.tape.exchanges()[**index].is_good();
-            candidates.last().filter(|_| !candidates.iter().any(|index| is_good(&index)))
+            let is_success = |index: &&usize| self.tape.exchanges()[**index].is_success();
+            candidates.last().filter(|_| !candidates.iter().any(|index| is_success(&index)))
         };
-        served(Served::No).or_else(|| served(Served::Broken)).or_else(failure).copied()
+        first_in(DeliveryState::Pending)
+            .or_else(|| first_in(DeliveryState::Interrupted))
+            .or_else(failure)
+            .copied()
     }
 
-    /// Says how a conversation that is nowhere on the tape differs from the one that is most like it.
-    fn nowhere(&self, api: Api, dialogue: &Dialogue) -> Divergence {
+    /// Describes how an unrecorded conversation differs from the most similar recorded one.
+    fn unmatched(&self, api: Api, dialogue: &Dialogue) -> Divergence {
         let known = self.tape.exchanges().iter().filter(|exchange| exchange.api == Some(api));
-        let mut like: Option<(&Exchange, &Dialogue, usize)> = None;
+        let mut nearest: Option<(&Exchange, &Dialogue, usize)> = None;
         for exchange in known {
             let Some(other) = dialogue_of(exchange).filter(|other| other.opening == dialogue.opening) else {
                 continue;
             };
-            let same = other.spoken.iter().zip(&dialogue.spoken).take_while(|(a, b)| a == b).count();
-            // Of those that are equally alike the one that goes furthest.
-            if like.is_none_or(|(_, best, most)| {
+            let same =
+                other.model_parts.iter().zip(&dialogue.model_parts).take_while(|(a, b)| a == b).count();
+            // Of equally similar ones, take the longest.
+            if nearest.is_none_or(|(_, best, most)| {
                 same > most
-                    || (same == most && other.spoken.len() > best.spoken.len() && other.turn <= dialogue.turn)
+                    || (same == most
+                        && other.model_parts.len() > best.model_parts.len()
+                        && other.turn <= dialogue.turn)
             }) {
-                like = Some((exchange, other, same));
+                nearest = Some((exchange, other, same));
             }
         }
-        let Some((exchange, other, same)) = like else { return self.unknown(dialogue, api) };
-        if same == other.spoken.len() {
-            // Everything that the tape knows of it was said. What came after is an answer of the tape's last turn, or foreign.
-            let answer = String::from_utf8_lossy(&exchange.body);
-            let foreign = dialogue.spoken[same..]
-                .iter()
-                .find(|part| matches!(part, Part::Call { id, .. } if !answer.contains(id.as_str())));
+        let Some((exchange, other, same)) = nearest else { return self.unknown(dialogue, api) };
+        if same == other.model_parts.len() {
+            // All recorded model output is present. Further output is the response of the last recorded turn, or foreign.
+            let response = String::from_utf8_lossy(&exchange.body);
+            let foreign = dialogue.model_parts[same..].iter().find(
+                |part| matches!(part, DialoguePart::ToolCall { id, .. } if !response.contains(id.as_str())),
+            );
             if let Some(part) = foreign {
                 let mut divergence =
-                    self.divergence(dialogue, DivergenceKind::OtherAnswers, exchange, &part.title());
-                divergence.came = part.text().to_owned();
+                    self.divergence(dialogue, DivergenceKind::ModelOutput, exchange, &part.title());
+                divergence.actual = part.text().to_owned();
                 return divergence;
             }
-            let mut divergence = self.divergence(
-                dialogue,
-                DivergenceKind::ExtraTurn,
-                exchange,
-                "a turn more than were recorded",
-            );
+            let mut divergence =
+                self.divergence(dialogue, DivergenceKind::ExtraTurn, exchange, "additional turn");
             let new = dialogue.new.first();
-            divergence.came = new
+            divergence.actual = new
                 .map(|part| format!("{}: {}", part.title(), excerpts("", part.text()).1))
                 .unwrap_or_default();
             return divergence;
         }
-        let expected = &other.spoken[same];
-        let came = dialogue.spoken.get(same);
+        let expected = &other.model_parts[same];
+        let actual = dialogue.model_parts.get(same);
         let mut divergence = self.divergence(
             dialogue,
-            DivergenceKind::OtherAnswers,
+            DivergenceKind::ModelOutput,
             exchange,
-            &expected.title().replace("the user", "the model"),
+            &expected.title().replace("user", "model"),
         );
-        (divergence.expected, divergence.came) =
-            excerpts(expected.text(), came.map(Part::text).unwrap_or_default());
+        (divergence.expected, divergence.actual) =
+            excerpts(expected.text(), actual.map(DialoguePart::text).unwrap_or_default());
         divergence
     }
 
     fn unknown(&self, dialogue: &Dialogue, api: Api) -> Divergence {
-        let came = dialogue.opening.iter().map(Part::text).collect::<Vec<_>>().join("\n");
+        let actual = dialogue.opening.iter().map(DialoguePart::text).collect::<Vec<_>>().join("\n");
         let openings = self.tape.exchanges().iter().filter(|exchange| exchange.api == Some(api)).filter_map(
             |exchange| {
                 let dialogue = dialogue_of(exchange)?;
-                Some((dialogue.opening.iter().map(Part::text).collect::<Vec<_>>().join("\n"), exchange))
+                Some((
+                    dialogue.opening.iter().map(DialoguePart::text).collect::<Vec<_>>().join("\n"),
+                    exchange,
+                ))
             },
         );
-        // The nearest is the one with the longest common beginning; of equals the first.
+        // The nearest opening has the longest common prefix.
         let common = |a: &str, b: &str| a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
         let mut nearest: Option<(usize, String)> = None;
         for (opening, _) in openings {
-            let length = common(&opening, &came);
+            let length = common(&opening, &actual);
             if nearest.as_ref().is_none_or(|(most, _)| length > *most) {
                 nearest = Some((length, opening));
             }
         }
-        let (expected, came) =
-            excerpts(nearest.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default(), &came);
+        let (expected, actual) =
+            excerpts(nearest.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default(), &actual);
         Divergence {
             tape: self.tape.path().to_owned(),
             lane: None,
             turn: dialogue.turn,
             kind: DivergenceKind::UnknownConversation,
-            part: "what opens the conversation".to_owned(),
+            part: "opening of the conversation".to_owned(),
             expected,
-            came,
-            tape_is_cut: self.tape.cut().is_some(),
+            actual,
+            tape_is_truncated: self.tape.truncation().is_some(),
         }
     }
 
-    fn first_difference(&self, dialogue: &Dialogue, recorded: &Exchange, expected: &[Part]) -> Divergence {
+    fn first_difference(
+        &self,
+        dialogue: &Dialogue,
+        recorded: &Exchange,
+        expected: &[DialoguePart],
+    ) -> Divergence {
         let same = expected.iter().zip(&dialogue.new).take_while(|(a, b)| a == b).count();
-        let (wanted, came) = (expected.get(same), dialogue.new.get(same));
-        let named = wanted.or(came);
-        let is_result = matches!(named, Some(Part::Result { .. }));
-        let kind = if is_result { DivergenceKind::ToolResult } else { DivergenceKind::UserPart };
-        let title = named.map(Part::title).unwrap_or_default();
+        let (wanted, actual) = (expected.get(same), dialogue.new.get(same));
+        let named = wanted.or(actual);
+        let is_result = matches!(named, Some(DialoguePart::ToolResult { .. }));
+        let kind = if is_result { DivergenceKind::ToolResult } else { DivergenceKind::UserMessage };
+        let title = named.map(DialoguePart::title).unwrap_or_default();
         let mut divergence = self.divergence(dialogue, kind, recorded, &title);
-        // Two different parts at the same place are told by name as well.
-        let full = |part: Option<&Part>| match (part, wanted.map(Part::title) == came.map(Part::title)) {
+        // Include the titles if the parts are of different types.
+        let full = |part: Option<&DialoguePart>| match (
+            part,
+            wanted.map(DialoguePart::title) == actual.map(DialoguePart::title),
+        ) {
             (None, _) => String::new(),
             (Some(part), true) => part.text().to_owned(),
             (Some(part), false) => format!("{}: {}", part.title(), part.text()),
         };
-        (divergence.expected, divergence.came) = excerpts(&full(wanted), &full(came));
+        (divergence.expected, divergence.actual) = excerpts(&full(wanted), &full(actual));
         divergence
     }
 
@@ -254,30 +262,34 @@ impl Index {
             kind,
             part: part.to_owned(),
             expected: String::new(),
-            came: String::new(),
-            tape_is_cut: self.tape.cut().is_some(),
+            actual: String::new(),
+            tape_is_truncated: self.tape.truncation().is_some(),
         }
     }
 }
 
-fn key(api: Api, dialogue: &Dialogue) -> Key {
-    (api, dialogue.opening.clone(), dialogue.spoken.clone())
+fn turn_key(api: Api, dialogue: &Dialogue) -> TurnKey {
+    (api, dialogue.opening.clone(), dialogue.model_parts.clone())
 }
 
 fn dialogue_of(exchange: &Exchange) -> Option<&Dialogue> {
     exchange.dialogue.as_ref()
 }
 
-/// The number of results that differ, when nothing else does.
-fn only_results_differ(expected: &[Part], came: &[Part]) -> Option<usize> {
-    if expected.len() != came.len() {
+/// Counts the differing tool results, or returns `None` if other parts differ.
+fn only_results_differ(expected: &[DialoguePart], actual: &[DialoguePart]) -> Option<usize> {
+    if expected.len() != actual.len() {
         return None;
     }
     let mut differing = 0;
-    for (expected, came) in expected.iter().zip(came) {
-        match (expected, came) {
+    for (expected, actual) in expected.iter().zip(actual) {
+        match (expected, actual) {
             (a, b) if a == b => {}
-            (Part::Result { call: a, .. }, Part::Result { call: b, .. }) if a == b => differing += 1,
+            (DialoguePart::ToolResult { call: a, .. }, DialoguePart::ToolResult { call: b, .. })
+                if a == b =>
+            {
+                differing += 1;
+            }
             _ => return None,
         }
     }

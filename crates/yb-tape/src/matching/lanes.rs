@@ -1,11 +1,11 @@
-//! Which exchanges of a tape are one conversation. Only for people and for step numbers: matching does not need it.
+//! Groups the exchanges of a tape into lanes, for display and for turn numbers; matching does not need them.
 
-use super::dialogue::{Api, Dialogue, Part};
+use super::dialogue::{Api, Dialogue, DialoguePart};
 use crate::tape::{Exchange, Lane};
 
 const OPENING_CHARS: usize = 80;
 
-/// Gives every exchange of a conversation its lane.
+/// Assigns a lane to every exchange that belongs to a conversation.
 pub(crate) fn assign(exchanges: &mut [Exchange]) -> Vec<Lane> {
     let mut lanes: Vec<Lane> = Vec::new();
     for index in 0..exchanges.len() {
@@ -18,15 +18,15 @@ pub(crate) fn assign(exchanges: &mut [Exchange]) -> Vec<Lane> {
             .enumerate()
             .filter_map(|(lane, known)| {
                 let last = &exchanges[*known.exchanges.last()?];
-                Some((fit(dialogue, last)?, lane))
+                Some((continuation_score(dialogue, last)?, lane))
             })
-            // Of equal fits the lane that began first.
-            .max_by_key(|(fit, lane)| (*fit, std::cmp::Reverse(*lane)))
+            // Prefer the earlier lane.
+            .max_by_key(|(score, lane)| (*score, std::cmp::Reverse(*lane)))
             .map(|(_, lane)| lane);
         let lane = found.unwrap_or_else(|| {
-            let nature = exchanges[index].record.request.nature.as_str();
+            let origin = exchanges[index].record.request.origin.as_str();
             lanes.push(Lane {
-                name: name(nature, &lanes),
+                name: lane_name(origin, &lanes),
                 opening: opening(dialogue),
                 exchanges: Vec::new(),
             });
@@ -38,27 +38,27 @@ pub(crate) fn assign(exchanges: &mut [Exchange]) -> Vec<Lane> {
     lanes
 }
 
-/// How well a request goes on where a lane's last exchange ended.
-fn fit(dialogue: &Dialogue, last: &Exchange) -> Option<u8> {
+/// Rates how well a request continues the last exchange of a lane; `None` if it does not.
+fn continuation_score(dialogue: &Dialogue, last: &Exchange) -> Option<u8> {
     let before = last.dialogue.as_ref()?;
-    if before.opening != dialogue.opening || !dialogue.spoken.starts_with(&before.spoken) {
+    if before.opening != dialogue.opening || !dialogue.model_parts.starts_with(&before.model_parts) {
         return None;
     }
-    let said = &dialogue.spoken[before.spoken.len()..];
-    if said.is_empty() {
-        // The same again: another attempt, unless the first was answered.
-        return (before.new == dialogue.new && !last.is_good()).then_some(1);
+    let output = &dialogue.model_parts[before.model_parts.len()..];
+    if output.is_empty() {
+        // The same request again is a retry, unless the first attempt succeeded.
+        return (before.new == dialogue.new && !last.is_success()).then_some(1);
     }
-    let answer = String::from_utf8_lossy(&last.body);
-    let echoes = said.iter().all(|part| match part {
-        Part::Call { id, .. } => answer.contains(id.as_str()),
+    let response = String::from_utf8_lossy(&last.body);
+    let echoes = output.iter().all(|part| match part {
+        DialoguePart::ToolCall { id, .. } => response.contains(id.as_str()),
         _ => true,
     });
     (dialogue.turn > before.turn).then_some(if echoes { 3 } else { 2 })
 }
 
-fn name(nature: &str, lanes: &[Lane]) -> String {
-    let kind = match nature {
+fn lane_name(origin: &str, lanes: &[Lane]) -> String {
+    let kind = match origin {
         "subagent" => "subagent",
         "side" => "side",
         _ => "main",
@@ -68,7 +68,7 @@ fn name(nature: &str, lanes: &[Lane]) -> String {
 }
 
 fn opening(dialogue: &Dialogue) -> String {
-    let text = dialogue.opening.first().map(Part::text).unwrap_or_default();
+    let text = dialogue.opening.first().map(DialoguePart::text).unwrap_or_default();
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() <= OPENING_CHARS {
         return line.to_owned();

@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the agent: every piece goes on at once, and is remembered.
+//! Response body that forwards each chunk immediately and captures a copy.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
 use hyper::header::HeaderMap;
 use hyper::http::request::Parts;
 
-use crate::format::record::Ending;
+use crate::format::record::ResponseEnding;
 use crate::upstream::{Client, Sender};
 
-/// An answer that is longer is passed on, but not kept.
-const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// Longer responses are forwarded, but not recorded.
+const MAX_RESPONSE_BYTES: usize = 256 * 1024 * 1024;
 
-/// One exchange as it was heard.
+/// A forwarded request and its response.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct CapturedExchange {
     pub(crate) number: u64,
     pub(crate) at: Duration,
     pub(crate) method: String,
@@ -27,12 +27,12 @@ pub(crate) struct Heard {
     pub(crate) body: Bytes,
     pub(crate) status: Option<u16>,
     pub(crate) response_headers: HeaderMap,
-    /// Each piece with the time since the one before.
-    pub(crate) pieces: Vec<(Duration, Bytes)>,
-    pub(crate) end: Ending,
+    /// Each chunk with the time since the previous one.
+    pub(crate) chunks: Vec<(Duration, Bytes)>,
+    pub(crate) end: ResponseEnding,
 }
 
-impl Heard {
+impl CapturedExchange {
     pub(crate) fn new(number: u64, at: Duration, parts: &Parts, body: Bytes) -> Self {
         Self {
             number,
@@ -44,68 +44,68 @@ impl Heard {
             body,
             status: None,
             response_headers: HeaderMap::new(),
-            pieces: Vec::new(),
-            // Until it is known better: whoever drops the body has left.
-            end: Ending::Left,
+            chunks: Vec::new(),
+            // The default if the body is dropped before its end.
+            end: ResponseEnding::ClientDisconnected,
         }
     }
 
-    pub(crate) fn answer(&self) -> Vec<u8> {
-        self.pieces.iter().flat_map(|(_, piece)| piece.iter().copied()).collect()
+    pub(crate) fn response_body(&self) -> Vec<u8> {
+        self.chunks.iter().flat_map(|(_, chunk)| chunk.iter().copied()).collect()
     }
 }
 
-type Listener = Box<dyn FnOnce(Heard) + Send>;
+type CaptureCallback = Box<dyn FnOnce(CapturedExchange) + Send>;
 
-/// Passes an answer on and tells what it was, once it is over in whatever way.
-pub(crate) struct Tee {
+/// Forwards a response and passes the captured exchange to a callback when it ends for any reason.
+pub(crate) struct TeeBody {
     incoming: Incoming,
-    open: Option<Open>,
+    capture: Option<Capture>,
     connection: Option<(Arc<Client>, Sender)>,
 }
 
-struct Open {
-    heard: Heard,
-    last: Instant,
+struct Capture {
+    exchange: CapturedExchange,
+    last_chunk: Instant,
     size: usize,
-    listener: Listener,
+    on_end: CaptureCallback,
 }
 
-impl Tee {
+impl TeeBody {
     pub(crate) fn new(
         incoming: Incoming,
-        heard: Heard,
-        asked: Instant,
-        listener: impl FnOnce(Heard) + Send + 'static,
+        exchange: CapturedExchange,
+        requested: Instant,
+        on_end: impl FnOnce(CapturedExchange) + Send + 'static,
     ) -> Self {
-        let open = Open { heard, last: asked, size: 0, listener: Box::new(listener) };
-        Self { incoming, open: Some(open), connection: None }
+        let capture = Capture { exchange, last_chunk: requested, size: 0, on_end: Box::new(on_end) };
+        Self { incoming, capture: Some(capture), connection: None }
     }
 
-    /// Gives the connection back when the answer was read to its end.
+    /// Returns the connection to the client's pool once the response is read completely.
     pub(crate) fn returning(mut self, client: Arc<Client>, sender: Sender) -> Self {
         self.connection = Some((client, sender));
         if self.incoming.is_end_stream() {
-            self.end(Ending::Complete);
+            self.end(ResponseEnding::Complete);
         }
         self
     }
 
-    fn end(&mut self, end: Ending) {
+    fn end(&mut self, end: ResponseEnding) {
         if let Some((client, sender)) = self.connection.take()
-            && end == Ending::Complete
+            && end == ResponseEnding::Complete
         {
-            client.keep(sender);
+            client.recycle(sender);
         }
-        let Some(Open { mut heard, listener, .. }) = self.open.take() else { return };
-        if heard.end != Ending::TooLarge {
-            heard.end = end;
+        let Some(Capture { mut exchange, on_end, .. }) = self.capture.take() else { return };
+        if exchange.end != ResponseEnding::TooLarge {
+            exchange.end = end;
         }
-        listener(heard);
+        on_end(exchange);
     }
 }
 
-impl Body for Tee {
+impl Body for TeeBody {
     type Data = Bytes;
     type Error = hyper::Error;
 
@@ -116,23 +116,26 @@ impl Body for Tee {
         let polled = Pin::new(&mut self.incoming).poll_frame(context);
         match &polled {
             Poll::Pending => {}
-            Poll::Ready(None) => self.end(Ending::Complete),
-            Poll::Ready(Some(Err(_))) => self.end(Ending::Cut),
+            Poll::Ready(None) => self.end(ResponseEnding::Complete),
+            Poll::Ready(Some(Err(_))) => self.end(ResponseEnding::UpstreamClosed),
             Poll::Ready(Some(Ok(frame))) => {
-                if let (Some(data), Some(open)) = (frame.data_ref(), &mut self.open) {
+                if let (Some(data), Some(capture)) = (frame.data_ref(), &mut self.capture) {
                     let now = Instant::now();
-                    open.size = open.size.saturating_add(data.len());
-                    if open.size > MAX_ANSWER_BYTES {
-                        open.heard.end = Ending::TooLarge;
-                        open.heard.pieces.clear();
+                    capture.size = capture.size.saturating_add(data.len());
+                    if capture.size > MAX_RESPONSE_BYTES {
+                        capture.exchange.end = ResponseEnding::TooLarge;
+                        capture.exchange.chunks.clear();
                     } else {
-                        open.heard.pieces.push((now.saturating_duration_since(open.last), data.clone()));
+                        capture
+                            .exchange
+                            .chunks
+                            .push((now.saturating_duration_since(capture.last_chunk), data.clone()));
                     }
-                    open.last = now;
+                    capture.last_chunk = now;
                 }
-                // Nobody asks again after the last byte of a known length.
+                // With a known length, the body is not polled again after its last byte.
                 if self.incoming.is_end_stream() {
-                    self.end(Ending::Complete);
+                    self.end(ResponseEnding::Complete);
                 }
             }
         }
@@ -148,8 +151,8 @@ impl Body for Tee {
     }
 }
 
-impl Drop for Tee {
+impl Drop for TeeBody {
     fn drop(&mut self) {
-        self.end(Ending::Left);
+        self.end(ResponseEnding::ClientDisconnected);
     }
 }

@@ -1,4 +1,4 @@
-//! What goes wrong on purpose, and where: `3:429`, `subagent-1/2:cut`.
+//! Faults injected into a replay, such as `3:429` or `subagent-1/2:cut`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::MAIN;
 use crate::error::Error;
 use crate::tape::Tape;
 
-/// A fault at a turn of a lane. It happens once; the agent's next attempt gets the recorded answer.
+/// A fault at a turn of a lane. It happens once; the next attempt of the agent gets the recorded response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReplayFault {
@@ -16,37 +16,37 @@ pub struct ReplayFault {
     pub lane: String,
     /// The turn within the lane, from 1.
     pub turn: usize,
-    /// What goes wrong.
+    /// The kind of fault.
     pub kind: ReplayFaultKind,
 }
 
-/// What goes wrong.
+/// The kind of a [`ReplayFault`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplayFaultKind {
-    /// An error status instead of the answer.
+    /// An error status instead of the response.
     Status {
         /// From 400 to 599.
         status: u16,
-        /// What the `retry-after` header says.
+        /// Value of the `retry-after` header.
         retry_after: Option<Duration>,
     },
-    /// The connection is dropped in the middle of the answer.
+    /// The connection is dropped in the middle of the response.
     Cut,
-    /// The answer comes so much later.
+    /// The response is delayed.
     Slow(Duration),
 }
 
 impl ReplayFault {
-    /// A fault at a turn of the lane `main`.
+    /// Creates a fault at a turn of lane `main`.
     #[must_use]
     pub fn at(turn: usize, kind: ReplayFaultKind) -> Self {
         Self { lane: MAIN.to_owned(), turn, kind }
     }
 
-    /// The same in another lane.
+    /// Sets the lane.
     #[must_use]
-    pub fn in_lane(mut self, lane: impl Into<String>) -> Self {
+    pub fn lane(mut self, lane: impl Into<String>) -> Self {
         self.lane = lane.into();
         self
     }
@@ -56,11 +56,11 @@ impl ReplayFault {
         if (1..=turns).contains(&self.turn) {
             return Ok(());
         }
-        Err(Error::NoStep { lane: self.lane.clone(), step: self.turn, turns })
+        Err(Error::NoSuchTurn { lane: self.lane.clone(), turn: self.turn, turns })
     }
 }
 
-/// How many turns a lane has; 0 when there is none of that name.
+/// Counts the turns of a lane; 0 if there is no such lane.
 pub(super) fn turns(tape: &Tape, lane: &str) -> usize {
     let lane = tape.lanes().iter().find(|known| known.name == lane);
     let turns =
@@ -85,21 +85,24 @@ impl fmt::Display for ReplayFault {
     }
 }
 
-/// `[LANE/]TURN:KIND`, where the kind is a status (`529`, `429=2s` with a retry-after), `cut` or `slow=2s`.
-impl FromStr for ReplayFault {
-    type Err = String;
+/// A text is not a valid [`ReplayFault`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "invalid fault: `{0}`; expected `TURN:KIND` or `LANE/TURN:KIND`, where KIND is a status (`429`, `429=2s`), `cut` or `slow=2s`"
+)]
+pub struct ParseReplayFaultError(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || {
-            format!(
-                "not a fault: `{text}`; write `TURN:KIND` or `LANE/TURN:KIND`, with the kind `429`, `429=2s`, `529`, `500`, `cut` or `slow=2s`"
-            )
-        };
-        let (place, kind) = text.split_once(':').ok_or_else(wrong)?;
-        let (lane, turn) = place.rsplit_once('/').unwrap_or((MAIN, place));
-        let turn = turn.parse().ok().filter(|turn| *turn > 0).ok_or_else(wrong)?;
+/// Parses `[LANE/]TURN:KIND`, where KIND is a status (`529`, or `429=2s` with a `retry-after` header), `cut` or `slow=2s`.
+impl FromStr for ReplayFault {
+    type Err = ParseReplayFaultError;
+
+    fn from_str(text: &str) -> Result<Self, ParseReplayFaultError> {
+        let invalid = || ParseReplayFaultError(text.to_owned());
+        let (position, kind) = text.split_once(':').ok_or_else(invalid)?;
+        let (lane, turn) = position.rsplit_once('/').unwrap_or((MAIN, position));
+        let turn = turn.parse().ok().filter(|turn| *turn > 0).ok_or_else(invalid)?;
         let (name, wait) = match kind.split_once('=') {
-            Some((name, wait)) => (name, Some(duration(wait).ok_or_else(wrong)?)),
+            Some((name, wait)) => (name, Some(duration(wait).ok_or_else(invalid)?)),
             None => (kind, None),
         };
         let kind = match (name, wait) {
@@ -107,7 +110,7 @@ impl FromStr for ReplayFault {
             ("slow", Some(wait)) => ReplayFaultKind::Slow(wait),
             (status, retry_after) => {
                 let status =
-                    status.parse().ok().filter(|status| (400..=599).contains(status)).ok_or_else(wrong)?;
+                    status.parse().ok().filter(|status| (400..=599).contains(status)).ok_or_else(invalid)?;
                 ReplayFaultKind::Status { status, retry_after }
             }
         };
@@ -132,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn faults_are_read_and_written() {
+    fn replay_faults_round_trip_through_text() {
         for (text, lane, turn, kind) in [
             ("3:429", "main", 3, ReplayFaultKind::Status { status: 429, retry_after: None }),
             (
@@ -145,11 +148,11 @@ mod tests {
             ("2:slow=20ms", "main", 2, ReplayFaultKind::Slow(Duration::from_millis(20))),
         ] {
             let fault: ReplayFault = text.parse().unwrap();
-            assert_eq!(fault, ReplayFault::at(turn, kind).in_lane(lane), "{text}");
+            assert_eq!(fault, ReplayFault::at(turn, kind).lane(lane), "{text}");
             assert_eq!(fault.to_string().parse(), Ok(fault), "{text}");
         }
         for text in ["", "3", "0:cut", "x:cut", "3:200", "3:cut=1s", "3:slow", "3:429=", "3:429=1h"] {
-            assert!(text.parse::<ReplayFault>().unwrap_err().contains("TURN:KIND"), "{text}");
+            assert!(text.parse::<ReplayFault>().unwrap_err().to_string().contains("TURN:KIND"), "{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How a replay is done.
+//! Options of a replay.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,119 +11,126 @@ use crate::upstream::Upstream;
 /// How strictly requests are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Mode {
-    /// Everything that the user and the tools say has to be the same.
+pub enum ReplayMode {
+    /// User messages and tool results must be equal.
     #[default]
     Strict,
-    /// What tools return may differ; how often it did is counted.
+    /// Tool results may differ; the differences are counted.
     Lenient,
 }
 
-/// How fast answers come.
+/// How fast responses are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub enum Speed {
-    /// At once.
+pub enum ReplaySpeed {
+    /// Without pauses.
     #[default]
     Fast,
-    /// With the pauses that were recorded.
+    /// With the recorded pauses.
     Real,
 }
 
-/// From where on a replay is no longer one.
+/// Continues a replay with a live model or a script after a turn.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Fork {
-    /// The last turn of the lane `main` that the tape answers; 0 for none.
+    /// The last turn of lane `main` that is replayed; 0 for none.
     pub step: usize,
-    /// Who answers from there on.
-    pub live: Live,
+    /// Serves the requests after the fork.
+    pub target: ForkTarget,
 }
 
 impl Fork {
-    /// Replays up to and including this turn of the lane `main`.
+    /// Creates a fork that replays up to and including this turn of lane `main`.
     #[must_use]
-    pub fn after(step: usize, live: Live) -> Self {
-        Self { step, live }
+    pub fn after(step: usize, target: ForkTarget) -> Self {
+        Self { step, target }
     }
 }
 
-/// Who answers after a fork.
+/// Serves the requests after a [`Fork`].
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub enum Live {
-    /// The real API, with another model if one is named.
+pub enum ForkTarget {
+    /// A live API.
     Upstream {
-        /// Where it is.
+        /// The API.
         upstream: Upstream,
-        /// Takes the place of the model that the agent asks for.
+        /// Replaces the model that the agent requests.
         model: Option<String>,
     },
-    /// A script, whose lanes count their turns from the beginning of the conversation.
+    /// A script. Its turns count from the beginning of the conversation.
     Script(Script),
 }
 
-/// How a replay is done; strict and fast by default.
+/// Options of a [`ReplayServer`](crate::ReplayServer); strict and fast by default.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct ReplayOptions {
     /// How strictly requests are compared.
-    pub mode: Mode,
-    /// How fast answers come.
-    pub speed: Speed,
-    /// The directories of this run, by the names that the recording gave them.
-    pub places: BTreeMap<String, String>,
-    /// What goes wrong on purpose.
+    pub mode: ReplayMode,
+    /// How fast responses are sent.
+    pub speed: ReplaySpeed,
+    /// Directories of this run, by the names used in the recording.
+    pub directories: BTreeMap<String, String>,
+    /// Faults to inject.
     pub faults: Vec<ReplayFault>,
-    /// From where on a live model answers.
+    /// Where to continue with a live model.
     pub fork: Option<Fork>,
-    /// How long an answer waits for requests that came earlier in the recording, so that conversations side by side keep
-    /// their order; 3 s by default. When it was in vain, there is no more waiting.
-    pub patience: Option<Duration>,
-    /// The loopback port; 0, the default, takes any free one.
+    /// How long a response waits for requests that were recorded earlier, which keeps parallel conversations in the
+    /// recorded order; 3 s by default. After the first timeout, the order is no longer enforced.
+    pub order_timeout: Option<Duration>,
+    /// The loopback port; 0, the default, means any free port.
     pub port: u16,
 }
 
 impl ReplayOptions {
-    /// The same with this mode.
+    /// Sets how strictly requests are compared.
     #[must_use]
-    pub fn mode(mut self, mode: Mode) -> Self {
+    pub fn mode(mut self, mode: ReplayMode) -> Self {
         self.mode = mode;
         self
     }
 
-    /// The same with this speed.
+    /// Sets how fast responses are sent.
     #[must_use]
-    pub fn speed(mut self, speed: Speed) -> Self {
+    pub fn speed(mut self, speed: ReplaySpeed) -> Self {
         self.speed = speed;
         self
     }
 
-    /// The same with one directory of this run: its `workspace`, its `home` and so on.
+    /// Adds a directory of this run, such as its `workspace` or `home`.
     #[must_use]
-    pub fn place(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
-        self.places.insert(name.into(), path.as_ref().display().to_string());
+    pub fn directory(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
+        self.directories.insert(name.into(), path.as_ref().display().to_string());
         self
     }
 
-    /// The same with another patience for the recorded order.
+    /// Sets how long a response waits for requests that were recorded earlier.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = Some(patience);
+    pub fn order_timeout(mut self, timeout: Duration) -> Self {
+        self.order_timeout = Some(timeout);
         self
     }
 
-    /// The same with one more fault.
+    /// Adds a fault to inject.
     #[must_use]
     pub fn fault(mut self, fault: ReplayFault) -> Self {
         self.faults.push(fault);
         self
     }
 
-    /// The same with a fork.
+    /// Sets where to continue with a live model or a script.
     #[must_use]
     pub fn fork(mut self, fork: Fork) -> Self {
         self.fork = Some(fork);
+        self
+    }
+
+    /// Sets the loopback port; 0 means any free port.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
         self
     }
 }

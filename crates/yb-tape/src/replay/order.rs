@@ -1,48 +1,48 @@
-//! The recorded order of requests: conversations side by side are kept in step with each other.
+//! Enforces the recorded order of requests across parallel conversations.
 
 use crate::matching::dialogue::Api;
 use crate::tape::Tape;
 
-/// Which exchanges were asked for.
+/// Tracks which exchanges were requested.
 #[derive(Debug)]
-pub(super) struct Order {
-    /// What no conversation depends on counts as asked from the beginning.
-    asked: Vec<bool>,
-    /// The first that was not.
+pub(super) struct RequestOrder {
+    /// Whether each exchange was requested. Exchanges outside of conversations always count as requested.
+    requested: Vec<bool>,
+    /// Index of the first exchange that was not requested.
     next: usize,
-    is_kept: bool,
+    is_enforced: bool,
 }
 
-impl Order {
-    /// Only exchanges with a number below `before` are waited for.
+impl RequestOrder {
+    /// Tracks the exchanges with a number below `before`.
     pub(super) fn new(tape: &Tape, before: u64) -> Self {
-        let asked = tape.exchanges().iter().map(|exchange| {
+        let requested = tape.exchanges().iter().map(|exchange| {
             exchange.api.is_none_or(|api| api == Api::CountTokens)
                 || exchange.dialogue.is_none()
                 || exchange.number() >= before
         });
-        let mut order = Self { asked: asked.collect(), next: 0, is_kept: true };
+        let mut order = Self { requested: requested.collect(), next: 0, is_enforced: true };
         order.advance();
         order
     }
 
-    pub(super) fn ask(&mut self, index: usize) {
-        self.asked[index] = true;
+    pub(super) fn set_requested(&mut self, index: usize) {
+        self.requested[index] = true;
         self.advance();
     }
 
-    /// Whether everything before it was asked for, or nobody cares any more.
+    /// Returns whether all earlier exchanges were requested, or the order is no longer enforced.
     pub(super) fn is_due(&self, index: usize) -> bool {
-        !self.is_kept || self.next > index
+        !self.is_enforced || self.next > index
     }
 
-    /// No longer waits for anything; says whether it did until now.
+    /// Stops enforcing the order; returns whether it was enforced until now.
     pub(super) fn give_up(&mut self) -> bool {
-        std::mem::replace(&mut self.is_kept, false)
+        std::mem::replace(&mut self.is_enforced, false)
     }
 
     fn advance(&mut self) {
-        while self.asked.get(self.next) == Some(&true) {
+        while self.requested.get(self.next) == Some(&true) {
             self.next += 1;
         }
     }

@@ -1,76 +1,76 @@
-//! Faults that a script asks for: an error status, a cut connection, a stall, an error inside the stream.
+//! Scripted faults: error status, dropped connection, stall, or error event.
 
 use std::time::Duration;
 
 use super::units;
-use crate::api_error::Kind;
+use crate::api_error::ApiErrorKind;
 use crate::cursor::Cursor;
 use crate::error::ScriptError;
 
-/// Something that goes wrong instead of, or in the middle of, a reply.
+/// A fault instead of, or in the middle of, a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
-    /// How many requests for this turn meet it; absent means all.
+    /// Number of requests for this turn that fail; `None` means all.
     pub(crate) times: Option<u64>,
 }
 
 impl Fault {
-    /// Whether the n-th request (from 1) for this turn meets the fault.
-    pub(crate) fn meets(&self, attempt: u64) -> bool {
+    /// Returns whether the n-th request (from 1) for this turn fails.
+    pub(crate) fn applies_to(&self, attempt: u64) -> bool {
         self.times.is_none_or(|times| attempt <= times)
     }
 
-    /// Whether the reply's own content is never sent.
+    /// Returns whether the content of the reply is never sent.
     pub(super) fn replaces_reply(&self) -> bool {
         let whole = match &self.kind {
             FaultKind::Status { .. } => true,
-            FaultKind::Cut { after } | FaultKind::Error { after, .. } => *after == Point::Request,
-            FaultKind::Stall { after, length } => *after == Point::Request && length.is_none(),
+            FaultKind::Cut { after } | FaultKind::Error { after, .. } => *after == FaultPosition::Request,
+            FaultKind::Stall { after, length } => *after == FaultPosition::Request && length.is_none(),
         };
         whole && self.times.is_none()
     }
 }
 
-/// What goes wrong.
+/// The kind of a scripted fault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// An HTTP error with the API's own envelope.
+    /// An HTTP error in the format of the API.
     Status { status: u16, message: Option<String>, retry_after: Option<Duration> },
     /// The connection is dropped.
-    Cut { after: Point },
-    /// Nothing more is sent for a while, or, without a length, until the client gives up.
-    Stall { after: Point, length: Option<Duration> },
+    Cut { after: FaultPosition },
+    /// Nothing is sent for `length`, or until the client gives up.
+    Stall { after: FaultPosition, length: Option<Duration> },
     /// An `error` event ends the stream.
-    Error { kind: Kind, message: Option<String>, after: Point },
+    Error { kind: ApiErrorKind, message: Option<String>, after: FaultPosition },
 }
 
-/// How far an answer gets.
+/// How much of a response is sent before a fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Point {
-    /// The request was read and nothing was answered, not even a status.
+pub(crate) enum FaultPosition {
+    /// Nothing, not even a status.
     Request,
-    /// So many events were sent.
+    /// This many events.
     Events(usize),
-    /// So many bytes of the body were sent.
+    /// This many bytes of the body.
     Bytes(usize),
 }
 
 const KINDS: [&str; 4] = ["status", "cut", "stall", "error"];
 const KEYS: &[&str] = &["status", "message", "retry_after", "cut", "stall", "error", "times"];
-const MIDDLE: Point = Point::Events(3);
+const DEFAULT_POSITION: FaultPosition = FaultPosition::Events(3);
 
-/// Reads the `fault` of a reply.
-pub(super) fn read(at: &Cursor<'_>) -> Result<Fault, ScriptError> {
+/// Decodes the `fault` of a reply.
+pub(super) fn read_fault(at: &Cursor<'_>) -> Result<Fault, ScriptError> {
     let fields = at.fields(KEYS)?;
     let mut given = KINDS.iter().filter_map(|kind| fields.get(kind).map(|value| (*kind, value)));
     let (Some((name, value)), None) = (given.next(), given.next()) else {
-        return Err(at.error("wrong fault").expected("exactly one of `status`, `cut`, `stall`, `error`"));
+        return Err(at.error("invalid fault").expected("exactly one of `status`, `cut`, `stall`, `error`"));
     };
     if name != "status" {
         for key in ["message", "retry_after"] {
             if let Some(extra) = fields.get(key) {
-                return Err(extra.error("key out of place").expected("beside `status` only"));
+                return Err(extra.error("misplaced key").expected("only together with `status`"));
             }
         }
     }
@@ -93,9 +93,9 @@ pub(super) fn read(at: &Cursor<'_>) -> Result<Fault, ScriptError> {
         }
         _ => {
             let inner = value.fields(&["type", "message", "after"])?;
-            let kind = inner.get("type").map(|t| t.word(&Kind::NAMES)).transpose()?;
+            let kind = inner.get("type").map(|t| t.word(&ApiErrorKind::NAMES)).transpose()?;
             FaultKind::Error {
-                kind: kind.map_or(Kind::Overloaded, Kind::named),
+                kind: kind.map_or(ApiErrorKind::Overloaded, ApiErrorKind::from_name),
                 message: inner.get("message").map(|m| m.text()).transpose()?,
                 after: after(inner.get("after"))?,
             }
@@ -103,15 +103,13 @@ pub(super) fn read(at: &Cursor<'_>) -> Result<Fault, ScriptError> {
     };
     let times = fields.get("times").map(|t| t.count()).transpose()?;
     if times == Some(0) {
-        return Err(fields
-            .error("a fault that never happens")
-            .with_hint("leave `fault` out, or set `times: 1`"));
+        return Err(fields.error("fault never happens").with_hint("remove `fault`, or set `times: 1`"));
     }
     Ok(Fault { kind, times })
 }
 
-fn after(given: Option<Cursor<'_>>) -> Result<Point, ScriptError> {
-    given.map_or(Ok(MIDDLE), |at| units::point(&at))
+fn after(given: Option<Cursor<'_>>) -> Result<FaultPosition, ScriptError> {
+    given.map_or(Ok(DEFAULT_POSITION), |at| units::fault_position(&at))
 }
 
 fn status(at: &Cursor<'_>) -> Result<u16, ScriptError> {

@@ -1,14 +1,14 @@
-//! Turns the tree of a YAML file into a script.
+//! Decodes the YAML of a script.
 
 use std::sync::Arc;
 
-use super::{Block, Lane, MAIN, Match, Pace, Reply, Script, Usage, fault, units};
-use crate::cursor::{Cursor, Fields, Source};
+use super::{Block, LaneMatcher, MAIN, Reply, Script, ScriptLane, ScriptedUsage, StreamPacing, fault, units};
+use crate::cursor::{Cursor, Fields, ScriptSource};
 use crate::error::ScriptError;
 use crate::vars::Vars;
 use crate::yaml::{self, Key, Value};
 
-/// The version of the format that this program understands.
+/// The supported format version.
 const VERSION: u64 = 1;
 
 const SCRIPT_KEYS: &[&str] = &["tape", "model", "lanes"];
@@ -27,9 +27,9 @@ const STOPS: [&str; 7] = [
     "model_context_window_exceeded",
 ];
 
-pub(super) fn read(text: &str, file: &str, vars: &Vars) -> Result<Script, ScriptError> {
+pub(super) fn read_script(text: &str, file: &str, vars: &Vars) -> Result<Script, ScriptError> {
     let node = yaml::parse(text, file)?;
-    let source = Source::new(file, vars);
+    let source = ScriptSource::new(file, vars);
     let root = source.root(&node);
     check_version(&root)?;
     let fields = root.fields(SCRIPT_KEYS)?;
@@ -50,7 +50,7 @@ pub(super) fn read(text: &str, file: &str, vars: &Vars) -> Result<Script, Script
     Ok(Script { model: fields.get("model").map(|m| m.text()).transpose()?, lanes })
 }
 
-/// The version comes first: what a newer format may contain is not for this program to judge.
+/// Checks the version first, since a newer format may contain unknown keys.
 fn check_version(root: &Cursor<'_>) -> Result<(), ScriptError> {
     let Value::Map(_) = root.value() else {
         return Err(root.wrong("a mapping with the keys `tape` and `lanes`"));
@@ -64,21 +64,21 @@ fn check_version(root: &Cursor<'_>) -> Result<(), ScriptError> {
     };
     match version.count()? {
         VERSION => Ok(()),
-        0 => Err(version.wrong(format!("the format's version, `{VERSION}`"))),
+        0 => Err(version.wrong(format!("the format version, `{VERSION}`"))),
         newer => Err(version
-            .error("unknown version of the format")
+            .error("unsupported format version")
             .expected(format!("`{VERSION}`"))
             .found(format!("`{newer}`"))
-            .with_hint("the script is newer than this program; update youbencha")),
+            .with_hint("the script requires a newer version; update youbencha")),
     }
 }
 
-fn lane(lanes: &Cursor<'_>, key: &Key, at: &Cursor<'_>) -> Result<Lane, ScriptError> {
+fn lane(lanes: &Cursor<'_>, key: &Key, at: &Cursor<'_>) -> Result<ScriptLane, ScriptError> {
     let name = key.name.as_str();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
         return Err(lanes
-            .key_error(key, "bad name of a lane")
+            .key_error(key, "invalid lane name")
             .expected("1 to 40 letters, digits, `-` or `_`"));
     }
     let (matcher, replies) = if let Value::List(_) = at.value() {
@@ -92,7 +92,7 @@ fn lane(lanes: &Cursor<'_>, key: &Key, at: &Cursor<'_>) -> Result<Lane, ScriptEr
     };
     if matcher.is_none() && name != MAIN {
         return Err(at.error("missing key").found("`match`").with_hint(
-            "say what the conversation's first prompt contains: `match: …`; only `main` may do without",
+            "add `match: TEXT` with a text from the first prompt of the conversation; only `main` can omit it",
         ));
     }
     let replies = replies
@@ -101,19 +101,19 @@ fn lane(lanes: &Cursor<'_>, key: &Key, at: &Cursor<'_>) -> Result<Lane, ScriptEr
         .map(|at| reply(at).map(Arc::new))
         .collect::<Result<Vec<_>, _>>()?;
     if replies.is_empty() {
-        return Err(at.error("no replies").with_hint("a lane has at least one, such as `- say: Done.`"));
+        return Err(at.error("no replies").with_hint("add at least one reply, such as `- say: Done.`"));
     }
-    Ok(Lane { name: name.to_owned(), matcher, replies })
+    Ok(ScriptLane { name: name.to_owned(), matcher, replies })
 }
 
-fn matcher(at: &Cursor<'_>) -> Result<Match, ScriptError> {
+fn matcher(at: &Cursor<'_>) -> Result<LaneMatcher, ScriptError> {
     let part = |at: &Cursor<'_>| {
         let text = at.text()?;
-        if text.trim().is_empty() { Err(at.wrong("a text that is not blank")) } else { Ok(text) }
+        if text.trim().is_empty() { Err(at.wrong("a non-blank string")) } else { Ok(text) }
     };
     if let Value::Map(_) = at.value() {
         let fields = at.fields(MATCH_KEYS)?;
-        let matcher = Match {
+        let matcher = LaneMatcher {
             prompt: fields.get("prompt").map(|p| part(&p)).transpose()?,
             system: fields.get("system").map(|s| part(&s)).transpose()?,
         };
@@ -122,17 +122,17 @@ fn matcher(at: &Cursor<'_>) -> Result<Match, ScriptError> {
         }
         return Ok(matcher);
     }
-    Ok(Match { prompt: Some(part(at)?), system: None })
+    Ok(LaneMatcher { prompt: Some(part(at)?), system: None })
 }
 
 fn reply(at: &Cursor<'_>) -> Result<Reply, ScriptError> {
     let fields = at.fields(REPLY_KEYS)?;
-    let fault = fields.get("fault").map(|f| fault::read(&f)).transpose()?;
+    let fault = fields.get("fault").map(|f| fault::read_fault(&f)).transpose()?;
     let blocks = blocks(&fields)?;
     if blocks.is_empty() && !fault.as_ref().is_some_and(fault::Fault::replaces_reply) {
-        let error = fields.error("an empty reply").expected("`say`, `think`, `tools` or `blocks`");
+        let error = fields.error("empty reply").expected("`say`, `think`, `tools` or `blocks`");
         return Err(if fault.is_some() {
-            error.with_hint("this fault needs the reply that it breaks, or that follows when it is over")
+            error.with_hint("this fault needs a reply to interrupt, or to send afterwards")
         } else {
             error
         });
@@ -147,12 +147,12 @@ fn reply(at: &Cursor<'_>) -> Result<Reply, ScriptError> {
         blocks,
         stop,
         usage: fields.get("usage").map(|u| usage(&u)).transpose()?.unwrap_or_default(),
-        pace: fields.get("pace").map(|p| pace(&p)).transpose()?.unwrap_or_default(),
+        pacing: fields.get("pace").map(|p| pacing(&p)).transpose()?.unwrap_or_default(),
         fault,
     })
 }
 
-/// The short form is thinking, then text, then tools; `blocks` is for any other order.
+/// Decodes the blocks of a reply: either thinking, text and tools in this order, or `blocks` in any order.
 fn blocks(fields: &Fields<'_>) -> Result<Vec<Block>, ScriptError> {
     let mut blocks = Vec::new();
     if let Some(think) = fields.get("think") {
@@ -168,9 +168,7 @@ fn blocks(fields: &Fields<'_>) -> Result<Vec<Block>, ScriptError> {
     }
     let Some(ordered) = fields.get("blocks") else { return Ok(blocks) };
     if !blocks.is_empty() {
-        return Err(ordered
-            .error("two ways to say the same")
-            .expected("either `blocks` or `say`, `think`, `tools`"));
+        return Err(ordered.error("conflicting keys").expected("either `blocks` or `say`, `think`, `tools`"));
     }
     ordered.items("a list of blocks")?.iter().map(block).collect()
 }
@@ -182,35 +180,35 @@ fn block(at: &Cursor<'_>) -> Result<Block, ScriptError> {
         "say" => Ok(Block::Text(value.text()?)),
         "think" => Ok(Block::Thinking(value.text()?)),
         "tool" => tool(&value),
-        _ => Err(at.key_error(kind, "unknown kind of block").expected(EXPECTED)),
+        _ => Err(at.key_error(kind, "unknown block type").expected(EXPECTED)),
     }
 }
 
 fn tool(at: &Cursor<'_>) -> Result<Block, ScriptError> {
-    let (key, input) = at.only_entry("one tool's name and its input, such as `Bash: { command: ls }`")?;
+    let (key, input) = at.only_entry("a tool name with its input, such as `Bash: { command: ls }`")?;
     let name = key.name.as_str();
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if name.is_empty() || name.len() > 128 || !name.chars().all(plain) {
-        return Err(at.key_error(key, "bad name of a tool").expected("letters, digits, `-` or `_`"));
+        return Err(at.key_error(key, "invalid tool name").expected("letters, digits, `-` or `_`"));
     }
     let input = match input.json()? {
         serde_json::Value::Object(input) => input,
         serde_json::Value::Null => serde_json::Map::new(),
-        _ => return Err(input.wrong("the tool's input as a mapping")),
+        _ => return Err(input.wrong("the tool input as a mapping")),
     };
     Ok(Block::Tool { name: name.to_owned(), input })
 }
 
-fn usage(at: &Cursor<'_>) -> Result<Usage, ScriptError> {
+fn usage(at: &Cursor<'_>) -> Result<ScriptedUsage, ScriptError> {
     let fields = at.fields(USAGE_KEYS)?;
-    let default = Usage::default();
+    let default = ScriptedUsage::default();
     let count = |key: &str, default: u64| fields.get(key).map_or(Ok(default), |value| value.count());
     let cache_write = count("cache_write", default.cache_write)?;
     let cache_write_1h = count("cache_write_1h", default.cache_write_1h)?;
     if let Some(value) = fields.get("cache_write_1h").filter(|_| cache_write_1h > cache_write) {
-        return Err(value.wrong("a part of `cache_write`"));
+        return Err(value.wrong("at most `cache_write`"));
     }
-    Ok(Usage {
+    Ok(ScriptedUsage {
         input: count("input", default.input)?,
         output: count("output", default.output)?,
         cache_read: count("cache_read", default.cache_read)?,
@@ -219,17 +217,17 @@ fn usage(at: &Cursor<'_>) -> Result<Usage, ScriptError> {
     })
 }
 
-fn pace(at: &Cursor<'_>) -> Result<Pace, ScriptError> {
+fn pacing(at: &Cursor<'_>) -> Result<StreamPacing, ScriptError> {
     let fields = at.fields(PACE_KEYS)?;
-    let default = Pace::default();
+    let default = StreamPacing::default();
     let chunk = match fields.get("chunk") {
         None => default.chunk,
         Some(chunk) => usize::try_from(chunk.count()?)
             .ok()
             .filter(|size| *size > 0)
-            .ok_or_else(|| chunk.wrong("the characters in one delta, at least 1"))?,
+            .ok_or_else(|| chunk.wrong("the number of characters per delta, at least 1"))?,
     };
-    Ok(Pace {
+    Ok(StreamPacing {
         delay: fields.get("delay").map(|d| units::duration(&d)).transpose()?.unwrap_or(default.delay),
         between: fields.get("between").map(|b| units::duration(&b)).transpose()?.unwrap_or(default.between),
         chunk,

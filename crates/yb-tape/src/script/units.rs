@@ -1,19 +1,19 @@
-//! Durations and positions as people write them: `250ms`, `3 events`.
+//! Durations and fault positions in scripts: `250ms`, `3 events`.
 
 use std::time::Duration;
 
-use super::fault::Point;
+use super::fault::FaultPosition;
 use crate::cursor::Cursor;
 use crate::error::ScriptError;
 
-/// Nobody waits longer on purpose; a larger number is a slip.
-const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
+/// Longer durations are probably mistakes.
+const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// `250ms`, `1.5s`, `2m`, `1h`; the unit is never left out.
+/// Decodes a duration: `250ms`, `1.5s`, `2m`, `1h`; the unit is required.
 pub(super) fn duration(at: &Cursor<'_>) -> Result<Duration, ScriptError> {
-    const EXPECTED: &str = "a duration with its unit, such as `250ms`, `2s` or `1m`, of at most a day";
+    const EXPECTED: &str = "a duration with unit, such as `250ms`, `2s` or `1m`, at most one day";
     let wrong = || at.wrong(EXPECTED);
-    // A bare number is the usual slip: the general message about texts would not help.
+    // A missing unit is a common mistake, for which the general message about strings would not help.
     let text = at.text().map_err(|_| wrong())?;
     let split = text.find(|c: char| c.is_ascii_alphabetic()).ok_or_else(wrong)?;
     let number: f64 = text[..split].trim().parse().map_err(|_| wrong())?;
@@ -24,22 +24,24 @@ pub(super) fn duration(at: &Cursor<'_>) -> Result<Duration, ScriptError> {
         "h" => 3600.0,
         _ => return Err(wrong()),
     };
-    Duration::try_from_secs_f64(number * unit).ok().filter(|duration| *duration <= LONGEST).ok_or_else(wrong)
+    Duration::try_from_secs_f64(number * unit)
+        .ok()
+        .filter(|duration| *duration <= MAX_DURATION)
+        .ok_or_else(wrong)
 }
 
-/// `request`, `3 events` or `120 bytes`.
-pub(super) fn point(at: &Cursor<'_>) -> Result<Point, ScriptError> {
-    let wrong =
-        || at.wrong("`request`, a number of events such as `3 events`, or of bytes such as `120 bytes`");
+/// Decodes a fault position: `request`, `3 events` or `120 bytes`.
+pub(super) fn fault_position(at: &Cursor<'_>) -> Result<FaultPosition, ScriptError> {
+    let wrong = || at.wrong("`request`, or a number of events or bytes such as `3 events` or `120 bytes`");
     let text = at.text().map_err(|_| wrong())?;
     if text == "request" {
-        return Ok(Point::Request);
+        return Ok(FaultPosition::Request);
     }
     let (number, unit) = text.split_once(' ').ok_or_else(wrong)?;
     let number: usize = number.parse().map_err(|_| wrong())?;
     match unit.trim() {
-        "event" | "events" => Ok(Point::Events(number)),
-        "byte" | "bytes" => Ok(Point::Bytes(number)),
+        "event" | "events" => Ok(FaultPosition::Events(number)),
+        "byte" | "bytes" => Ok(FaultPosition::Bytes(number)),
         _ => Err(wrong()),
     }
 }

@@ -1,37 +1,37 @@
-//! The smallest HTTP client that shows everything: what arrived, and whether it was complete.
+//! Minimal HTTP client that exposes incomplete responses.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use yb_tape::{Recorder, Replayer, Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, RecordingProxy, ReplayServer, Script, Vars};
 
-/// A server for the replies of lane `main`, given as the YAML of a list.
-pub(crate) fn serve(replies: &str) -> Server {
+/// Starts a mock server for the replies of lane `main`, given as a YAML list.
+pub(crate) fn serve(replies: &str) -> MockServer {
     let indented = replies.replace('\n', "\n    ");
     start(&format!("tape: 1\nlanes:\n  main:\n    {indented}\n"))
 }
 
-/// A server for a whole script.
-pub(crate) fn start(script: &str) -> Server {
+/// Starts a mock server for a script.
+pub(crate) fn start(script: &str) -> MockServer {
     let script = Script::parse(script, &Vars::new()).unwrap();
-    Server::start(script, &ServerOptions::default()).unwrap()
+    MockServer::start(script, &MockServerOptions::default()).unwrap()
 }
 
-/// A request in the first turn.
+/// A streaming request in the first turn.
 pub(crate) fn go() -> Value {
     json!({ "model": "m", "max_tokens": 100, "stream": true, "messages": [{ "role": "user", "content": "go" }] })
 }
 
-/// The same, as one message.
+/// A request for one message in the first turn.
 pub(crate) fn go_whole() -> Value {
     let mut body = go();
     body["stream"] = json!(false);
     body
 }
 
-/// A conversation with so many answers in it.
+/// A request whose conversation has this many replies.
 pub(crate) fn after(replies: usize) -> Value {
     let mut body = go();
     let messages = body["messages"].as_array_mut().unwrap();
@@ -43,11 +43,11 @@ pub(crate) fn after(replies: usize) -> Value {
 }
 
 pub(crate) struct Response {
-    /// Absent when the connection was dropped before.
+    /// Absent if the connection was dropped before the status.
     pub(crate) status: Option<u16>,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
-    /// Whether the body came to its proper end.
+    /// Whether the body is complete.
     pub(crate) complete: bool,
 }
 
@@ -64,7 +64,7 @@ impl Response {
         String::from_utf8(self.body.clone()).unwrap()
     }
 
-    /// The events of a stream; the name of each must be the type in its data.
+    /// The events of a stream; the name of each must be the `type` of its data.
     pub(crate) fn events(&self) -> Vec<Value> {
         let text = self.text();
         let blocks = text.split_terminator("\n\n").map(|block| {
@@ -81,8 +81,8 @@ impl Response {
         self.events().iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// All text of the answer, streamed or not.
-    pub(crate) fn said(&self) -> String {
+    /// All text of the response, streamed or not.
+    pub(crate) fn reply_text(&self) -> String {
         if self.header("content-type").unwrap().starts_with("text/event-stream") {
             self.events().iter().filter_map(|event| event["delta"]["text"].as_str()).collect()
         } else {
@@ -93,39 +93,39 @@ impl Response {
     }
 }
 
-/// Whatever listens on loopback.
-pub(crate) trait Listens {
-    fn listens_at(&self) -> SocketAddr;
+/// A server on loopback.
+pub(crate) trait LoopbackAddress {
+    fn loopback_address(&self) -> SocketAddr;
 }
 
-impl Listens for Server {
-    fn listens_at(&self) -> SocketAddr {
+impl LoopbackAddress for MockServer {
+    fn loopback_address(&self) -> SocketAddr {
         self.address()
     }
 }
 
-impl Listens for Recorder {
-    fn listens_at(&self) -> SocketAddr {
+impl LoopbackAddress for RecordingProxy {
+    fn loopback_address(&self) -> SocketAddr {
         self.address()
     }
 }
 
-impl Listens for Replayer {
-    fn listens_at(&self) -> SocketAddr {
+impl LoopbackAddress for ReplayServer {
+    fn loopback_address(&self) -> SocketAddr {
         self.address()
     }
 }
 
-pub(crate) fn post(server: &impl Listens, body: &Value) -> Response {
+pub(crate) fn post(server: &impl LoopbackAddress, body: &Value) -> Response {
     request(server, "POST", "/v1/messages?beta=true", &[], body.to_string().as_bytes())
 }
 
-pub(crate) fn post_as(server: &impl Listens, headers: &[(&str, &str)], body: &Value) -> Response {
+pub(crate) fn post_as(server: &impl LoopbackAddress, headers: &[(&str, &str)], body: &Value) -> Response {
     request(server, "POST", "/v1/messages?beta=true", headers, body.to_string().as_bytes())
 }
 
 pub(crate) fn request(
-    server: &impl Listens,
+    server: &impl LoopbackAddress,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
@@ -133,20 +133,20 @@ pub(crate) fn request(
 ) -> Response {
     let mut stream = send(server, method, target, headers, body);
     let mut raw = Vec::new();
-    // A cut may show as a reset; what came before is what counts.
+    // A dropped connection may show as a reset.
     let _ = stream.read_to_end(&mut raw);
     parse(&raw, method)
 }
 
-/// Sends a request and leaves its answer unread.
+/// Sends a request without reading the response.
 pub(crate) fn send(
-    server: &impl Listens,
+    server: &impl LoopbackAddress,
     method: &str,
     target: &str,
     headers: &[(&str, &str)],
     body: &[u8],
 ) -> TcpStream {
-    let mut stream = TcpStream::connect(server.listens_at()).unwrap();
+    let mut stream = TcpStream::connect(server.loopback_address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let mut head = format!("{method} {target} HTTP/1.1\r\nhost: tape\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -160,7 +160,7 @@ pub(crate) fn send(
 
 fn parse(raw: &[u8], method: &str) -> Response {
     let Some(end) = raw.windows(4).position(|window| window == b"\r\n\r\n") else {
-        assert!(raw.is_empty(), "half a head: {}", String::from_utf8_lossy(raw));
+        assert!(raw.is_empty(), "incomplete head: {}", String::from_utf8_lossy(raw));
         return Response { status: None, headers: Vec::new(), body: Vec::new(), complete: false };
     };
     let head = std::str::from_utf8(&raw[..end]).unwrap();

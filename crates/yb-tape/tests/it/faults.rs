@@ -1,15 +1,15 @@
-//! Everything that a script can let go wrong.
+//! Scripted faults.
 
 use std::io::Read as _;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use yb_tape::Answer;
+use yb_tape::ResponseKind;
 
 use crate::client::{go, go_whole, post, send, serve};
 
 #[test]
-fn each_status_has_its_error_type() {
+fn status_fault_sends_the_error_type_of_the_status() {
     for (status, kind, message) in [
         (400, "invalid_request_error", "invalid request"),
         (401, "authentication_error", "invalid x-api-key"),
@@ -32,13 +32,16 @@ fn each_status_has_its_error_type() {
             assert_eq!(response.json()["error"], json!({ "type": kind, "message": message }));
         }
         assert!(
-            server.requests().iter().all(|seen| seen.answer == Answer::Fault && seen.status == Some(status))
+            server
+                .requests()
+                .iter()
+                .all(|logged| logged.response == ResponseKind::Fault && logged.status == Some(status))
         );
     }
 }
 
 #[test]
-fn a_rate_limit_says_when_to_come_back_and_ends() {
+fn rate_limit_sends_retry_after_and_ends_after_its_times() {
     let server =
         serve("- fault: { status: 429, retry_after: 1500ms, message: slow down, times: 2 }\n  say: at last");
     for _ in 0..2 {
@@ -48,24 +51,33 @@ fn a_rate_limit_says_when_to_come_back_and_ends() {
         assert_eq!(response.header("retry-after-ms"), Some("1500"));
         assert_eq!(response.json()["error"]["message"], "slow down");
     }
-    assert_eq!(post(&server, &go()).said(), "at last");
-    assert_eq!(post(&server, &go()).said(), "at last");
-    let answers: Vec<_> = server.requests().iter().map(|seen| (seen.attempt, seen.answer.clone())).collect();
-    assert_eq!(answers, [(1, Answer::Fault), (2, Answer::Fault), (3, Answer::Reply), (4, Answer::Reply)]);
+    assert_eq!(post(&server, &go()).reply_text(), "at last");
+    assert_eq!(post(&server, &go()).reply_text(), "at last");
+    let responses: Vec<_> =
+        server.requests().iter().map(|logged| (logged.attempt, logged.response.clone())).collect();
+    assert_eq!(
+        responses,
+        [
+            (1, ResponseKind::Fault),
+            (2, ResponseKind::Fault),
+            (3, ResponseKind::Reply),
+            (4, ResponseKind::Reply)
+        ]
+    );
 }
 
 #[test]
-fn a_fault_counts_the_attempts_of_its_own_turn() {
+fn fault_counts_only_attempts_of_its_turn() {
     let server = serve("- say: a\n- fault: { status: 500, times: 1 }\n  say: b");
     let second = crate::client::after(1);
-    assert_eq!(post(&server, &go()).said(), "a");
-    assert_eq!(post(&server, &go()).said(), "a");
+    assert_eq!(post(&server, &go()).reply_text(), "a");
+    assert_eq!(post(&server, &go()).reply_text(), "a");
     assert_eq!(post(&server, &second).status, Some(500));
-    assert_eq!(post(&server, &second).said(), "b");
+    assert_eq!(post(&server, &second).reply_text(), "b");
 }
 
 #[test]
-fn a_cut_stops_after_so_many_events() {
+fn cut_drops_the_connection_after_the_given_events() {
     let server = serve("- fault: { cut: { after: 5 events } }\n  say: abcdef\n  pace: { chunk: 2 }");
     let response = post(&server, &go());
     assert_eq!(response.status, Some(200));
@@ -74,7 +86,7 @@ fn a_cut_stops_after_so_many_events() {
         response.event_types(),
         ["message_start", "content_block_start", "ping", "content_block_delta", "content_block_delta"]
     );
-    assert_eq!(response.said(), "abcd");
+    assert_eq!(response.reply_text(), "abcd");
 
     let whole = post(&server, &go_whole());
     assert_eq!(whole.status, Some(200));
@@ -83,7 +95,7 @@ fn a_cut_stops_after_so_many_events() {
 }
 
 #[test]
-fn a_cut_never_lets_the_end_through() {
+fn cut_never_sends_the_end_of_the_response() {
     for after in ["1000 events", "1000000 bytes"] {
         let server = serve(&format!("- fault: {{ cut: {{ after: {after} }} }}\n  say: abc"));
         let response = post(&server, &go());
@@ -94,30 +106,35 @@ fn a_cut_never_lets_the_end_through() {
 }
 
 #[test]
-fn a_cut_can_fall_inside_an_event() {
+fn cut_can_split_an_event() {
     let server = serve("- fault: { cut: { after: 30 bytes }, times: 1 }\n  say: abc");
     let response = post(&server, &go());
     assert!(!response.complete);
     assert_eq!(response.text(), "event: message_start\ndata: {\"m");
-    assert_eq!(post(&server, &go()).said(), "abc");
+    assert_eq!(post(&server, &go()).reply_text(), "abc");
     let server = serve("- fault: { cut: { after: 30 bytes } }\n  say: abc");
     assert_eq!(post(&server, &go_whole()).body.len(), 30);
 }
 
 #[test]
-fn a_cut_can_come_before_everything() {
+fn cut_after_request_sends_nothing() {
     let server = serve("- fault: { cut: { after: request } }");
     for body in [go(), go_whole()] {
         assert_eq!(post(&server, &body).status, None);
     }
-    assert!(server.requests().iter().all(|seen| seen.status.is_none() && seen.answer == Answer::Fault));
+    assert!(
+        server
+            .requests()
+            .iter()
+            .all(|logged| logged.status.is_none() && logged.response == ResponseKind::Fault)
+    );
     let server = serve("- fault: { cut: { after: 0 events } }\n  say: a");
     let response = post(&server, &go());
     assert_eq!((response.status, response.body.len(), response.complete), (Some(200), 0, false));
 }
 
 #[test]
-fn a_stall_ends_after_its_time_and_the_rest_follows() {
+fn stall_sends_the_rest_after_its_duration() {
     for after in ["request", "0 events", "4 events", "100 bytes"] {
         let server = serve(&format!(
             "- fault: {{ stall: {{ after: {after}, for: 150ms }} }}\n  say: abcdef\n  pace: {{ chunk: 2 }}"
@@ -127,13 +144,13 @@ fn a_stall_ends_after_its_time_and_the_rest_follows() {
             let response = post(&server, &body);
             assert!(start.elapsed() >= Duration::from_millis(150), "{after}");
             assert!(response.complete, "{after}");
-            assert_eq!(response.said(), "abcdef", "{after}");
+            assert_eq!(response.reply_text(), "abcdef", "{after}");
         }
     }
 }
 
 #[test]
-fn a_stall_without_end_lasts_until_the_client_gives_up() {
+fn stall_without_duration_lasts_until_the_client_gives_up() {
     for (after, visible) in [("request", false), ("2 events", true)] {
         let server = serve(&format!("- fault: {{ stall: {{ after: {after} }} }}\n  say: abc"));
         let mut stream = send(&server, "POST", "/v1/messages", &[], go().to_string().as_bytes());
@@ -152,7 +169,7 @@ fn a_stall_without_end_lasts_until_the_client_gives_up() {
 }
 
 #[test]
-fn an_error_event_ends_a_stream() {
+fn error_event_ends_the_stream() {
     let server =
         serve("- fault: { error: { after: 4 events }, times: 1 }\n  say: abcdef\n  pace: { chunk: 2 }");
     let response = post(&server, &go());
@@ -168,11 +185,11 @@ fn an_error_event_ends_a_stream() {
             "request_id": "req_tape_1",
         })
     );
-    assert_eq!(post(&server, &go()).said(), "abcdef");
+    assert_eq!(post(&server, &go()).reply_text(), "abcdef");
 }
 
 #[test]
-fn an_error_event_without_a_stream_is_a_status() {
+fn error_event_becomes_a_status_without_a_stream() {
     let server = serve("- fault: { error: { type: rate_limit_error, message: later } }\n  say: abc");
     let response = post(&server, &go_whole());
     assert_eq!(response.status, Some(429));

@@ -1,7 +1,7 @@
-//! Who answers: lanes and turns are told from the request alone, whatever the agent adds to it.
+//! Lane and turn are derived from the request alone, ignoring injected content.
 
 use serde_json::{Value, json};
-use yb_tape::Server;
+use yb_tape::MockServer;
 
 use crate::client::{after, post, post_as, start};
 
@@ -30,21 +30,21 @@ lanes:
 const REMINDER: &str = "<system-reminder>\n# gitStatus\nReview the change\n</system-reminder>";
 const SUBAGENT: (&str, &str) = ("x-claude-code-agent-id", "a1b2");
 
-fn check(server: &Server, messages: &Value, expected: &str) {
+fn check(server: &MockServer, messages: &Value, expected: &str) {
     let body = json!({ "model": "m", "messages": messages });
-    assert_eq!(post(server, &body).said(), expected, "{body}");
+    assert_eq!(post(server, &body).reply_text(), expected, "{body}");
 }
 
 #[test]
-fn the_turn_is_the_number_of_answers_so_far() {
+fn turn_is_the_number_of_replies_so_far() {
     let server = start(SCRIPT);
     for turn in [0, 1, 2, 1, 0] {
-        assert_eq!(post(&server, &after(turn)).said(), format!("main {}", turn + 1));
+        assert_eq!(post(&server, &after(turn)).reply_text(), format!("main {}", turn + 1));
     }
 }
 
 #[test]
-fn a_real_conversation_is_not_confused_by_what_the_agent_adds() {
+fn injected_messages_do_not_affect_lane_and_turn() {
     let server = start(SCRIPT);
     let opening = json!({ "role": "user", "content": [
         { "type": "text", "text": REMINDER },
@@ -71,7 +71,7 @@ fn a_real_conversation_is_not_confused_by_what_the_agent_adds() {
 }
 
 #[test]
-fn a_subagent_is_known_by_its_prompt_or_its_system_prompt() {
+fn lane_matches_prompt_or_system_prompt() {
     let server = start(SCRIPT);
     let review = json!({ "role": "user", "content": [
         { "type": "text", "text": "<system-reminder>x</system-reminder>" },
@@ -81,18 +81,18 @@ fn a_subagent_is_known_by_its_prompt_or_its_system_prompt() {
     check(&server, &json!([review, { "role": "assistant", "content": "ok" }, review]), "reviewer 2");
 
     let body = |system: &str, prompt: &str| json!({ "system": [{ "type": "text", "text": system }], "messages": [{ "role": "user", "content": prompt }] });
-    assert_eq!(post(&server, &body("… YOU-ARE-THE-PLANNER …", "go")).said(), "planner 1");
-    assert_eq!(post(&server, &body("YOU-ARE-STRICT", "plan it")).said(), "strict 1");
-    assert_eq!(post(&server, &body("YOU-ARE-STRICT", "go")).said(), "main 1");
+    assert_eq!(post(&server, &body("… YOU-ARE-THE-PLANNER …", "go")).reply_text(), "planner 1");
+    assert_eq!(post(&server, &body("YOU-ARE-STRICT", "plan it")).reply_text(), "strict 1");
+    assert_eq!(post(&server, &body("YOU-ARE-STRICT", "go")).reply_text(), "main 1");
     assert_eq!(
-        post(&server, &body("Review the change", "go")).said(),
+        post(&server, &body("Review the change", "go")).reply_text(),
         "main 1",
-        "a plain match reads the prompt only"
+        "a plain match applies to the prompt only"
     );
 }
 
 #[test]
-fn the_first_lane_that_matches_answers() {
+fn first_matching_lane_wins() {
     let server = start(
         "{ tape: 1, lanes: { main: { match: go, replies: [ { say: main } ] }, other: { match: go and ask, replies: [ { say: other } ] } } }",
     );
@@ -105,7 +105,7 @@ fn the_first_lane_that_matches_answers() {
 }
 
 #[test]
-fn an_unknown_subagent_never_eats_the_replies_of_main() {
+fn unknown_subagent_never_gets_replies_of_main() {
     let with_match = SCRIPT.replace("  main:\n", "  main:\n   match: go\n   replies:\n");
     for script in [SCRIPT, &with_match] {
         let server = start(script);
@@ -123,7 +123,7 @@ fn an_unknown_subagent_never_eats_the_replies_of_main() {
         });
         assert_eq!(post(&server, &body).status, Some(400));
         let body = json!({ "messages": [{ "role": "user", "content": "Review the change" }] });
-        assert_eq!(post_as(&server, &[SUBAGENT], &body).said(), "reviewer 1");
+        assert_eq!(post_as(&server, &[SUBAGENT], &body).reply_text(), "reviewer 1");
         assert_eq!(server.unscripted().len(), 2);
     }
 }
@@ -132,8 +132,8 @@ fn an_unknown_subagent_never_eats_the_replies_of_main() {
 fn retries_get_the_same_turn() {
     let server = start(SCRIPT);
     for _ in 0..5 {
-        assert_eq!(post(&server, &after(1)).said(), "main 2");
+        assert_eq!(post(&server, &after(1)).reply_text(), "main 2");
     }
-    let turns: Vec<_> = server.requests().iter().map(|seen| (seen.turn, seen.attempt)).collect();
+    let turns: Vec<_> = server.requests().iter().map(|logged| (logged.turn, logged.attempt)).collect();
     assert_eq!(turns, [(Some(2), 1), (Some(2), 2), (Some(2), 3), (Some(2), 4), (Some(2), 5)]);
 }

@@ -1,9 +1,9 @@
-//! Starting and stopping: loopback only, and nothing stays behind.
+//! Starting and stopping servers.
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use yb_tape::{Error, Script, Server, ServerOptions, Vars};
+use yb_tape::{Error, MockServer, MockServerOptions, Script, Vars};
 
 use crate::client::{go, post, send, serve};
 
@@ -12,7 +12,7 @@ fn script() -> Script {
 }
 
 #[test]
-fn it_listens_on_loopback_only() {
+fn mock_server_listens_on_loopback_only() {
     let server = serve("- say: a");
     assert_eq!(server.address().ip(), Ipv4Addr::LOCALHOST);
     assert_ne!(server.address().port(), 0);
@@ -20,21 +20,21 @@ fn it_listens_on_loopback_only() {
 }
 
 #[test]
-fn the_port_is_free_as_soon_as_the_server_is_dropped() {
+fn drop_frees_the_port() {
     let server = serve("- say: a");
     let address = server.address();
-    assert_eq!(post(&server, &go()).said(), "a");
-    // An open connection without a request, and one whose client waits.
+    assert_eq!(post(&server, &go()).reply_text(), "a");
+    // An idle connection must not delay the drop.
     let _idle = TcpStream::connect(address).unwrap();
     drop(server);
     assert!(TcpStream::connect(address).is_err());
-    let options = ServerOptions::default().port(address.port());
-    let again = Server::start(script(), &options).unwrap();
+    let options = MockServerOptions::default().port(address.port());
+    let again = MockServer::start(script(), &options).unwrap();
     assert_eq!(again.address(), address);
 }
 
 #[tokio::test]
-async fn shutdown_ends_what_is_under_way() {
+async fn shutdown_aborts_requests_in_progress() {
     let server = serve("- fault: { stall: { after: 1 events } }\n  say: a");
     let address = server.address();
     let _waiting = send(&server, "POST", "/v1/messages", &[], go().to_string().as_bytes());
@@ -45,18 +45,18 @@ async fn shutdown_ends_what_is_under_way() {
 }
 
 #[test]
-fn a_taken_port_is_an_error_with_a_way_out() {
+fn used_port_is_an_error_with_a_hint() {
     let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = taken.local_addr().unwrap().port();
-    let error = Server::start(script(), &ServerOptions::default().port(port)).unwrap_err();
+    let error = MockServer::start(script(), &MockServerOptions::default().port(port)).unwrap_err();
     assert!(matches!(error, Error::Bind { .. }));
     assert_eq!(error.to_string(), format!("failed to listen on loopback port: {port}"));
-    assert_eq!(error.hint(), Some("leave the port out, or give 0, to get any free port"));
+    assert_eq!(error.hint(), Some("omit the port, or use 0 for any free port"));
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn many_servers_in_a_row_leave_no_thread_and_no_descriptor() {
+fn dropped_servers_leak_no_threads_or_descriptors() {
     let count = |what: &str| std::fs::read_dir(format!("/proc/self/{what}")).unwrap().count();
     let round = || {
         let server = serve("- say: a");
@@ -69,17 +69,17 @@ fn many_servers_in_a_row_leave_no_thread_and_no_descriptor() {
     for _ in 0..20 {
         last = round();
     }
-    // Other tests run beside this one where the runner puts them into one process.
+    // Without nextest, other tests run in the same process.
     let slack = if std::env::var_os("NEXTEST").is_some() { 0 } else { 40 };
     assert!(last.0 <= first.0 + slack && last.1 <= first.1 + slack, "{first:?} {last:?}");
 }
 
 #[test]
-fn many_clients_at_once_each_get_their_answer() {
+fn mock_server_handles_concurrent_clients() {
     let server = serve("- say: a\n  pace: { between: 2ms }");
     std::thread::scope(|scope| {
         for _ in 0..32 {
-            scope.spawn(|| assert_eq!(post(&server, &go()).said(), "a"));
+            scope.spawn(|| assert_eq!(post(&server, &go()).reply_text(), "a"));
         }
     });
     assert_eq!(server.requests().len(), 32);

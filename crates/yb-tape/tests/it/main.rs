@@ -1,20 +1,20 @@
-//! The tape as its users meet it: scripts as text, answers over a real socket.
+//! Tests of the public API: scripts as text, responses over a real socket.
 
-#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod client;
 mod faults;
-mod hostile;
+mod hostile_scripts;
 mod lanes;
 mod lifecycle;
 mod messages;
 mod mutations;
+mod protocols;
 mod readme;
 mod real_claude;
 mod recording;
 mod replaying;
 mod requests;
 mod script_errors;
-mod side;
+mod side_requests;
 mod unscripted;
-mod wires;

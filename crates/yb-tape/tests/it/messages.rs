@@ -1,4 +1,4 @@
-//! One reply in both of its forms, event by event and as a whole.
+//! Replies of the Messages API, streamed and as one message.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const EVERYTHING: &str = r#"- think: Hm, hm.
   pace: { chunk: 8 }"#;
 
 #[test]
-fn a_stream_has_every_event_in_its_order() {
+fn stream_has_all_events_in_order() {
     let server = serve(EVERYTHING);
     let response = post(&server, &go());
     assert_eq!(response.status, Some(200));
@@ -54,7 +54,7 @@ fn a_stream_has_every_event_in_its_order() {
     let end = events.len();
     let input: String =
         events[12..end - 3].iter().map(|event| event["delta"]["partial_json"].as_str().unwrap()).collect();
-    assert!(end - 3 - 12 > 1, "the input comes in pieces");
+    assert!(end - 3 - 12 > 1, "the input is split into deltas");
     assert_eq!(
         serde_json::from_str::<Value>(&input).unwrap(),
         json!({ "file_path": "/w/a.txt", "content": "hi\n", "n": 3, "deep": { "list": [1.5, true, null] } })
@@ -72,8 +72,8 @@ fn a_stream_has_every_event_in_its_order() {
     );
 }
 
-/// Puts a stream together as a client does.
-fn assembled(events: &[Value]) -> Value {
+/// Assembles the message from a stream as a client does.
+fn assemble(events: &[Value]) -> Value {
     let mut message = events[0]["message"].clone();
     let mut content: Vec<Value> = Vec::new();
     let mut inputs: Vec<String> = Vec::new();
@@ -114,7 +114,7 @@ fn assembled(events: &[Value]) -> Value {
 }
 
 #[test]
-fn a_whole_message_says_the_same_as_the_stream() {
+fn message_equals_the_assembled_stream() {
     for replies in [
         EVERYTHING,
         "- say: Plain.",
@@ -124,7 +124,7 @@ fn a_whole_message_says_the_same_as_the_stream() {
         let whole = post(&serve(replies), &go_whole());
         assert_eq!(whole.header("content-type"), Some("application/json"));
         assert!(whole.complete);
-        assert_eq!(whole.json(), assembled(&streamed.events()), "{replies}");
+        assert_eq!(whole.json(), assemble(&streamed.events()), "{replies}");
     }
 }
 
@@ -153,7 +153,7 @@ fn stop_reason_usage_and_model_have_defaults() {
 }
 
 #[test]
-fn a_repeated_answer_is_a_new_message_with_new_ids() {
+fn retry_gets_new_message_and_tool_ids() {
     let server = serve("- tools: [ { Bash: { command: ls } } ]");
     let first = post(&server, &go_whole()).json();
     let second = post(&server, &go_whole()).json();
@@ -165,20 +165,20 @@ fn a_repeated_answer_is_a_new_message_with_new_ids() {
 }
 
 #[test]
-fn a_megabyte_in_tiny_deltas_arrives_whole() {
+fn megabyte_in_small_deltas_arrives_complete() {
     let text = "0123456789äöü".repeat(70_000);
     let vars = yb_tape::Vars::new().with("big", text.as_str());
     let script = "{ tape: 1, lanes: { main: [ { say: '{{big}}', pace: { chunk: 100 } } ] } }";
     let script = yb_tape::Script::parse(script, &vars).unwrap();
-    let server = yb_tape::Server::start(script, &yb_tape::ServerOptions::default()).unwrap();
+    let server = yb_tape::MockServer::start(script, &yb_tape::MockServerOptions::default()).unwrap();
     let response = post(&server, &go());
     assert!(response.complete);
-    assert_eq!(response.said().len(), text.len());
-    assert_eq!(response.said(), text);
+    assert_eq!(response.reply_text().len(), text.len());
+    assert_eq!(response.reply_text(), text);
 }
 
 #[test]
-fn pace_delays_the_first_byte_and_spreads_the_events() {
+fn pace_delays_first_byte_and_events() {
     let server = serve("- say: abc\n  pace: { delay: 60ms, between: 20ms, chunk: 1 }");
     let start = std::time::Instant::now();
     let response = post(&server, &go());
@@ -188,7 +188,7 @@ fn pace_delays_the_first_byte_and_spreads_the_events() {
 }
 
 #[test]
-fn tokens_are_estimated_and_never_zero() {
+fn count_tokens_returns_a_nonzero_estimate() {
     let server = serve("- say: a");
     let count = |body: &Value| {
         request(&server, "POST", "/v1/messages/count_tokens?beta=true", &[], body.to_string().as_bytes())

@@ -1,13 +1,13 @@
-//! Requests that changed since the recording, as data: each gets its recorded answer by the rules, or is named.
+//! Table of changed requests: each either matches the tape or diverges with the expected kind.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use yb_tape::DivergenceKind as Kind;
-use yb_tape::{Recorder, ReplayOptions, Replayer, Tape};
+use yb_tape::{RecordingProxy, ReplayOptions, ReplayServer, Tape};
 
 use crate::client::{post, start};
-use crate::recording::Shelf;
+use crate::recording::TapeDir;
 
 const SCRIPT: &str = "
 tape: 1
@@ -52,24 +52,24 @@ fn counter() -> Value {
     body
 }
 
-fn tape(shelf: &Shelf) -> Tape {
+fn tape(tape_dir: &TapeDir) -> Tape {
     let model = start(SCRIPT);
-    let recorder = Recorder::start(shelf.options(&model).place("workspace", "/w/old")).unwrap();
+    let proxy = RecordingProxy::start(tape_dir.options(&model).directory("workspace", "/w/old")).unwrap();
     for body in [first(), second(), counter(), counter()] {
-        assert_eq!(post(&recorder, &body).status, Some(200));
+        assert_eq!(post(&proxy, &body).status, Some(200));
     }
-    recorder.finish().unwrap();
-    Tape::open(shelf.path()).unwrap()
+    proxy.finish().unwrap();
+    Tape::open(tape_dir.path()).unwrap()
 }
 
-/// A change to the second request, and what it is called; nothing when it is the same by the rules.
+/// A change to the second request, and the expected divergence, if any.
 type Row = (&'static str, fn(&mut Value), Option<Kind>);
 
 fn results(body: &mut Value) -> &mut Vec<Value> {
     body["messages"][2]["content"].as_array_mut().unwrap()
 }
 
-fn spoken(body: &mut Value) -> &mut Vec<Value> {
+fn model_blocks(body: &mut Value) -> &mut Vec<Value> {
     body["messages"][1]["content"].as_array_mut().unwrap()
 }
 
@@ -83,8 +83,8 @@ fn add(body: &mut Value, message: Value) {
 }
 
 const ROWS: [Row; 36] = [
-    // The same by the rules.
-    ("as it was", |_| {}, None),
+    // Matches the tape.
+    ("unchanged", |_| {}, None),
     ("another time", |b| output(b, "12:00:01", "23:59:59"), None),
     ("another pid", |b| output(b, "pid 17", "pid 4711"), None),
     ("another duration", |b| output(b, "3 ms", "1.5 s"), None),
@@ -113,11 +113,11 @@ const ROWS: [Row; 36] = [
         },
         None,
     ),
-    ("thinking left out", |b| drop(spoken(b).remove(0)), None),
+    ("thinking left out", |b| drop(model_blocks(b).remove(0)), None),
     (
-        "answers in two messages",
+        "model output in two messages",
         |b| {
-            let last = spoken(b).pop().unwrap();
+            let last = model_blocks(b).pop().unwrap();
             b["messages"]
                 .as_array_mut()
                 .unwrap()
@@ -127,11 +127,7 @@ const ROWS: [Row; 36] = [
     ),
     ("a cache mark", |b| results(b)[1]["cache_control"] = json!({ "type": "ephemeral" }), None),
     ("a text as a list", |b| results(b)[0]["content"] = json!([{ "type": "text", "text": OUTPUT }]), None),
-    (
-        "the input of a call in other words",
-        |b| spoken(b)[2]["input"] = json!({ "command": "ls", "timeout": 1 }),
-        None,
-    ),
+    ("changed tool input", |b| model_blocks(b)[2]["input"] = json!({ "command": "ls", "timeout": 1 }), None),
     ("another model", |b| b["model"] = json!("n"), None),
     ("another limit", |b| b["max_tokens"] = json!(7), None),
     (
@@ -143,7 +139,7 @@ const ROWS: [Row; 36] = [
         None,
     ),
     ("an empty text", |b| results(b).push(json!({ "type": "text", "text": "" })), None),
-    // Something else.
+    // Diverges.
     ("another number", |b| output(b, "3 passed", "2 passed"), Some(Kind::ToolResult)),
     ("a line more", |b| output(b, "3 passed", "3 passed\nbye"), Some(Kind::ToolResult)),
     ("nothing printed", |b| results(b)[0]["content"] = json!(""), Some(Kind::ToolResult)),
@@ -162,45 +158,48 @@ const ROWS: [Row; 36] = [
     (
         "a picture",
         |b| results(b).push(json!({ "type": "image", "source": { "data": "AA==" } })),
-        Some(Kind::UserPart),
+        Some(Kind::UserMessage),
     ),
-    ("a word of the user", |b| add(b, json!({ "role": "user", "content": "Faster!" })), Some(Kind::UserPart)),
+    (
+        "additional user message",
+        |b| add(b, json!({ "role": "user", "content": "Faster!" })),
+        Some(Kind::UserMessage),
+    ),
     ("another prompt", |b| b["messages"][0]["content"] = json!("Break it."), Some(Kind::UnknownConversation)),
     (
         "a summary instead of the prompt",
         |b| b["messages"][0]["content"] = json!("This session is continued: …"),
         Some(Kind::UnknownConversation),
     ),
-    ("another answer", |b| spoken(b)[1]["text"] = json!("I think."), Some(Kind::OtherAnswers)),
-    ("a call of another id", |b| spoken(b)[2]["id"] = json!("toolu_x"), Some(Kind::OtherAnswers)),
-    ("a call of another tool", |b| spoken(b)[2]["name"] = json!("Sh"), Some(Kind::OtherAnswers)),
-    ("an answer left out", |b| drop(spoken(b).remove(1)), Some(Kind::OtherAnswers)),
-    ("one message instead of a stream", |b| b["stream"] = json!(false), Some(Kind::OtherForm)),
+    ("changed model text", |b| model_blocks(b)[1]["text"] = json!("I think."), Some(Kind::ModelOutput)),
+    ("a call of another id", |b| model_blocks(b)[2]["id"] = json!("toolu_x"), Some(Kind::ModelOutput)),
+    ("a call of another tool", |b| model_blocks(b)[2]["name"] = json!("Sh"), Some(Kind::ModelOutput)),
+    ("missing model text", |b| drop(model_blocks(b).remove(1)), Some(Kind::ModelOutput)),
+    ("one message instead of a stream", |b| b["stream"] = json!(false), Some(Kind::StreamMode)),
     ("no conversation", |b| b["messages"] = json!("x"), Some(Kind::UnknownRequest)),
 ];
 
 #[test]
-fn each_changed_request_gets_its_answer_by_the_rules_or_is_named() {
-    let shelf = Shelf::new();
-    let tape = tape(&shelf);
+fn changed_requests_match_or_diverge_as_expected() {
+    let tape_dir = TapeDir::new();
+    let tape = tape(&tape_dir);
     assert_eq!(tape.lanes().len(), 3, "{:#?}", tape.lanes());
-    for (name, change, named) in ROWS {
-        let replayer = Replayer::start(&tape, ReplayOptions::default()).unwrap();
+    for (name, change, expected) in ROWS {
+        let replayer = ReplayServer::start(&tape, ReplayOptions::default()).unwrap();
         assert_eq!(post(&replayer, &first()).body, tape.exchanges()[0].response_body(), "{name}");
         let mut body = second();
         change(&mut body);
-        let answer = post(&replayer, &body);
+        let response = post(&replayer, &body);
         let divergence = replayer.outcome().divergence;
-        match named {
+        match expected {
             None => {
                 assert!(divergence.is_none(), "{name}: {}", divergence.unwrap());
-                assert_eq!(answer.body, tape.exchanges()[1].response_body(), "{name}");
+                assert_eq!(response.body, tape.exchanges()[1].response_body(), "{name}");
             }
             Some(kind) => {
-                let divergence =
-                    divergence.unwrap_or_else(|| panic!("{name} is answered: {}", answer.text()));
+                let divergence = divergence.unwrap_or_else(|| panic!("{name} matched: {}", response.text()));
                 assert_eq!(divergence.kind, kind, "{name}: {divergence}");
-                assert_eq!(answer.status, Some(400), "{name}");
+                assert_eq!(response.status, Some(400), "{name}");
                 assert!(!divergence.hint().is_empty() && !divergence.part.is_empty(), "{name}: {divergence}");
             }
         }
@@ -208,27 +207,28 @@ fn each_changed_request_gets_its_answer_by_the_rules_or_is_named() {
 }
 
 #[test]
-fn a_conversation_more_a_turn_more_and_a_turn_left_out_are_noticed() {
-    let shelf = Shelf::new();
-    let tape = tape(&shelf);
+fn extra_and_missing_turns_and_conversations_are_detected() {
+    let tape_dir = TapeDir::new();
+    let tape = tape(&tape_dir);
     let mut third = second();
     add(&mut third, json!({ "role": "assistant", "content": "Well." }));
     add(&mut third, json!({ "role": "user", "content": "And?" }));
-    let check = |name: &str, bodies: &[Value], named: Option<Kind>, left: u64| {
+    let check = |name: &str, bodies: &[Value], expected: Option<Kind>, left: u64| {
         let replayer =
-            Replayer::start(&tape, ReplayOptions::default().patience(Duration::from_millis(20))).unwrap();
+            ReplayServer::start(&tape, ReplayOptions::default().order_timeout(Duration::from_millis(20)))
+                .unwrap();
         for body in bodies {
             post(&replayer, body);
         }
         let outcome = replayer.outcome();
-        assert_eq!(outcome.divergence.map(|divergence| divergence.kind), named, "{name}");
-        assert_eq!(outcome.left, left, "{name}");
+        assert_eq!(outcome.divergence.map(|divergence| divergence.kind), expected, "{name}");
+        assert_eq!(outcome.remaining, left, "{name}");
     };
     check("all in another order", &[counter(), first(), counter(), second()], None, 0);
     check("an equal conversation less", &[first(), second(), counter()], None, 1);
-    check("an equal conversation more", &[counter(), counter(), counter()], Some(Kind::AskedAgain), 2);
+    check("an equal conversation more", &[counter(), counter(), counter()], Some(Kind::RepeatedRequest), 2);
     check("a turn more", &[first(), second(), third], Some(Kind::ExtraTurn), 2);
-    // It is on the tape, whoever may have answered the first.
+    // Turns match independently of each other.
     check("a turn left out", &[second()], None, 3);
-    check("a turn twice", &[first(), second(), second()], Some(Kind::AskedAgain), 2);
+    check("a turn twice", &[first(), second(), second()], Some(Kind::RepeatedRequest), 2);
 }

@@ -1,9 +1,9 @@
-//! The scripts in the README are real ones.
+//! The scripts in the README are valid.
 
 use yb_tape::{Script, Vars};
 
 #[test]
-fn every_example_parses() {
+fn readme_scripts_parse() {
     let readme = include_str!("../../README.md");
     let vars = Vars::new().with("workspace", "/w");
     let lanes: Vec<Vec<String>> = readme

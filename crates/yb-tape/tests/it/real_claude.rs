@@ -1,16 +1,16 @@
-//! The real Claude Code CLI: recorded once against a scripted model, then replayed from the tape alone.
+//! The real Claude Code CLI: recorded against a mock server, then replayed from the tape.
 
 mod mutations;
 mod runs;
 
 use std::time::Duration;
 
-use yb_tape::{DivergenceKind, Fork, Live, Mode, ReplayOptions, Script, Vars};
+use yb_tape::{DivergenceKind, Fork, ForkTarget, ReplayMode, ReplayOptions, Script, Vars};
 
 use self::runs::{Agent, LONG};
 
 #[test]
-fn a_long_run_is_replayed_many_times_with_the_same_end() {
+fn long_run_replays_with_the_same_result() {
     let recorded = Agent::new().structured().record(LONG);
     assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
     let tape = recorded.tape.as_ref().unwrap();
@@ -27,11 +27,11 @@ fn a_long_run_is_replayed_many_times_with_the_same_end() {
         assert_eq!(replayed.exit, Some(0), "round {round}: {}", replayed.output);
         assert_eq!(replayed.tree, recorded.tree, "round {round}");
         assert_eq!(replayed.transcript, recorded.transcript, "round {round}");
-        assert_eq!(outcome.left, 0, "round {round}");
+        assert_eq!(outcome.remaining, 0, "round {round}");
         assert_eq!(outcome.served, u64::try_from(tape.exchanges().len()).unwrap());
-        assert_eq!((outcome.forwarded, outcome.improvised, outcome.out_of_order), (0, 0, 0));
+        assert_eq!((outcome.forwarded, outcome.placeholders, outcome.out_of_order), (0, 0, 0));
     };
-    // Two at a time, as many as there are cores on a small machine.
+    // Two at a time, for machines with two cores.
     std::thread::scope(|scope| {
         for half in [0..10, 10..20] {
             scope.spawn(|| half.for_each(replay));
@@ -40,7 +40,7 @@ fn a_long_run_is_replayed_many_times_with_the_same_end() {
 }
 
 #[test]
-fn a_fork_goes_on_with_another_model_in_the_workspace_as_it_was() {
+fn fork_continues_with_a_script_in_the_replayed_workspace() {
     let recorded = Agent::new().record(runs::SHORT);
     let tape = recorded.tape.as_ref().unwrap();
     let agent = Agent::new();
@@ -53,7 +53,7 @@ lanes:
     - tools: [{ Bash: { command: 'cat made.txt > forked.txt', description: Copy } }]
     - say: Forked.
 ";
-    let live = Live::Script(Script::parse(script, &Vars::new()).unwrap());
+    let live = ForkTarget::Script(Script::parse(script, &Vars::new()).unwrap());
     let forked = agent.replay(tape, ReplayOptions::default().fork(Fork::after(2, live)));
     let outcome = forked.outcome.as_ref().unwrap();
     assert_eq!(outcome.divergence, None);
@@ -63,7 +63,7 @@ lanes:
 }
 
 #[test]
-fn faults_are_overcome_by_the_agents_own_retries() {
+fn agent_retries_after_injected_faults() {
     let recorded = Agent::new().record(runs::SHORT);
     let tape = recorded.tape.as_ref().unwrap();
     for faults in [&["1:429=10ms"][..], &["2:529", "3:500"], &["2:slow=300ms"], &["4:cut"]] {
@@ -80,17 +80,17 @@ fn faults_are_overcome_by_the_agents_own_retries() {
                 "{faults:?}: {}",
                 replayed.output
             ),
-            // After a broken stream it asks for one message, which the tape does not have.
+            // After a broken stream the agent requests one message, which was not recorded.
             Some(divergence) => {
                 assert_eq!(faults, ["4:cut"], "{divergence}");
-                assert_eq!(divergence.kind, DivergenceKind::OtherForm, "{divergence}");
+                assert_eq!(divergence.kind, DivergenceKind::StreamMode, "{divergence}");
             }
         }
     }
 }
 
 #[test]
-fn lenient_goes_on_where_strict_stops() {
+fn lenient_mode_continues_where_strict_mode_diverges() {
     let recorded = Agent::new().record(runs::SHORT);
     let tape = recorded.tape.as_ref().unwrap();
     let changed = || {
@@ -105,17 +105,17 @@ fn lenient_goes_on_where_strict_stops() {
         (DivergenceKind::ToolResult, Some("main"), 2)
     );
     assert!(
-        divergence.expected.contains("Hello.") && divergence.came.contains("Good evening."),
+        divergence.expected.contains("Hello.") && divergence.actual.contains("Good evening."),
         "{divergence}"
     );
-    let lenient = changed().replay(tape, ReplayOptions::default().mode(Mode::Lenient));
+    let lenient = changed().replay(tape, ReplayOptions::default().mode(ReplayMode::Lenient));
     let outcome = lenient.outcome.unwrap();
     assert_eq!((outcome.divergence, outcome.tolerated), (None, 1));
     assert_eq!(lenient.exit, Some(0));
 }
 
 #[test]
-fn subagents_in_the_background_come_back_as_notifications() {
+fn background_subagents_replay_with_notifications() {
     let script = "
 tape: 1
 lanes:
@@ -131,19 +131,19 @@ lanes:
 ";
     let recorded = Agent::new().in_background().record(script);
     let tape = recorded.tape.as_ref().unwrap();
-    assert_eq!(tape.lanes()[0].exchanges.len(), 3, "the notification opens a turn");
+    assert_eq!(tape.lanes()[0].exchanges.len(), 3, "the notification starts a turn");
     assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
     for _ in 0..3 {
         let replayed = Agent::new().in_background().replay(tape, ReplayOptions::default());
         let outcome = replayed.outcome.as_ref().unwrap();
         assert!(outcome.divergence.is_none(), "{}", outcome.divergence.as_ref().unwrap());
-        assert_eq!((replayed.exit, outcome.left), (Some(0), 0), "{}", replayed.output);
+        assert_eq!((replayed.exit, outcome.remaining), (Some(0), 0), "{}", replayed.output);
         assert_eq!(replayed.transcript, recorded.transcript);
     }
 }
 
 #[test]
-fn what_follows_a_compaction_is_a_conversation_of_its_own() {
+fn compaction_starts_a_new_conversation() {
     let script = "
 tape: 1
 lanes:
@@ -151,7 +151,7 @@ lanes:
     - say: I am asked for the first time.
     - say: '<summary>We have met.</summary>'
 ";
-    let asking = || {
+    let new_agent = || {
         let mut agent = Agent::new();
         agent.args.push("--input-format=stream-json".to_owned());
         agent.prompt = ["Who are you?", "/compact", "And now?"]
@@ -162,17 +162,17 @@ lanes:
             .concat();
         agent
     };
-    let recorded = asking().record(script);
+    let recorded = new_agent().record(script);
     assert_eq!(recorded.exit, Some(0), "{}", recorded.output);
     let tape = recorded.tape.as_ref().unwrap();
     let turns: Vec<usize> = tape.lanes().iter().map(|lane| lane.exchanges.len()).collect();
     assert_eq!(turns, [2, 1], "{:#?}", tape.lanes());
-    let replayed = asking().replay(tape, ReplayOptions::default());
+    let replayed = new_agent().replay(tape, ReplayOptions::default());
     let outcome = replayed.outcome.as_ref().unwrap();
     assert!(outcome.divergence.is_none(), "{}", outcome.divergence.as_ref().unwrap());
-    assert_eq!((replayed.exit, outcome.left), (Some(0), 0), "{}", replayed.output);
+    assert_eq!((replayed.exit, outcome.remaining), (Some(0), 0), "{}", replayed.output);
     assert_eq!(replayed.transcript, recorded.transcript);
 }
 
-/// Long enough for a slow machine; a test that needs it has failed.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Generous limit for slow machines.
+const TIMEOUT: Duration = Duration::from_secs(120);

@@ -1,17 +1,18 @@
-//! The replay: what was recorded comes back, byte for byte, and nothing else does.
+//! The replay server.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use yb_tape::{
-    DivergenceKind, Error, Fork, Live, Mode, ReplayFault, ReplayOptions, Replayer, Script, Speed, Tape, Vars,
+    DivergenceKind, Error, Fork, ForkTarget, ReplayFault, ReplayMode, ReplayOptions, ReplayServer,
+    ReplaySpeed, Script, Tape, Vars,
 };
 
 use crate::client::{after, go, go_whole, post, post_as, request, start};
-use crate::recording::Shelf;
+use crate::recording::TapeDir;
 
-/// A conversation: what the user says, then answers and what follows them.
-fn talk(opening: &str, turns: &[(Value, Value)]) -> Value {
+/// A conversation: the opening, then pairs of model and user messages.
+fn conversation(opening: &str, turns: &[(Value, Value)]) -> Value {
     let mut messages = vec![json!({ "role": "user", "content": opening })];
     for (model, user) in turns {
         messages.push(json!({ "role": "assistant", "content": model }));
@@ -42,107 +43,109 @@ lanes:
 ";
 
 fn first() -> Value {
-    talk("go", &[])
+    conversation("go", &[])
 }
 
 fn second(text: &str) -> Value {
-    talk("go", &[(call("toolu_main_1_1"), result("toolu_main_1_1", text))])
+    conversation("go", &[(call("toolu_main_1_1"), result("toolu_main_1_1", text))])
 }
 
-fn recorded(shelf: &Shelf) -> Tape {
+fn recorded(tape_dir: &TapeDir) -> Tape {
     let model = start(SCRIPT);
-    let recorder = yb_tape::Recorder::start(shelf.options(&model).place("workspace", "/old/place")).unwrap();
-    for body in [first(), second("out 12:00:01"), talk("something else", &[])] {
-        assert_eq!(post(&recorder, &body).status, Some(200));
+    let proxy = yb_tape::RecordingProxy::start(tape_dir.options(&model).directory("workspace", "/old/place"))
+        .unwrap();
+    for body in [first(), second("out 12:00:01"), conversation("something else", &[])] {
+        assert_eq!(post(&proxy, &body).status, Some(200));
     }
-    recorder.finish().unwrap();
-    Tape::open(shelf.path()).unwrap()
+    proxy.finish().unwrap();
+    Tape::open(tape_dir.path()).unwrap()
 }
 
-fn replay(tape: &Tape, options: ReplayOptions) -> Replayer {
-    Replayer::start(tape, options).unwrap()
+fn replay(tape: &Tape, options: ReplayOptions) -> ReplayServer {
+    ReplayServer::start(tape, options).unwrap()
 }
 
 #[test]
-fn what_was_recorded_comes_back_byte_for_byte() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
+fn replay_returns_recorded_responses_byte_for_byte() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
     assert_eq!(tape.lanes().iter().map(|lane| lane.exchanges.len()).collect::<Vec<_>>(), [2, 1]);
-    let replayer = replay(&tape, ReplayOptions::default().patience(Duration::from_millis(20)));
-    // Lanes are independent of each other's order, but it is noticed.
-    for (body, index) in [(talk("something else", &[]), 2), (first(), 0), (second("out 23:59:59"), 1)] {
-        let answer = post(&replayer, &body);
-        assert_eq!(answer.status, Some(200), "{}", answer.text());
-        assert!(answer.complete);
-        assert_eq!(answer.body, tape.exchanges()[index].response_body());
+    let server = replay(&tape, ReplayOptions::default().order_timeout(Duration::from_millis(20)));
+    // Lanes may run in another order, which is counted.
+    for (body, index) in [(conversation("something else", &[]), 2), (first(), 0), (second("out 23:59:59"), 1)]
+    {
+        let response = post(&server, &body);
+        assert_eq!(response.status, Some(200), "{}", response.text());
+        assert!(response.complete);
+        assert_eq!(response.body, tape.exchanges()[index].response_body());
     }
-    let outcome = replayer.outcome();
-    assert_eq!((outcome.served, outcome.left, outcome.improvised, outcome.tolerated), (3, 0, 0, 0));
+    let outcome = server.outcome();
+    assert_eq!((outcome.served, outcome.remaining, outcome.placeholders, outcome.tolerated), (3, 0, 0, 0));
     assert_eq!(outcome.out_of_order, 1);
     assert_eq!(outcome.divergence, None);
-    assert_eq!(outcome.recorded.total(), tape.observed().total());
+    assert_eq!(outcome.recorded_usage.total(), tape.observed().total());
 }
 
 #[test]
-fn another_directory_is_put_into_the_answers_and_taken_out_of_the_requests() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
-    let replayer = replay(&tape, ReplayOptions::default().place("workspace", "/new"));
-    let answer = post(&replayer, &first());
+fn replay_maps_directories_in_requests_and_responses() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
+    let server = replay(&tape, ReplayOptions::default().directory("workspace", "/new"));
+    let response = post(&server, &first());
     let input: String =
-        answer.events().iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
+        response.events().iter().filter_map(|event| event["delta"]["partial_json"].as_str()).collect();
     assert_eq!(input, r#"{"command":"cat /new/a"}"#);
-    assert_eq!(post(&replayer, &second("out 12:00:01")).said(), "All is well in /new.");
-    assert_eq!(replayer.outcome().divergence, None);
+    assert_eq!(post(&server, &second("out 12:00:01")).reply_text(), "All is well in /new.");
+    assert_eq!(server.outcome().divergence, None);
 }
 
 #[test]
-fn each_way_to_leave_the_tape_has_a_name() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
+fn divergence_describes_the_first_difference() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
     let check = |bodies: &[Value], kind: DivergenceKind, account: &str| {
-        let replayer = replay(&tape, ReplayOptions::default());
+        let server = replay(&tape, ReplayOptions::default());
         let (last, before) = bodies.split_last().unwrap();
         for body in before {
-            assert_eq!(post(&replayer, body).status, Some(200));
+            assert_eq!(post(&server, body).status, Some(200));
         }
-        let answer = post(&replayer, last);
-        assert_eq!(answer.status, Some(400), "{}", answer.text());
-        let divergence = replayer.outcome().divergence.unwrap();
+        let response = post(&server, last);
+        assert_eq!(response.status, Some(400), "{}", response.text());
+        let divergence = server.outcome().divergence.unwrap();
         assert_eq!(divergence.kind, kind, "{divergence}");
         let text = divergence.to_string().replace(&tape.path().display().to_string(), "TAPE");
         assert_eq!(text.trim(), account.trim(), "{text}");
-        assert!(answer.text().contains("replay diverged in"));
-        // From then on there is only that.
-        assert_eq!(post(&replayer, &first()).status, Some(400));
-        assert_eq!(replayer.outcome().divergence.unwrap(), divergence);
+        assert!(response.text().contains("replay diverged in"));
+        // All later requests get the same error.
+        assert_eq!(post(&server, &first()).status, Some(400));
+        assert_eq!(server.outcome().divergence.unwrap(), divergence);
     };
     check(
         &[first(), second("other output")],
         DivergenceKind::ToolResult,
         "
-replay diverged in lane `main`, turn 2: a tool returned something else
-  differs:  the result of tool call `toolu_main_1_1`
+replay diverged in lane `main`, turn 2: tool result differs
+  differs:  result of tool call `toolu_main_1_1`
   expected: out {time}
-  came:     other output
+  actual:   other output
   tape:     TAPE",
     );
     check(
-        &[talk("do that", &[])],
+        &[conversation("do that", &[])],
         DivergenceKind::UnknownConversation,
         "
-replay diverged in a lane that is not on the tape, turn 1: the tape has no such conversation
-  differs:  what opens the conversation
+replay diverged in an unrecorded lane, turn 1: no such conversation on the tape
+  differs:  opening of the conversation
   expected: go
-  came:     do that
+  actual:   do that
   tape:     TAPE",
     );
     check(
         &[first(), first()],
-        DivergenceKind::AskedAgain,
+        DivergenceKind::RepeatedRequest,
         "
-replay diverged in lane `main`, turn 1: all recorded answers to this were given already
-  differs:  the whole request
+replay diverged in lane `main`, turn 1: all recorded responses to this request were already served
+  differs:  repeated request
   tape:     TAPE",
     );
     let mut extra = second("out 12:00:01");
@@ -153,68 +156,68 @@ replay diverged in lane `main`, turn 1: all recorded answers to this were given 
         &[first(), second("out 12:00:01"), extra],
         DivergenceKind::ExtraTurn,
         "
-replay diverged in lane `main`, turn 3: the tape has no further turn
-  differs:  a turn more than were recorded
-  came:     what the user says: And now?
+replay diverged in lane `main`, turn 3: no further turn on the tape
+  differs:  additional turn
+  actual:   user message: And now?
   tape:     TAPE",
     );
     check(
-        &[talk("go", &[(call("toolu_foreign"), result("toolu_foreign", "out"))])],
-        DivergenceKind::OtherAnswers,
+        &[conversation("go", &[(call("toolu_foreign"), result("toolu_foreign", "out"))])],
+        DivergenceKind::ModelOutput,
         "
-replay diverged in lane `main`, turn 2: the request sends back other answers than the tape's
-  differs:  a call of `Bash` (`toolu_main_1_1`)
+replay diverged in lane `main`, turn 2: model output in the request differs from the tape
+  differs:  tool call `Bash` (`toolu_main_1_1`)
   expected: toolu_main_1_1
-  came:     toolu_foreign
+  actual:   toolu_foreign
   tape:     TAPE",
     );
     let mut said = second("out 12:00:01");
     said["messages"].as_array_mut().unwrap().push(json!({ "role": "user", "content": "Hurry!" }));
     check(
         &[first(), said],
-        DivergenceKind::UserPart,
+        DivergenceKind::UserMessage,
         "
-replay diverged in lane `main`, turn 2: the user says something else
-  differs:  what the user says
+replay diverged in lane `main`, turn 2: user message differs
+  differs:  user message
   expected: (nothing)
-  came:     what the user says: Hurry!
+  actual:   user message: Hurry!
   tape:     TAPE",
     );
     let mut whole = first();
     whole["stream"] = json!(false);
     check(
         &[whole],
-        DivergenceKind::OtherForm,
+        DivergenceKind::StreamMode,
         "
-replay diverged in lane `main`, turn 1: the tape has this turn only in the other form (stream or one message)
-  differs:  one message is asked for
+replay diverged in lane `main`, turn 1: turn was recorded with another response mode (streamed or not)
+  differs:  request for one message
   tape:     TAPE",
     );
     check(
         &[json!({ "messages": "none" })],
         DivergenceKind::UnknownRequest,
         "
-replay diverged in a lane that is not on the tape, turn 1: the tape has no such request
+replay diverged in an unrecorded lane, turn 1: no such request on the tape
   differs:  POST /v1/messages
-  came:     {\"messages\":\"none\"}
+  actual:   {\"messages\":\"none\"}
   tape:     TAPE",
     );
 }
 
 #[test]
-fn lenient_lets_tool_results_differ_and_counts_them() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
-    let replayer = replay(&tape, ReplayOptions::default().mode(Mode::Lenient));
-    post(&replayer, &first());
-    assert_eq!(post(&replayer, &second("other output")).said(), "All is well in /old/place.");
-    assert_eq!(replayer.outcome().tolerated, 1);
-    // But not what the user says.
-    assert_eq!(post(&replayer, &talk("do that", &[])).status, Some(400));
+fn lenient_mode_tolerates_and_counts_tool_results() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
+    let server = replay(&tape, ReplayOptions::default().mode(ReplayMode::Lenient));
+    post(&server, &first());
+    assert_eq!(post(&server, &second("other output")).reply_text(), "All is well in /old/place.");
+    assert_eq!(server.outcome().tolerated, 1);
+    // User messages must still match.
+    assert_eq!(post(&server, &conversation("do that", &[])).status, Some(400));
 }
 
 #[test]
-fn equal_lanes_are_a_multiset_and_failed_attempts_come_back_in_order() {
+fn equal_requests_get_recorded_responses_in_order() {
     let model = start(
         "
 tape: 1
@@ -224,192 +227,192 @@ lanes:
       say: hello
 ",
     );
-    let shelf = Shelf::new();
-    // A failure, its second attempt, and an equal conversation beside it.
-    let tape = shelf.record(&model, &[go(), go(), go()]);
+    let tape_dir = TapeDir::new();
+    // A failure, its retry, and an equal conversation.
+    let tape = tape_dir.record(&model, &[go(), go(), go()]);
     assert_eq!(tape.lanes().len(), 2);
-    let replayer = replay(&tape, ReplayOptions::default());
-    let statuses: Vec<_> = (0..4).map(|_| post(&replayer, &go()).status.unwrap()).collect();
+    let server = replay(&tape, ReplayOptions::default());
+    let statuses: Vec<_> = (0..4).map(|_| post(&server, &go()).status.unwrap()).collect();
     assert_eq!(statuses, [529, 200, 200, 400]);
 }
 
 #[test]
-fn conversations_side_by_side_keep_the_recorded_order() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
-    let replayer = replay(&tape, ReplayOptions::default().patience(Duration::from_secs(60)));
+fn parallel_conversations_keep_the_recorded_order() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
+    let server = replay(&tape, ReplayOptions::default().order_timeout(Duration::from_secs(60)));
     std::thread::scope(|scope| {
-        let early = scope.spawn(|| post(&replayer, &talk("something else", &[])).said());
-        // The other conversation was asked for later, so its answer waits for these.
-        assert_eq!(post(&replayer, &first()).status, Some(200));
+        let early = scope.spawn(|| post(&server, &conversation("something else", &[])).reply_text());
+        // The other request was recorded later, so its response waits for these.
+        assert_eq!(post(&server, &first()).status, Some(200));
         assert!(!early.is_finished());
-        assert_eq!(post(&replayer, &second("out 12:00:01")).status, Some(200));
+        assert_eq!(post(&server, &second("out 12:00:01")).status, Some(200));
         assert_eq!(early.join().unwrap(), "Else.");
     });
-    assert_eq!(replayer.outcome().out_of_order, 0);
+    assert_eq!(server.outcome().out_of_order, 0);
 }
 
 #[test]
-fn recorded_failures_can_be_asked_for_again_and_a_cut_stays_a_cut() {
+fn recorded_failures_are_repeated_for_retries() {
     let model =
         start("{ tape: 1, lanes: { main: [ { fault: { cut: { after: 3 events } }, say: hello } ] } }");
-    let shelf = Shelf::new();
-    let tape = shelf.record(&model, &[go()]);
-    let replayer = replay(&tape, ReplayOptions::default());
+    let tape_dir = TapeDir::new();
+    let tape = tape_dir.record(&model, &[go()]);
+    let server = replay(&tape, ReplayOptions::default());
     for _ in 0..3 {
-        let answer = post(&replayer, &go());
-        assert!(!answer.complete);
-        assert_eq!(answer.body, tape.exchanges()[0].response_body());
+        let response = post(&server, &go());
+        assert!(!response.complete);
+        assert_eq!(response.body, tape.exchanges()[0].response_body());
     }
-    assert_eq!(replayer.outcome().divergence, None);
+    assert_eq!(server.outcome().divergence, None);
 }
 
 #[test]
-fn what_is_no_conversation_is_played_or_improvised() {
+fn requests_outside_of_conversations_get_recorded_or_placeholder_responses() {
     let model = start(SCRIPT);
-    let shelf = Shelf::new();
-    let recorder = yb_tape::Recorder::start(shelf.options(&model)).unwrap();
+    let tape_dir = TapeDir::new();
+    let proxy = yb_tape::RecordingProxy::start(tape_dir.options(&model)).unwrap();
     let count = |server: &dyn Fn(&str, &str, &[u8]) -> crate::client::Response| {
         server("POST", "/v1/messages/count_tokens", go().to_string().as_bytes()).json()["input_tokens"]
             .as_u64()
     };
-    let recorded = count(&|method, path, body| request(&recorder, method, path, &[], body));
-    request(&recorder, "GET", "/v1/models/m1", &[], b"");
-    recorder.finish().unwrap();
-    let tape = Tape::open(shelf.path()).unwrap();
-    let replayer = replay(&tape, ReplayOptions::default());
-    let ask = |method: &str, path: &str, body: &[u8]| request(&replayer, method, path, &[], body);
-    assert_eq!(count(&ask), recorded);
-    assert_eq!(ask("GET", "/v1/models/m1", b"").json()["id"], "m1");
-    assert_eq!(ask("GET", "/v1/models/m1", b"").json()["id"], "m1");
-    assert_eq!(replayer.outcome().improvised, 0);
-    // Not on the tape, and no reason to stop.
-    assert_eq!(ask("HEAD", "/api/hello", b"").status, Some(200));
-    assert_eq!(ask("POST", "/api/events", b"{}").status, Some(404));
-    let other = ask("POST", "/v1/messages/count_tokens", after(1).to_string().as_bytes());
+    let recorded = count(&|method, path, body| request(&proxy, method, path, &[], body));
+    request(&proxy, "GET", "/v1/models/m1", &[], b"");
+    proxy.finish().unwrap();
+    let tape = Tape::open(tape_dir.path()).unwrap();
+    let server = replay(&tape, ReplayOptions::default());
+    let send = |method: &str, path: &str, body: &[u8]| request(&server, method, path, &[], body);
+    assert_eq!(count(&send), recorded);
+    assert_eq!(send("GET", "/v1/models/m1", b"").json()["id"], "m1");
+    assert_eq!(send("GET", "/v1/models/m1", b"").json()["id"], "m1");
+    assert_eq!(server.outcome().placeholders, 0);
+    // Not on the tape, but not a divergence.
+    assert_eq!(send("HEAD", "/api/hello", b"").status, Some(200));
+    assert_eq!(send("POST", "/api/events", b"{}").status, Some(404));
+    let other = send("POST", "/v1/messages/count_tokens", after(1).to_string().as_bytes());
     assert!(other.json()["input_tokens"].as_u64().is_some());
-    assert_eq!(replayer.outcome().improvised, 3);
-    assert_eq!(replayer.outcome().divergence, None);
+    assert_eq!(server.outcome().placeholders, 3);
+    assert_eq!(server.outcome().divergence, None);
 }
 
 #[test]
-fn faults_happen_once_where_they_are_asked_for() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
+fn injected_faults_happen_once_at_their_turn() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
     let options = ["1:429=1.5s", "1:529", "1:500", "1:cut", "2:slow=50ms"]
         .into_iter()
         .fold(ReplayOptions::default(), |options, fault| options.fault(fault.parse().unwrap()));
-    let replayer = replay(&tape, options);
-    let limited = post(&replayer, &first());
+    let server = replay(&tape, options);
+    let limited = post(&server, &first());
     assert_eq!((limited.status, limited.header("retry-after")), (Some(429), Some("2")));
     assert_eq!(limited.header("retry-after-ms"), Some("1500"));
-    assert_eq!(post(&replayer, &first()).json()["error"]["type"], "overloaded_error");
-    assert_eq!(post(&replayer, &first()).status, Some(500));
-    let cut = post(&replayer, &first());
+    assert_eq!(post(&server, &first()).json()["error"]["type"], "overloaded_error");
+    assert_eq!(post(&server, &first()).status, Some(500));
+    let cut = post(&server, &first());
     assert!(!cut.complete && cut.status == Some(200));
     let whole = tape.exchanges()[0].response_body();
     assert_eq!(cut.body, whole[..whole.len() / 2]);
-    assert_eq!(post(&replayer, &first()).body, whole);
-    let asked = Instant::now();
-    assert_eq!(post(&replayer, &second("out 12:00:01")).status, Some(200));
-    assert!(asked.elapsed() >= Duration::from_millis(50));
-    let outcome = replayer.outcome();
+    assert_eq!(post(&server, &first()).body, whole);
+    let started = Instant::now();
+    assert_eq!(post(&server, &second("out 12:00:01")).status, Some(200));
+    assert!(started.elapsed() >= Duration::from_millis(50));
+    let outcome = server.outcome();
     assert_eq!((outcome.faults, outcome.served, outcome.divergence), (5, 2, None));
 
-    let nowhere: ReplayFault = "reviewer/1:cut".parse().unwrap();
-    let error = Replayer::start(&tape, ReplayOptions::default().fault(nowhere)).unwrap_err();
-    assert!(matches!(error, Error::NoStep { .. }));
-    assert_eq!(error.to_string(), "the tape has no such step: 1 (lane `reviewer` has 0)");
+    let unknown_lane: ReplayFault = "reviewer/1:cut".parse().unwrap();
+    let error = ReplayServer::start(&tape, ReplayOptions::default().fault(unknown_lane)).unwrap_err();
+    assert!(matches!(error, Error::NoSuchTurn { .. }));
+    assert_eq!(error.to_string(), "no such turn in lane `reviewer`, which has 0: 1");
 }
 
 #[test]
-fn real_speed_has_the_recorded_pauses_and_borders() {
+fn real_speed_replays_recorded_pauses() {
     let model = start(
         "{ tape: 1, lanes: { main: [ { say: abcdef, pace: { chunk: 2, delay: 60ms, between: 10ms } } ] } }",
     );
-    let shelf = Shelf::new();
-    let tape = shelf.record(&model, &[go()]);
-    let took = tape.exchanges()[0].took();
+    let tape_dir = TapeDir::new();
+    let tape = tape_dir.record(&model, &[go()]);
+    let took = tape.exchanges()[0].duration();
     assert!(took >= Duration::from_millis(60), "{took:?}");
-    for (speed, at_least) in [(Speed::Real, took), (Speed::Fast, Duration::ZERO)] {
-        let replayer = replay(&tape, ReplayOptions::default().speed(speed));
-        let asked = Instant::now();
-        let answer = post(&replayer, &go());
-        assert!(asked.elapsed() >= at_least);
-        assert_eq!(answer.said(), "abcdef");
+    for (speed, at_least) in [(ReplaySpeed::Real, took), (ReplaySpeed::Fast, Duration::ZERO)] {
+        let server = replay(&tape, ReplayOptions::default().speed(speed));
+        let started = Instant::now();
+        let response = post(&server, &go());
+        assert!(started.elapsed() >= at_least);
+        assert_eq!(response.reply_text(), "abcdef");
     }
 }
 
 #[test]
-fn a_fork_goes_live_after_its_step() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
+fn fork_forwards_after_its_turn() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
     let script =
         "{ tape: 1, lanes: { main: [ { say: never }, { say: Forked. , usage: { input: 3, output: 4 } } ] } }";
-    let live = Live::Script(Script::parse(script, &Vars::new()).unwrap());
-    let replayer = replay(&tape, ReplayOptions::default().fork(Fork::after(1, live.clone())));
-    assert_eq!(post(&replayer, &first()).body, tape.exchanges()[0].response_body());
-    assert_eq!(post(&replayer, &second("whatever")).said(), "Forked.");
-    let outcome = replayer.outcome();
-    assert_eq!((outcome.served, outcome.forwarded, outcome.left), (1, 1, 0));
-    let spent = outcome.spent.total();
-    assert_eq!((spent.input, spent.output), (3, 4));
-    // Before its step, a fork is as strict as ever.
-    let replayer = replay(&tape, ReplayOptions::default().fork(Fork::after(1, live.clone())));
-    assert_eq!(post(&replayer, &talk("do that", &[])).status, Some(400));
-    let error = Replayer::start(&tape, ReplayOptions::default().fork(Fork::after(3, live))).unwrap_err();
-    assert!(matches!(error, Error::NoStep { .. }));
+    let live = ForkTarget::Script(Script::parse(script, &Vars::new()).unwrap());
+    let server = replay(&tape, ReplayOptions::default().fork(Fork::after(1, live.clone())));
+    assert_eq!(post(&server, &first()).body, tape.exchanges()[0].response_body());
+    assert_eq!(post(&server, &second("whatever")).reply_text(), "Forked.");
+    let outcome = server.outcome();
+    assert_eq!((outcome.served, outcome.forwarded, outcome.remaining), (1, 1, 0));
+    let usage = outcome.live_usage.total();
+    assert_eq!((usage.input, usage.output), (3, 4));
+    // Before the fork, matching is strict.
+    let server = replay(&tape, ReplayOptions::default().fork(Fork::after(1, live.clone())));
+    assert_eq!(post(&server, &conversation("do that", &[])).status, Some(400));
+    let error = ReplayServer::start(&tape, ReplayOptions::default().fork(Fork::after(3, live))).unwrap_err();
+    assert!(matches!(error, Error::NoSuchTurn { .. }));
 }
 
 #[test]
-fn a_fork_can_take_another_model() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
+fn fork_can_replace_the_model() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
     let model = start("{ tape: 1, lanes: { main: [ { say: live } ] } }");
     let upstream = yb_tape::Upstream::new(&model.base_url()).unwrap();
-    let live = Live::Upstream { upstream, model: Some("other-model".to_owned()) };
-    let replayer = replay(&tape, ReplayOptions::default().fork(Fork::after(0, live)));
-    assert_eq!(post(&replayer, &first()).said(), "live");
+    let live = ForkTarget::Upstream { upstream, model: Some("other-model".to_owned()) };
+    let server = replay(&tape, ReplayOptions::default().fork(Fork::after(0, live)));
+    assert_eq!(post(&server, &first()).reply_text(), "live");
     assert_eq!(model.requests()[0].body["model"], "other-model");
 }
 
 #[tokio::test]
-async fn a_divergence_can_be_waited_for() {
-    let shelf = Shelf::new();
-    let tape = recorded(&shelf);
-    let replayer = replay(&tape, ReplayOptions::default());
-    let address = replayer.address();
-    let asking = tokio::task::spawn_blocking(move || {
+async fn diverged_waits_for_a_divergence() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
+    let server = replay(&tape, ReplayOptions::default());
+    let address = server.address();
+    let request = tokio::task::spawn_blocking(move || {
         struct At(std::net::SocketAddr);
-        impl crate::client::Listens for At {
-            fn listens_at(&self) -> std::net::SocketAddr {
+        impl crate::client::LoopbackAddress for At {
+            fn loopback_address(&self) -> std::net::SocketAddr {
                 self.0
             }
         }
-        post_as(&At(address), &[], &talk("do that", &[])).status
+        post_as(&At(address), &[], &conversation("do that", &[])).status
     });
-    assert_eq!(replayer.diverged().await.kind, DivergenceKind::UnknownConversation);
-    assert_eq!(asking.await.unwrap(), Some(400));
-    assert!(replayer.shutdown().await.divergence.is_some());
+    assert_eq!(server.diverged().await.kind, DivergenceKind::UnknownConversation);
+    assert_eq!(request.await.unwrap(), Some(400));
+    assert!(server.shutdown().await.divergence.is_some());
 }
 
 #[test]
-fn a_tape_that_is_cut_anywhere_is_played_up_to_there() {
-    let shelf = Shelf::new();
-    let whole = recorded(&shelf);
-    let file = std::fs::read(shelf.path()).unwrap();
-    let cut = shelf.path().with_extension("cut");
+fn truncated_tape_replays_up_to_the_truncation() {
+    let tape_dir = TapeDir::new();
+    let whole = recorded(&tape_dir);
+    let file = std::fs::read(tape_dir.path()).unwrap();
+    let cut = tape_dir.path().with_extension("cut");
     let mut lengths = Vec::new();
-    // Each byte of a frame is tried beside the frame itself.
+    // `frame::decode` has tests for every byte.
     for end in (0..file.len()).step_by(3) {
         std::fs::write(&cut, &file[..end]).unwrap();
         match Tape::open(&cut) {
             Err(error) => {
-                assert!(lengths.is_empty(), "cut at {end}: {error}");
-                assert!(matches!(error, Error::NoTape { .. }), "{error}");
+                assert!(lengths.is_empty(), "truncated at {end}: {error}");
+                assert!(matches!(error, Error::InvalidTape { .. }), "{error}");
             }
             Ok(tape) => {
-                assert!(tape.cut().is_some(), "cut at {end}");
+                assert!(tape.truncation().is_some(), "truncated at {end}");
                 assert!(!tape.verify().problems.is_empty());
                 let count = tape.exchanges().len();
                 for (found, original) in tape.exchanges().iter().zip(whole.exchanges()) {
@@ -417,33 +420,33 @@ fn a_tape_that_is_cut_anywhere_is_played_up_to_there() {
                 }
                 if lengths.last() != Some(&count) {
                     lengths.push(count);
-                    // Everything before the cut is played, and what comes after it is named.
-                    let replayer = replay(&tape, ReplayOptions::default());
-                    let bodies = [first(), second("out 12:00:01"), talk("something else", &[])];
+                    // Requests before the truncation match; later ones diverge.
+                    let server = replay(&tape, ReplayOptions::default());
+                    let bodies = [first(), second("out 12:00:01"), conversation("something else", &[])];
                     for (index, body) in bodies.iter().enumerate() {
                         let expected = if index < count { 200 } else { 400 };
-                        assert_eq!(post(&replayer, body).status, Some(expected), "cut at {end}, {index}");
+                        assert_eq!(post(&server, body).status, Some(expected), "truncated at {end}, {index}");
                     }
-                    let divergence = replayer.outcome().divergence;
+                    let divergence = server.outcome().divergence;
                     if let Some(divergence) = divergence {
-                        assert!(divergence.tape_is_cut && divergence.hint().contains("was cut"));
+                        assert!(divergence.tape_is_truncated && divergence.hint().contains("is truncated"));
                     }
                 }
             }
         }
     }
     assert_eq!(lengths, [0, 1, 2, 3]);
-    assert_eq!(Tape::open(shelf.path()).unwrap().cut(), None);
+    assert_eq!(Tape::open(tape_dir.path()).unwrap().truncation(), None);
 }
 
 #[test]
-fn two_tapes_are_compared_and_one_is_redacted() {
-    let (left, right) = (Shelf::new(), Shelf::new());
+fn tapes_can_be_compared_and_redacted() {
+    let (left, right) = (TapeDir::new(), TapeDir::new());
     let tape = recorded(&left);
     assert_eq!(tape.diff(&recorded(&right)), []);
     let model = start(SCRIPT);
-    let other_shelf = Shelf::new();
-    let other = other_shelf.record(&model, &[first(), second("something new"), go_whole()]);
+    let other_dir = TapeDir::new();
+    let other = other_dir.record(&model, &[first(), second("something new"), go_whole()]);
     let found: Vec<String> = tape
         .diff(&other)
         .iter()
@@ -452,9 +455,9 @@ fn two_tapes_are_compared_and_one_is_redacted() {
     assert_eq!(found.len(), 2, "{found:#?}");
     assert_eq!(
         found[0],
-        "main 2 the request: …e result of tool call `toolu_main_1_1`: out {time} | …e result of tool call `toolu_main_1_1`: something new"
+        "main 2 request: result of tool call `toolu_main_1_1`: out {time} | result of tool call `toolu_main_1_1`: something new"
     );
-    assert_eq!(found[1], "main-2 1 the request: what the user says: something else | what the user says: go");
+    assert_eq!(found[1], "main-2 1 request: user message: something else | user message: go");
 
     let copy = left.path().with_extension("redacted");
     let secrets = yb_tape::Secrets::new().with("WORD", "All is well");
@@ -462,7 +465,7 @@ fn two_tapes_are_compared_and_one_is_redacted() {
     assert_eq!(redacted.verify().problems, [""; 0]);
     assert_eq!(redacted.exchanges().len(), 3);
     assert!(!crate::recording::lines(&copy).contains("All is well"));
-    let replayer = replay(&redacted, ReplayOptions::default());
-    post(&replayer, &first());
-    assert_eq!(post(&replayer, &second("out 12:00:01")).said(), "[REDACTED:WORD] in /old/place.");
+    let server = replay(&redacted, ReplayOptions::default());
+    post(&server, &first());
+    assert_eq!(post(&server, &second("out 12:00:01")).reply_text(), "[REDACTED:WORD] in /old/place.");
 }

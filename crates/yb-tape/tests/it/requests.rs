@@ -1,38 +1,38 @@
-//! What the server remembers: everything that a test wants to see, no secrets, and not without limit.
+//! The request log: complete, without secrets, and bounded.
 
 use std::time::Duration;
 
 use serde_json::json;
-use yb_tape::{Answer, REDACTED, Script, Server, ServerOptions, Vars, Watched};
+use yb_tape::{MockServer, MockServerOptions, REDACTED, ResponseKind, Script, Vars, WatchEvent};
 
 use crate::client::{go, post, post_as, request, serve};
 
 #[test]
-fn a_request_is_kept_with_what_was_done_about_it() {
+fn request_is_logged_with_its_response() {
     let server = serve("- say: a");
     post_as(&server, &[("X-Claude-Code-Session-Id", "s1")], &go());
     let requests = server.requests();
     assert_eq!(requests.len(), 1);
-    let seen = &requests[0];
-    assert_eq!((seen.number, seen.method.as_str()), (1, "POST"));
-    assert_eq!((seen.path.as_str(), seen.query.as_str()), ("/v1/messages", "beta=true"));
-    assert_eq!(seen.header("x-claude-code-session-id"), Some("s1"));
-    assert_eq!(seen.body, go());
-    assert_eq!((seen.lane.as_deref(), seen.turn, seen.attempt), (Some("main"), Some(1), 1));
-    assert_eq!((seen.status, &seen.answer), (Some(200), &Answer::Reply));
+    let logged = &requests[0];
+    assert_eq!((logged.number, logged.method.as_str()), (1, "POST"));
+    assert_eq!((logged.path.as_str(), logged.query.as_str()), ("/v1/messages", "beta=true"));
+    assert_eq!(logged.header("x-claude-code-session-id"), Some("s1"));
+    assert_eq!(logged.body, go());
+    assert_eq!((logged.lane.as_deref(), logged.turn, logged.attempt), (Some("main"), Some(1), 1));
+    assert_eq!((logged.status, &logged.response), (Some(200), &ResponseKind::Reply));
 }
 
 #[test]
-fn bodies_that_are_not_json_are_kept_as_text() {
+fn request_body_without_json_is_logged_as_text() {
     let server = serve("- say: a");
     request(&server, "POST", "/x", &[], b"plain \xff");
     request(&server, "GET", "/x", &[], b"");
-    let bodies: Vec<_> = server.requests().iter().map(|seen| seen.body.clone()).collect();
+    let bodies: Vec<_> = server.requests().iter().map(|logged| logged.body.clone()).collect();
     assert_eq!(bodies, [json!("plain \u{fffd}"), json!(null)]);
 }
 
 #[test]
-fn secrets_are_never_kept() {
+fn secret_headers_are_redacted() {
     let server = serve("- say: a");
     let secret = "sk-very-secret-value";
     let names = [
@@ -52,43 +52,43 @@ fn secrets_are_never_kept() {
     }
     let requests = server.requests();
     assert_eq!(requests.len(), names.len() * 2);
-    for (index, seen) in requests.iter().enumerate() {
+    for (index, logged) in requests.iter().enumerate() {
         let name = names[index / 2].to_ascii_lowercase();
-        assert_eq!(seen.header(&name), Some(REDACTED));
-        assert!(!format!("{seen:?}").contains(secret), "{seen:?}");
+        assert_eq!(logged.header(&name), Some(REDACTED));
+        assert!(!format!("{logged:?}").contains(secret), "{logged:?}");
     }
 }
 
 #[test]
-fn only_so_many_are_kept_and_the_rest_is_counted() {
+fn request_log_is_bounded_and_counts_dropped_requests() {
     let script = Script::parse("{ tape: 1, lanes: { main: [ { say: a } ] } }", &Vars::new()).unwrap();
     let size = go().to_string().len();
     for (options, kept) in [
-        (ServerOptions::default().keep(3, usize::MAX), 3),
-        (ServerOptions::default().keep(100, 2 * size + 1), 2),
-        (ServerOptions::default().keep(100, 1), 0),
-        (ServerOptions::default().keep(0, usize::MAX), 0),
+        (MockServerOptions::default().max_requests(3).max_bytes(usize::MAX), 3),
+        (MockServerOptions::default().max_requests(100).max_bytes(2 * size + 1), 2),
+        (MockServerOptions::default().max_requests(100).max_bytes(1), 0),
+        (MockServerOptions::default().max_requests(0).max_bytes(usize::MAX), 0),
     ] {
-        let server = Server::start(script.clone(), &options).unwrap();
+        let server = MockServer::start(script.clone(), &options).unwrap();
         for _ in 0..7 {
             post(&server, &go());
         }
-        let numbers: Vec<_> = server.requests().iter().map(|seen| seen.number).collect();
+        let numbers: Vec<_> = server.requests().iter().map(|logged| logged.number).collect();
         assert_eq!(numbers, ((8 - kept)..8).collect::<Vec<_>>());
         assert_eq!(server.dropped(), 7 - kept);
     }
 }
 
 #[tokio::test]
-async fn requests_can_be_watched_as_they_come() {
+async fn watch_receives_requests_as_they_arrive() {
     let server = serve("- say: a");
     let mut watch = server.watch();
     post(&server, &go());
     request(&server, "HEAD", "/api/hello", &[], b"");
     for path in ["/v1/messages", "/api/hello"] {
-        let watched = tokio::time::timeout(Duration::from_secs(10), watch.next()).await.unwrap();
-        let Some(Watched::Request(seen)) = watched else { panic!("{watched:?}") };
-        assert_eq!(seen.path, path);
+        let event = tokio::time::timeout(Duration::from_secs(10), watch.next()).await.unwrap();
+        let Some(WatchEvent::Request(logged)) = event else { panic!("{event:?}") };
+        assert_eq!(logged.path, path);
     }
     server.shutdown().await;
     assert_eq!(watch.next().await, None);

@@ -1,6 +1,6 @@
-//! What a script's author reads when something is wrong: the place, the key, what was expected, the way out.
+//! Error messages for invalid scripts: location, key, expected value and hint.
 
-use yb_tape::{Error, Place, Script, Vars};
+use yb_tape::{Error, Script, ScriptLocation, Vars};
 
 /// `expected` is the error as the command line shows it.
 fn check(text: &str, expected: &str) {
@@ -13,22 +13,22 @@ fn check(text: &str, expected: &str) {
     assert_eq!(shown, expected, "{text}");
 }
 
-/// A script whose first reply is this.
+/// Checks a script with this first reply.
 fn check_reply(reply: &str, expected: &str) {
     check(&format!("tape: 1\nlanes:\n  main:\n    - {reply}"), expected);
 }
 
 #[test]
-fn the_file_as_a_whole() {
+fn top_level_errors() {
     check("", "script:1:1: wrong value, expected a mapping with the keys `tape` and `lanes`: nothing");
     check("- a", "script:1:1: wrong value, expected a mapping with the keys `tape` and `lanes`: a list");
     check("lanes: {}", "script:1:1: missing key: `tape`\nhint: start the script with `tape: 1`");
     check(
         "tape: 2\nwhatever: 1",
-        "script:1:7: unknown version of the format in `tape`, expected `1`: `2`\nhint: the script is newer than this program; update youbencha",
+        "script:1:7: unsupported format version in `tape`, expected `1`: `2`\nhint: the script requires a newer version; update youbencha",
     );
-    check("tape: 0", "script:1:7: wrong value in `tape`, expected the format's version, `1`: `0`");
-    check("tape: one", "script:1:7: wrong value in `tape`, expected a whole number from 0: `one`");
+    check("tape: 0", "script:1:7: wrong value in `tape`, expected the format version, `1`: `0`");
+    check("tape: one", "script:1:7: wrong value in `tape`, expected a non-negative integer: `one`");
     check(
         "tape: 1",
         "script:1:1: missing key: `lanes`\nhint: add `lanes:` with a list of replies under `main:`",
@@ -45,10 +45,10 @@ fn the_file_as_a_whole() {
 }
 
 #[test]
-fn lanes() {
+fn lane_errors() {
     check(
         "tape: 1\nlanes:\n  main: []",
-        "script:3:9: no replies in `lanes.main`\nhint: a lane has at least one, such as `- say: Done.`",
+        "script:3:9: no replies in `lanes.main`\nhint: add at least one reply, such as `- say: Done.`",
     );
     check(
         "tape: 1\nlanes:\n  main: hello",
@@ -56,11 +56,11 @@ fn lanes() {
     );
     check(
         "tape: 1\nlanes:\n  my lane: []",
-        "script:3:3: bad name of a lane in `lanes`, expected 1 to 40 letters, digits, `-` or `_`: `my lane`",
+        "script:3:3: invalid lane name in `lanes`, expected 1 to 40 letters, digits, `-` or `_`: `my lane`",
     );
     check(
         "tape: 1\nlanes:\n  reviewer:\n    - say: a",
-        "script:4:5: missing key in `lanes.reviewer`: `match`\nhint: say what the conversation's first prompt contains: `match: …`; only `main` may do without",
+        "script:4:5: missing key in `lanes.reviewer`: `match`\nhint: add `match: TEXT` with a text from the first prompt of the conversation; only `main` can omit it",
     );
     check("tape: 1\nlanes:\n  main:\n    match: a", "script:4:5: missing key in `lanes.main`: `replies`");
     check(
@@ -69,7 +69,7 @@ fn lanes() {
     );
     check(
         "tape: 1\nlanes:\n  main:\n    match: ' '\n    replies: []",
-        "script:4:12: wrong value in `lanes.main.match`, expected a text that is not blank: a blank text",
+        "script:4:12: wrong value in `lanes.main.match`, expected a non-blank string: a blank text",
     );
     check(
         "tape: 1\nlanes:\n  main:\n    match: {}\n    replies: []",
@@ -78,23 +78,23 @@ fn lanes() {
 }
 
 #[test]
-fn replies() {
+fn reply_errors() {
     check_reply(
         "sya: a",
         "script:4:7: unknown key in `lanes.main[0]`, expected one of `say`, `think`, `tools`, `blocks`, `stop`, `usage`, `pace`, `fault`: `sya`\nhint: did you mean `say`?",
     );
     check_reply(
         "usage: { input: 1 }",
-        "script:4:7: an empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`",
+        "script:4:7: empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`",
     );
     check_reply(
         "say: 42",
-        "script:4:12: wrong value in `lanes.main[0].say`, expected a text: `42`\nhint: put it in double quotes",
+        "script:4:12: wrong value in `lanes.main[0].say`, expected a string: `42`\nhint: put it in double quotes",
     );
-    check_reply("say: [a]", "script:4:12: wrong value in `lanes.main[0].say`, expected a text: a list");
+    check_reply("say: [a]", "script:4:12: wrong value in `lanes.main[0].say`, expected a string: a list");
     check_reply(
         "say: a\n      usage: { input: lots }",
-        "script:5:23: wrong value in `lanes.main[0].usage.input`, expected a whole number from 0: `lots`",
+        "script:5:23: wrong value in `lanes.main[0].usage.input`, expected a non-negative integer: `lots`",
     );
     check_reply(
         "say: a\n      usage: { inputs: 1 }",
@@ -102,11 +102,11 @@ fn replies() {
     );
     check_reply(
         "say: a\n      usage: { cache_write: 1, cache_write_1h: 2 }",
-        "script:5:48: wrong value in `lanes.main[0].usage.cache_write_1h`, expected a part of `cache_write`: `2`",
+        "script:5:48: wrong value in `lanes.main[0].usage.cache_write_1h`, expected at most `cache_write`: `2`",
     );
     check_reply(
         "say: a\n      usage: { input: -1 }",
-        "script:5:23: wrong value in `lanes.main[0].usage.input`, expected a whole number from 0: `-1`",
+        "script:5:23: wrong value in `lanes.main[0].usage.input`, expected a non-negative integer: `-1`",
     );
     check_reply(
         "say: a\n      stop: end-turn",
@@ -114,52 +114,52 @@ fn replies() {
     );
     check_reply(
         "say: a\n      pace: { delay: 5 }",
-        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with its unit, such as `250ms`, `2s` or `1m`, of at most a day: `5`",
+        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with unit, such as `250ms`, `2s` or `1m`, at most one day: `5`",
     );
     check_reply(
         "say: a\n      pace: { delay: 5 parsecs }",
-        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with its unit, such as `250ms`, `2s` or `1m`, of at most a day: `5 parsecs`",
+        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with unit, such as `250ms`, `2s` or `1m`, at most one day: `5 parsecs`",
     );
     check_reply(
         "say: a\n      pace: { delay: -5s }",
-        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with its unit, such as `250ms`, `2s` or `1m`, of at most a day: `-5s`",
+        "script:5:22: wrong value in `lanes.main[0].pace.delay`, expected a duration with unit, such as `250ms`, `2s` or `1m`, at most one day: `-5s`",
     );
     check_reply(
         "say: a\n      pace: { chunk: 0 }",
-        "script:5:22: wrong value in `lanes.main[0].pace.chunk`, expected the characters in one delta, at least 1: `0`",
+        "script:5:22: wrong value in `lanes.main[0].pace.chunk`, expected the number of characters per delta, at least 1: `0`",
     );
 }
 
 #[test]
-fn blocks_and_tools() {
+fn block_and_tool_errors() {
     check_reply(
         "tools: { Bash: {} }",
         "script:4:14: wrong value in `lanes.main[0].tools`, expected a list of tool calls: a mapping",
     );
     check_reply(
         "tools:\n        - Bash: { command: a }\n          Write: {}",
-        "script:5:11: wrong value in `lanes.main[0].tools[0]`, expected one tool's name and its input, such as `Bash: { command: ls }`: a mapping with 2 keys",
+        "script:5:11: wrong value in `lanes.main[0].tools[0]`, expected a tool name with its input, such as `Bash: { command: ls }`: a mapping with 2 keys",
     );
     check_reply(
         "tools: [ { Bash: ls } ]",
-        "script:4:24: wrong value in `lanes.main[0].tools[0].Bash`, expected the tool's input as a mapping: `ls`",
+        "script:4:24: wrong value in `lanes.main[0].tools[0].Bash`, expected the tool input as a mapping: `ls`",
     );
     check_reply(
         "tools: [ { 'Ba sh': {} } ]",
-        "script:4:18: bad name of a tool in `lanes.main[0].tools[0]`, expected letters, digits, `-` or `_`: `Ba sh`",
+        "script:4:18: invalid tool name in `lanes.main[0].tools[0]`, expected letters, digits, `-` or `_`: `Ba sh`",
     );
     check_reply(
         "say: a\n      blocks: [ { say: b } ]",
-        "script:5:15: two ways to say the same in `lanes.main[0].blocks`, expected either `blocks` or `say`, `think`, `tools`",
+        "script:5:15: conflicting keys in `lanes.main[0].blocks`, expected either `blocks` or `say`, `think`, `tools`",
     );
     check_reply(
         "blocks: [ { tell: b } ]",
-        "script:4:19: unknown kind of block in `lanes.main[0].blocks[0]`, expected one of `say`, `think`, `tool`: `tell`",
+        "script:4:19: unknown block type in `lanes.main[0].blocks[0]`, expected one of `say`, `think`, `tool`: `tell`",
     );
 }
 
 #[test]
-fn faults() {
+fn fault_errors() {
     check_reply(
         "fault: { status: 200 }",
         "script:4:24: wrong value in `lanes.main[0].fault.status`, expected an HTTP error status from 400 to 599: `200`",
@@ -170,27 +170,27 @@ fn faults() {
     );
     check_reply(
         "fault: { status: 500, cut: {} }",
-        "script:4:14: wrong fault in `lanes.main[0].fault`, expected exactly one of `status`, `cut`, `stall`, `error`",
+        "script:4:14: invalid fault in `lanes.main[0].fault`, expected exactly one of `status`, `cut`, `stall`, `error`",
     );
     check_reply(
         "fault: { times: 1 }",
-        "script:4:14: wrong fault in `lanes.main[0].fault`, expected exactly one of `status`, `cut`, `stall`, `error`",
+        "script:4:14: invalid fault in `lanes.main[0].fault`, expected exactly one of `status`, `cut`, `stall`, `error`",
     );
     check_reply(
         "fault: { status: 500, times: 1 }",
-        "script:4:7: an empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`\nhint: this fault needs the reply that it breaks, or that follows when it is over",
+        "script:4:7: empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`\nhint: this fault needs a reply to interrupt, or to send afterwards",
     );
     check_reply(
         "fault: { status: 500, times: 0 }\n      say: a",
-        "script:4:14: a fault that never happens in `lanes.main[0].fault`\nhint: leave `fault` out, or set `times: 1`",
+        "script:4:14: fault never happens in `lanes.main[0].fault`\nhint: remove `fault`, or set `times: 1`",
     );
     check_reply(
         "fault: { cut: { after: 3 }}\n      say: a",
-        "script:4:30: wrong value in `lanes.main[0].fault.cut.after`, expected `request`, a number of events such as `3 events`, or of bytes such as `120 bytes`: `3`",
+        "script:4:30: wrong value in `lanes.main[0].fault.cut.after`, expected `request`, or a number of events or bytes such as `3 events` or `120 bytes`: `3`",
     );
     check_reply(
         "fault: { cut: {}, message: x }\n      say: a",
-        "script:4:34: key out of place in `lanes.main[0].fault.message`, expected beside `status` only",
+        "script:4:34: misplaced key in `lanes.main[0].fault.message`, expected only together with `status`",
     );
     check_reply(
         "fault: { error: { type: overload_error } }\n      say: a",
@@ -202,23 +202,23 @@ fn faults() {
     );
     check_reply(
         "fault: { cut: {} }",
-        "script:4:7: an empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`\nhint: this fault needs the reply that it breaks, or that follows when it is over",
+        "script:4:7: empty reply in `lanes.main[0]`, expected `say`, `think`, `tools` or `blocks`\nhint: this fault needs a reply to interrupt, or to send afterwards",
     );
 }
 
 #[test]
-fn variables() {
+fn variable_errors() {
     check_reply(
         "say: in {{workspce}}",
         "script:4:12: undefined variable in `lanes.main[0].say`: `workspce`\nhint: did you mean `workspace`?",
     );
     check_reply(
         "say: in {{repository}}",
-        "script:4:12: undefined variable in `lanes.main[0].say`: `repository`\nhint: give it a value when the script is loaded; on the command line: `--var repository=VALUE`",
+        "script:4:12: undefined variable in `lanes.main[0].say`: `repository`\nhint: define it when loading the script; on the command line: `--var repository=VALUE`",
     );
     check_reply(
         "say: '{{ .Name }}'",
-        "script:4:12: not a variable in `lanes.main[0].say`, expected `{{name}}`: `{{ .Name }}`\nhint: write `{{{{` for a literal `{{`",
+        "script:4:12: invalid variable reference in `lanes.main[0].say`, expected `{{name}}`: `{{ .Name }}`\nhint: write `{{{{` for a literal `{{`",
     );
     check_reply(
         "tools:\n        - Write: { file_path: {{workspace}}/a }",
@@ -231,7 +231,7 @@ fn variables() {
 }
 
 #[test]
-fn yaml_itself() {
+fn yaml_syntax_errors() {
     check_reply(
         "say: I say: no",
         "script:4:17: not valid YAML: mapping values are not allowed in this context\nhint: put a text that contains `: ` in double quotes",
@@ -259,17 +259,17 @@ fn yaml_itself() {
 }
 
 #[test]
-fn the_parts_of_an_error_can_be_asked_for() {
+fn script_error_exposes_its_parts() {
     let error = Script::parse("tape: 1\nlanes:\n  main:\n    - sya: a", &Vars::new()).unwrap_err();
     let Error::Script(error) = error else { panic!("{error}") };
-    assert_eq!(error.place(), &Place { file: "script".into(), line: 4, column: 7 });
+    assert_eq!(error.location(), &ScriptLocation { file: "script".into(), line: 4, column: 7 });
     assert_eq!(error.key_path(), Some("lanes.main[0]"));
     assert!(error.expectation().unwrap().starts_with("one of `say`"));
     assert_eq!(error.hint(), Some("did you mean `say`?"));
 }
 
 #[test]
-fn a_file_is_called_by_its_name() {
+fn errors_name_the_script_file() {
     let directory = std::env::temp_dir().join(format!("yb-tape-errors-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let path = directory.join("bad.yaml");
@@ -290,5 +290,5 @@ fn a_file_is_called_by_its_name() {
         missing.to_string(),
         format!("failed to read script: `{}`", directory.join("none.yaml").display())
     );
-    assert!(matches!(missing, Error::Read { .. }) && matches!(not_text, Error::Read { .. }));
+    assert!(matches!(missing, Error::ReadScript { .. }) && matches!(not_text, Error::ReadScript { .. }));
 }

@@ -1,12 +1,12 @@
-//! A request that the script does not foresee is an error that says so.
+//! Requests without a scripted reply get an error.
 
 use serde_json::json;
-use yb_tape::Answer;
+use yb_tape::ResponseKind;
 
 use crate::client::{after, post, request, serve, start};
 
 #[test]
-fn a_turn_too_many_is_named() {
+fn extra_turn_error_names_lane_and_turn() {
     let server = serve("- say: a\n- say: b\n- say: c");
     let response = post(&server, &after(3));
     assert_eq!(response.status, Some(400));
@@ -25,11 +25,11 @@ fn a_turn_too_many_is_named() {
     assert_eq!(unscripted[0].lane.as_deref(), Some("main"));
     assert_eq!(unscripted[0].turn, Some(4));
     assert_eq!(unscripted[0].status, Some(400));
-    assert_eq!(unscripted[0].answer, Answer::Unscripted(message.into()));
+    assert_eq!(unscripted[0].response, ResponseKind::Unscripted(message.into()));
 }
 
 #[test]
-fn an_unknown_conversation_is_quoted() {
+fn unknown_conversation_error_quotes_the_prompt() {
     let server = start("{ tape: 1, lanes: { main: { match: go, replies: [ { say: a } ] } } }");
     let long = format!("stop\nit {}", "x".repeat(100));
     let response = post(&server, &json!({ "messages": [{ "role": "user", "content": long }] }));
@@ -45,7 +45,7 @@ fn an_unknown_conversation_is_quoted() {
 }
 
 #[test]
-fn a_body_that_is_no_conversation_is_refused() {
+fn body_without_conversation_is_rejected() {
     let server = serve("- say: a");
     for body in ["", "{", "[]", "{}", "{\"messages\": 1}", "\u{0}\u{1}"] {
         let response = request(&server, "POST", "/v1/messages", &[], body.as_bytes());

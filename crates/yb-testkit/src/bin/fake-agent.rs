@@ -1,4 +1,4 @@
-//! A coding agent that does what a YAML script says; the steps are in this crate's README.
+//! A coding agent that runs a YAML script. The README of this crate describes the steps.
 
 #[cfg(unix)]
 fn main() -> std::process::ExitCode {

@@ -1,4 +1,5 @@
-//! The shim of `yb-supervise` for tests: a test binary's `main` is not ours, so it can't be its own shim.
+//! The shim of `yb-supervise` for tests: a test binary can't be its own shim, because `main` belongs to the
+//! test harness.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -6,7 +7,6 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     #[cfg(unix)]
     yb_supervise::shim_main();
-    let _ =
-        writeln!(std::io::stderr(), "yb-shim: started by yb-supervise in tests; it does nothing by itself");
+    let _ = writeln!(std::io::stderr(), "yb-shim: started by yb-supervise in tests; does nothing on its own");
     ExitCode::from(2)
 }

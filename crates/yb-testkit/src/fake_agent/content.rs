@@ -1,33 +1,34 @@
-//! Bytes that a script writes down in some readable form, and the `{{name}}` places in them.
+//! Byte content in scripts, and the `{{name}}` placeholders in it.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-/// What earlier steps captured, by name.
+/// Captured values, by name.
 pub(crate) type Vars = BTreeMap<String, Value>;
 
-/// One way of writing bytes in a script.
+/// A notation for bytes.
 #[derive(Debug, Clone)]
 pub(crate) enum Content {
-    /// As it stands.
+    /// Verbatim.
     Text(String),
-    /// With a newline at the end.
+    /// With a newline appended.
     Line(String),
-    /// With `\xNN`, `\n`, `\r`, `\t`, `\0` and `\\`.
+    /// With the escapes `\xNN`, `
+    /// `, `\r`, `\t`, `\0` and `\\`.
     Escaped(String),
-    /// Pairs of hex digits; blanks do not matter.
+    /// Pairs of hex digits; whitespace is ignored.
     Hex(String),
     /// One line of JSON.
     Json(Value),
-    /// So many times the letter x.
+    /// The letter `x`, repeated.
     Fill(u64),
 }
 
 const KINDS: [&str; 6] = ["text", "line", "escaped", "hex", "json", "fill"];
 
 impl Content {
-    /// Takes the one key that says what the bytes are out of a step's mapping.
+    /// Removes the content key from the mapping of a step and parses it.
     pub(crate) fn take_from(map: &mut Map<String, Value>) -> Result<Self, String> {
         let named: Vec<&str> = KINDS.into_iter().filter(|kind| map.contains_key(*kind)).collect();
         let [kind] = named[..] else {
@@ -49,19 +50,19 @@ impl Content {
         Ok(content)
     }
 
-    /// The bytes themselves.
+    /// Returns the bytes.
     pub(crate) fn bytes(&self, vars: &Vars) -> Result<Vec<u8>, String> {
         Ok(match self {
-            Self::Text(text) => fill_in(text, vars)?.into_bytes(),
+            Self::Text(text) => interpolate(text, vars)?.into_bytes(),
             Self::Line(line) => {
-                let mut bytes = fill_in(line, vars)?.into_bytes();
+                let mut bytes = interpolate(line, vars)?.into_bytes();
                 bytes.push(b'\n');
                 bytes
             }
             Self::Escaped(text) => unescape(text)?,
-            Self::Hex(text) => unhex(text)?,
+            Self::Hex(text) => decode_hex(text)?,
             Self::Json(value) => {
-                let mut bytes = fill_in_json(value, vars)?.to_string().into_bytes();
+                let mut bytes = interpolate_json(value, vars)?.to_string().into_bytes();
                 bytes.push(b'\n');
                 bytes
             }
@@ -73,8 +74,8 @@ impl Content {
     }
 }
 
-/// Replaces every `{{name}}` by what was captured under that name.
-pub(crate) fn fill_in(text: &str, vars: &Vars) -> Result<String, String> {
+/// Replaces every `{{name}}` with the captured value.
+pub(crate) fn interpolate(text: &str, vars: &Vars) -> Result<String, String> {
     let mut filled = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.find("{{") {
@@ -90,19 +91,20 @@ pub(crate) fn fill_in(text: &str, vars: &Vars) -> Result<String, String> {
     Ok(filled)
 }
 
-/// The same inside JSON; a string that is nothing but a place takes the captured value with its type.
-fn fill_in_json(value: &Value, vars: &Vars) -> Result<Value, String> {
+/// Like [`interpolate`] inside JSON. A string that consists of one placeholder keeps the type of the captured
+/// value.
+fn interpolate_json(value: &Value, vars: &Vars) -> Result<Value, String> {
     Ok(match value {
         Value::String(text) => match text.strip_prefix("{{").and_then(|rest| rest.strip_suffix("}}")) {
             Some(name) if !name.contains("{{") => lookup(name, vars)?,
-            _ => Value::String(fill_in(text, vars)?),
+            _ => Value::String(interpolate(text, vars)?),
         },
         Value::Array(items) => {
-            Value::Array(items.iter().map(|item| fill_in_json(item, vars)).collect::<Result<_, _>>()?)
+            Value::Array(items.iter().map(|item| interpolate_json(item, vars)).collect::<Result<_, _>>()?)
         }
         Value::Object(map) => Value::Object(
             map.iter()
-                .map(|(key, value)| Ok((key.clone(), fill_in_json(value, vars)?)))
+                .map(|(key, value)| Ok((key.clone(), interpolate_json(value, vars)?)))
                 .collect::<Result<_, String>>()?,
         ),
         other => other.clone(),
@@ -122,7 +124,7 @@ fn lookup(name: &str, vars: &Vars) -> Result<Value, String> {
             .map(Value::String)
             .map_err(|error| format!("`{{{{{name}}}}}`: {error}"));
     }
-    Err(format!("nothing was captured as `{name}`"))
+    Err(format!("no captured value: `{name}`"))
 }
 
 fn unescape(text: &str) -> Result<Vec<u8>, String> {
@@ -141,7 +143,7 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
             Some('\\') => bytes.push(b'\\'),
             Some('x') => {
                 let digits: String = rest.by_ref().take(2).collect();
-                bytes.extend(unhex(&digits)?);
+                bytes.extend(decode_hex(&digits)?);
             }
             other => return Err(format!("unknown escape in {text:?}: {other:?}")),
         }
@@ -149,16 +151,16 @@ fn unescape(text: &str) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn unhex(text: &str) -> Result<Vec<u8>, String> {
+fn decode_hex(text: &str) -> Result<Vec<u8>, String> {
     let digits: Vec<char> = text.chars().filter(|letter| !letter.is_whitespace()).collect();
     digits
         .chunks(2)
         .map(|pair| {
             let pair: String = pair.iter().collect();
             if pair.len() != 2 {
-                return Err(format!("hex digits come in pairs, found: {text:?}"));
+                return Err(format!("expected pairs of hex digits, found: {text:?}"));
             }
-            u8::from_str_radix(&pair, 16).map_err(|error| format!("bad hex {pair:?}: {error}"))
+            u8::from_str_radix(&pair, 16).map_err(|error| format!("invalid hex {pair:?}: {error}"))
         })
         .collect()
 }
@@ -169,7 +171,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn every_form_gives_its_bytes() {
+    fn every_notation_is_decoded() {
         let check = |step: Value, expect: &[u8]| {
             let mut map = step.as_object().unwrap().clone();
             let bytes = Content::take_from(&mut map).unwrap().bytes(&Vars::new()).unwrap();
@@ -184,21 +186,22 @@ mod tests {
     }
 
     #[test]
-    fn places_are_filled_and_keep_their_type_in_json() {
+    fn placeholders_are_replaced_and_keep_json_types() {
         let vars = Vars::from([("id".to_owned(), json!(7)), ("who".to_owned(), json!("me"))]);
-        assert_eq!(fill_in("{{who}} has {{id}}{{", &vars).unwrap(), "me has 7{{");
-        let value = fill_in_json(&json!({"a": "{{id}}", "b": ["x{{id}}"], "c": "{{who}}"}), &vars).unwrap();
+        assert_eq!(interpolate("{{who}} has {{id}}{{", &vars).unwrap(), "me has 7{{");
+        let value =
+            interpolate_json(&json!({"a": "{{id}}", "b": ["x{{id}}"], "c": "{{who}}"}), &vars).unwrap();
         assert_eq!(value, json!({"a": 7, "b": ["x7"], "c": "me"}));
-        assert!(fill_in("{{nobody}}", &vars).unwrap_err().contains("nobody"));
+        assert!(interpolate("{{nobody}}", &vars).unwrap_err().contains("nobody"));
     }
 
     #[test]
-    fn what_is_not_bytes_is_refused() {
+    fn invalid_content_is_rejected() {
         let refused = |step: Value| Content::take_from(&mut step.as_object().unwrap().clone()).unwrap_err();
         assert!(refused(json!({"to": "stdout"})).contains("exactly one of"));
         assert!(refused(json!({"text": "a", "hex": "61"})).contains("exactly one of"));
         assert!(refused(json!({"hex": "6"})).contains("pairs"));
-        assert!(refused(json!({"hex": "zz"})).contains("bad hex"));
+        assert!(refused(json!({"hex": "zz"})).contains("invalid hex"));
         assert!(refused(json!({"escaped": "\\q"})).contains("unknown escape"));
         assert!(refused(json!({"fill": "many"})).contains("number"));
     }

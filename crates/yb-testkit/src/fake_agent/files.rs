@@ -5,10 +5,10 @@ use std::io::Write as _;
 use std::path::Path;
 
 use super::content::Vars;
+use super::scheduler::StepScheduler;
 use super::script::{Commit, FileWrite};
-use super::stage::Stage;
 
-/// Replaces a file as a whole, so that whoever waits for it never reads half of it.
+/// Replaces a file atomically, so that no reader sees a partial file.
 pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), String> {
     make_parent(path)?;
     let mut unfinished = path.as_os_str().to_owned();
@@ -18,30 +18,35 @@ pub(crate) fn replace(path: &Path, bytes: &[u8]) -> Result<(), String> {
         .map_err(|error| format!("write {}: {error}", path.display()))
 }
 
-/// Adds to a file, as often as the step says.
-pub(crate) fn append(path: &Path, step: &FileWrite, vars: &Vars, stage: &Stage) -> Result<(), String> {
+/// Appends to a file, repeatedly if requested.
+pub(crate) fn append(
+    path: &Path,
+    step: &FileWrite,
+    vars: &Vars,
+    scheduler: &StepScheduler,
+) -> Result<(), String> {
     make_parent(path)?;
     let bytes = step.content.bytes(vars)?;
     let file = fs::File::options().append(true).create(true).open(path);
     let mut file = file.map_err(|error| format!("open {}: {error}", path.display()))?;
     for round in 0..step.options.times.unwrap_or(1) {
         if round > 0 {
-            stage.nap(step.options.every_ms);
+            scheduler.sleep(step.options.every_ms);
         }
-        stage.give_way();
+        scheduler.wait_for_handler();
         file.write_all(&bytes).map_err(|error| format!("append to {}: {error}", path.display()))?;
     }
     Ok(())
 }
 
-/// Removes a file, or a directory with all that is in it.
+/// Removes a file or a directory tree.
 pub(crate) fn delete(path: &Path) -> Result<(), String> {
     let kind = fs::symlink_metadata(path).map_err(|error| format!("delete {}: {error}", path.display()))?;
     if kind.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }
         .map_err(|error| format!("delete {}: {error}", path.display()))
 }
 
-/// Commits everything in a repository with real git.
+/// Commits everything with real git.
 pub(crate) fn commit(step: &Commit) -> Result<(), String> {
     let dir = Path::new(&step.dir);
     crate::git::run(dir, None, &["add", "--all"])?;

@@ -1,4 +1,4 @@
-//! The script that a fake agent plays: what each step is called and what it takes.
+//! The script format of the fake agent.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 use super::content::Content;
 use super::signals::SignalName;
 
-/// No process of a script lives longer than this unless the script says otherwise.
+/// Default lifetime limit of every process of a script.
 const DEFAULT_CAP_S: u64 = 120;
 
-/// A whole script: its steps, and how long any of its processes may live.
+/// A script: its steps, and the lifetime limit of its processes.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Script {
@@ -25,9 +25,9 @@ fn default_cap() -> u64 {
 }
 
 impl Script {
-    /// Reads a script from YAML: a list of steps, or a mapping with `steps` and `cap_s`.
+    /// Parses a script from YAML: a list of steps, or a mapping with `steps` and `cap_s`.
     pub(crate) fn parse(yaml: &str) -> Result<Self, String> {
-        // Without this, `print: yes` would not be a text.
+        // Otherwise `print: yes` would be a boolean.
         let options = serde_saphyr::options! { strict_booleans: true };
         let value: Value =
             serde_saphyr::from_str_with_options(yaml, options).map_err(|error| error.to_string())?;
@@ -36,12 +36,12 @@ impl Script {
             other => other,
         };
         let script: Self = serde_json::from_value(value).map_err(|error| error.to_string())?;
-        script.steps.check_naps(script.cap_s)?;
+        script.steps.check_sleeps(script.cap_s)?;
         Ok(script)
     }
 }
 
-/// Steps, and the values that they were read from: a child process gets its steps as JSON.
+/// Parsed steps with their raw values: child processes get their steps as JSON.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Steps {
     pub(crate) raw: Vec<Value>,
@@ -49,20 +49,20 @@ pub(crate) struct Steps {
 }
 
 impl Steps {
-    /// The steps that come after the one at `index`, as JSON.
+    /// Returns the raw steps after `index`.
     pub(crate) fn raw_after(&self, index: usize) -> Vec<Value> {
         self.raw.iter().skip(index + 1).cloned().collect()
     }
 
-    /// Refuses a sleep that the cap would cut short: the test would see a death by SIGALRM instead.
-    fn check_naps(&self, cap_s: u64) -> Result<(), String> {
+    /// Rejects a sleep longer than the lifetime limit: the test would observe SIGALRM instead.
+    fn check_sleeps(&self, cap_s: u64) -> Result<(), String> {
         for step in &self.parsed {
             match step {
                 Step::SleepMs(ms) if *ms > cap_s * 1000 => {
                     return Err(format!("`sleep_ms: {ms}` is longer than `cap_s: {cap_s}` allows"));
                 }
-                Step::Child(child) | Step::Daemon(child) => child.steps.check_naps(cap_s)?,
-                Step::OnSignal(handler) => handler.steps.check_naps(cap_s)?,
+                Step::Child(child) | Step::Daemon(child) => child.steps.check_sleeps(cap_s)?,
+                Step::OnSignal(handler) => handler.steps.check_sleeps(cap_s)?,
                 _ => {}
             }
         }
@@ -85,7 +85,7 @@ impl<'de> Deserialize<'de> for Steps {
     }
 }
 
-/// One step. Each is described in the crate's README.
+/// A step. The README describes each of them.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Step {
@@ -107,9 +107,9 @@ pub(crate) enum Step {
     Child(Child),
     Daemon(Child),
     Storm(Storm),
-    /// Internal: one process of a storm.
+    /// Internal: a process of a fork storm.
     Hop(Storm),
-    /// Internal: sends SIGCONT to a pid after a while.
+    /// Internal: sends SIGCONT to a pid after a delay.
     Wake(Wake),
     ClearEnv,
     Stop,
@@ -128,12 +128,12 @@ pub(crate) enum Stream {
     #[default]
     Stdout,
     Stderr,
-    /// Both outputs, in turns.
+    /// Both outputs, alternating.
     Both,
 }
 
 impl Stream {
-    /// The outputs that are meant.
+    /// Returns the selected outputs.
     pub(crate) fn outputs(self) -> &'static [Self] {
         match self {
             Self::Stdin => &[],
@@ -144,7 +144,7 @@ impl Stream {
     }
 }
 
-/// Bytes for an output, once or several times.
+/// Output bytes, optionally repeated.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Print {
@@ -186,12 +186,12 @@ pub(crate) struct Flood {
     pub(crate) bytes: u64,
     #[serde(default)]
     pub(crate) to: Stream,
-    /// Length of each line, its newline included; none means one endless line.
+    /// Line length including the newline; `None` for no newlines.
     #[serde(default)]
     pub(crate) line: Option<u64>,
 }
 
-/// What goes into a file.
+/// Bytes to write to a file.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct FileWrite {
@@ -244,7 +244,7 @@ fn default_timeout_ms() -> u64 {
     10_000
 }
 
-/// Everything this process was given, as JSON.
+/// A dump of the process state as JSON.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) struct Dump {
@@ -277,24 +277,24 @@ impl TryFrom<Value> for Dump {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct ReadStdin {
-    /// Stop after so many bytes; none means until the end.
+    /// Stop after this many bytes; `None` reads until EOF.
     pub(crate) bytes: Option<u64>,
-    /// How much to take at a time.
+    /// Bytes per read.
     pub(crate) chunk: Option<usize>,
-    /// How long to wait between two reads.
+    /// Delay between reads.
     pub(crate) every_ms: u64,
 }
 
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expect {
-    /// Text that the line contains.
+    /// Text that the line must contain.
     pub(crate) contains: Option<String>,
-    /// JSON pointer → the value that stands there.
+    /// JSON pointers and the values expected there.
     pub(crate) fields: BTreeMap<String, Value>,
-    /// Name → JSON pointer whose value later steps use as `{{name}}`.
+    /// Names and JSON pointers of values that later steps use as `{{name}}`.
     pub(crate) capture: BTreeMap<String, String>,
-    /// Pass over lines that do not match.
+    /// Skip lines that do not match.
     pub(crate) skip_others: bool,
     pub(crate) timeout_ms: Option<u64>,
 }
@@ -305,12 +305,12 @@ pub(crate) struct OnSignal {
     pub(crate) signals: Vec<SignalName>,
     #[serde(default)]
     pub(crate) steps: Steps,
-    /// The exit code after the steps; none means that the main steps go on.
+    /// The exit code after the steps; `None` continues the main steps.
     #[serde(default)]
     pub(crate) exit: Option<i32>,
 }
 
-/// Another process of the same program, with steps of its own.
+/// A child process with its own steps.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Child {
@@ -356,7 +356,7 @@ pub(crate) enum ChildEnv {
     Clear,
 }
 
-/// A bounded fork storm: `width` lines of processes, each of which starts its successor and exits.
+/// A bounded fork storm: `width` chains of processes, each of which starts its successor and exits.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Storm {

@@ -1,4 +1,4 @@
-//! Signal dispositions: the one place of this crate that needs `unsafe`, because no safe wrapper exists.
+//! Signal dispositions: the only module of this crate with `unsafe`, because there is no safe wrapper.
 #![expect(unsafe_code, reason = "signal, sigwait and alarm have no safe wrapper, and this is a test program")]
 
 use rustix::process::Signal;
@@ -41,49 +41,49 @@ impl TryFrom<String> for SignalName {
     }
 }
 
-/// Ignores a signal; programs that are executed later inherit that.
+/// Ignores a signal. Inherited through exec.
 pub(crate) fn ignore(signal: Signal) {
-    // SAFETY: SIG_IGN is a valid disposition and runs no code of ours.
+    // SAFETY: SIG_IGN is a valid disposition and runs no code.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
 }
 
-/// Gives a signal its default meaning back, and lets it through.
+/// Restores the default disposition of a signal and unblocks it.
 pub(crate) fn restore(signal: Signal) {
-    // SAFETY: SIG_DFL is a valid disposition and runs no code of ours.
+    // SAFETY: SIG_DFL is a valid disposition and runs no code.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_DFL) };
     mask(&[signal], libc::SIG_UNBLOCK);
 }
 
-/// Holds signals back in this thread and in the threads that it starts, so that [`wait_for`] gets them.
-pub(crate) fn hold_back(signals: &[Signal]) {
+/// Blocks signals in this thread and its future threads, so that [`wait_for`] receives them.
+pub(crate) fn block(signals: &[Signal]) {
     mask(signals, libc::SIG_BLOCK);
 }
 
-/// Waits until one of the signals, which must be held back, arrives.
+/// Waits for one of the signals, which must be blocked.
 pub(crate) fn wait_for(signals: &[Signal]) -> Option<Signal> {
     let set = set_of(signals);
     let mut arrived = 0;
-    // SAFETY: both pointers are to live locals of the right type.
+    // SAFETY: both pointers refer to live locals of the right type.
     let failed = unsafe { libc::sigwait(&raw const set, &raw mut arrived) };
     if failed == 0 { Signal::from_named_raw(arrived) } else { None }
 }
 
-/// Has the kernel end this process after so many seconds, whatever it is doing then.
-pub(crate) fn end_after(seconds: u32) {
+/// Makes the kernel kill this process after some seconds (SIGALRM).
+pub(crate) fn set_alarm(seconds: u32) {
     restore(Signal::ALARM);
-    // SAFETY: alarm takes a number and has no other precondition.
+    // SAFETY: `alarm` has no preconditions.
     unsafe { libc::alarm(seconds.max(1)) };
 }
 
 fn mask(signals: &[Signal], how: i32) {
     let set = set_of(signals);
-    // SAFETY: the set is initialised, and a null old set is allowed.
+    // SAFETY: the set is initialized, and a null old set is allowed.
     unsafe { libc::pthread_sigmask(how, &raw const set, std::ptr::null_mut()) };
 }
 
 fn set_of(signals: &[Signal]) -> libc::sigset_t {
     let mut set = std::mem::MaybeUninit::uninit();
-    // SAFETY: sigemptyset initialises the set before anything reads it.
+    // SAFETY: `sigemptyset` initializes the set before it is read.
     unsafe {
         libc::sigemptyset(set.as_mut_ptr());
         for signal in signals {

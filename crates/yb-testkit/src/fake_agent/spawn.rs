@@ -1,5 +1,5 @@
-//! Further processes of a script: children, daemons, storms. Each is this program again, with its steps as
-//! an argument; a session is made by the process that wants one, so nothing here needs `fork`.
+//! Further processes of a script: children, daemons, fork storms. Each runs this program with its steps as an
+//! argument. A process calls `setsid` itself, so `fork` is not needed.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt as _;
@@ -10,46 +10,49 @@ use serde_json::{Value, json};
 use super::content::Vars;
 use super::script::{Child, ChildEnv, Group, Pipes, Storm};
 
-/// The hidden first argument of a process that another one started.
-pub(crate) const PLAY_FLAG: &str = "--play";
+/// The hidden first argument of a process started by another one.
+pub(crate) const STEPS_FLAG: &str = "--play";
 
-/// Linux takes no single argument of 128 KiB or more.
-const MOST_STEPS: usize = 100 * 1024;
+/// Linux rejects single arguments of 128 KiB or more.
+const MAX_STEPS_BYTES: usize = 100 * 1024;
 
-/// A storm stays small enough for a machine that runs other tests too.
-const MOST_AT_ONCE: u32 = 200;
-const MOST_IN_ALL: u32 = 5000;
+/// Bounds that keep the machine usable for other tests.
+const MAX_CONCURRENT: u32 = 200;
+const MAX_TOTAL: u32 = 5000;
 
-/// What every process of a script hands to the next one.
-pub(crate) struct Inheritance<'a> {
+/// Spawns further processes of a script with the state that they inherit.
+pub(crate) struct Spawner<'a> {
     pub(crate) vars: &'a Vars,
     pub(crate) deadline_ms: u64,
 }
 
-impl Inheritance<'_> {
-    /// This program again, for the given steps.
+impl Spawner<'_> {
+    /// Returns a command that runs this program with the given steps.
     fn command(&self, steps: &[Value], group: Group) -> Result<Command, String> {
         let setsid = group == Group::Session;
         let part = json!({
             "steps": steps, "vars": self.vars, "deadline_ms": self.deadline_ms, "setsid": setsid,
         })
         .to_string();
-        if part.len() > MOST_STEPS {
-            return Err(format!("the steps of a child take at most {MOST_STEPS} bytes: {}", part.len()));
+        if part.len() > MAX_STEPS_BYTES {
+            return Err(format!(
+                "steps of a child are too large (maximum {MAX_STEPS_BYTES} bytes): {}",
+                part.len()
+            ));
         }
         let mut command = Command::new(program());
         command.arg0(std::env::args_os().next().unwrap_or_else(|| OsString::from("fake-agent")));
-        command.arg(PLAY_FLAG).arg(part);
+        command.arg(STEPS_FLAG).arg(part);
         if group == Group::Own {
             command.process_group(0);
         }
         Ok(command)
     }
 
-    /// Starts a child, as often as the step says.
+    /// Starts children.
     pub(crate) fn child(&self, child: &Child) -> Result<(), String> {
-        if child.count > MOST_AT_ONCE {
-            return Err(format!("at most {MOST_AT_ONCE} children at once, found: {}", child.count));
+        if child.count > MAX_CONCURRENT {
+            return Err(format!("too many concurrent children (maximum {MAX_CONCURRENT}): {}", child.count));
         }
         let mut started = Vec::new();
         for _ in 0..child.count {
@@ -70,18 +73,24 @@ impl Inheritance<'_> {
         Ok(())
     }
 
-    /// The double fork: a process with a session of its own starts the daemon and exits; this one has waited.
+    /// Double-forks: a process in a new session starts the daemon and exits.
     pub(crate) fn daemon(&self, raw: &Value) -> Result<(), String> {
         let starter = json!({ "child": raw });
         let mut command = self.command(&[starter], Group::Session)?;
         let status = command.status().map_err(|error| format!("start a daemon: {error}"))?;
-        if status.success() { Ok(()) } else { Err(format!("the starter of a daemon failed: {status}")) }
+        if status.success() {
+            Ok(())
+        } else {
+            Err(format!("intermediate process of a daemon failed: {status}"))
+        }
     }
 
-    /// Starts the first generation of a storm.
+    /// Starts the first generation of a fork storm.
     pub(crate) fn storm(&self, storm: &Storm, raw: &Value) -> Result<(), String> {
-        if storm.width > MOST_AT_ONCE || storm.width.saturating_mul(storm.generations) > MOST_IN_ALL {
-            return Err(format!("a storm has at most {MOST_AT_ONCE} at once and {MOST_IN_ALL} in all"));
+        if storm.width > MAX_CONCURRENT || storm.width.saturating_mul(storm.generations) > MAX_TOTAL {
+            return Err(format!(
+                "a storm is limited to {MAX_CONCURRENT} concurrent and {MAX_TOTAL} total processes"
+            ));
         }
         for _ in 0..storm.width {
             self.next_generation(raw, storm)?;
@@ -89,7 +98,7 @@ impl Inheritance<'_> {
         Ok(())
     }
 
-    /// Starts the process that follows in a line of a storm, one generation fewer before it.
+    /// Starts the next process of a chain.
     pub(crate) fn hop(&self, storm: &Storm, raw: &Value) -> Result<(), String> {
         let mut next = raw.clone();
         next["generations"] = json!(storm.generations - 1);
@@ -101,7 +110,7 @@ impl Inheritance<'_> {
         command.spawn().map(drop).map_err(|error| format!("start a storm: {error}"))
     }
 
-    /// Starts a process that continues this one later, in a session of its own and without its pipes.
+    /// Starts a helper, in its own session and without pipes, that resumes this process later.
     pub(crate) fn waker(&self, after_ms: u64) -> Result<(), String> {
         let wake = json!({ "wake": { "pid": std::process::id(), "after_ms": after_ms } });
         let mut command = self.command(&[wake], Group::Session)?;
@@ -109,16 +118,16 @@ impl Inheritance<'_> {
         command.spawn().map(drop).map_err(|error| format!("start a waker: {error}"))
     }
 
-    /// Becomes this program again, with an empty environment; returns only when that fails.
+    /// Re-executes this program with an empty environment. Returns only on failure.
     pub(crate) fn reexec(&self, rest: &[Value]) -> String {
         match self.command(rest, Group::Same) {
-            Ok(mut command) => format!("execute itself: {}", command.env_clear().exec()),
+            Ok(mut command) => format!("re-execute: {}", command.env_clear().exec()),
             Err(error) => error,
         }
     }
 }
 
-/// This program, also when its file is gone or was replaced.
+/// Returns this program, even if its file was removed or replaced.
 fn program() -> OsString {
     if cfg!(target_os = "linux") {
         return OsString::from("/proc/self/exe");

@@ -1,4 +1,4 @@
-//! The three standard streams as bytes, without buffers that could hide what was really sent.
+//! Unbuffered access to the standard streams.
 
 use std::os::fd::BorrowedFd;
 
@@ -8,28 +8,28 @@ use rustix::stdio;
 
 use super::script::Stream;
 
-/// Whether the other side still listens.
+/// The result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Sent {
-    All,
-    /// Nobody reads any more: an agent goes on with its work then.
-    Broken,
+pub(crate) enum WriteOutcome {
+    Complete,
+    /// The reader is gone; the agent continues.
+    BrokenPipe,
 }
 
-/// Writes everything to an output.
-pub(crate) fn send(stream: Stream, bytes: &[u8]) -> Result<Sent, String> {
+/// Writes all bytes to an output.
+pub(crate) fn send(stream: Stream, bytes: &[u8]) -> Result<WriteOutcome, String> {
     for output in stream.outputs() {
         let fd = if *output == Stream::Stderr { stdio::stderr() } else { stdio::stdout() };
         match write_all(fd, bytes) {
             Ok(()) => {}
-            Err(Errno::PIPE) => return Ok(Sent::Broken),
+            Err(Errno::PIPE) => return Ok(WriteOutcome::BrokenPipe),
             Err(error) => return Err(format!("write to {output:?}: {error}")),
         }
     }
-    Ok(Sent::All)
+    Ok(WriteOutcome::Complete)
 }
 
-/// Writes everything to a descriptor, also to one that does not block.
+/// Writes all bytes to a descriptor, also to a non-blocking one.
 pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errno> {
     while !bytes.is_empty() {
         match rustix::io::write(fd, bytes) {
@@ -42,42 +42,42 @@ pub(crate) fn write_all(fd: BorrowedFd<'_>, mut bytes: &[u8]) -> Result<(), Errn
     Ok(())
 }
 
-/// Lets go of a stream: the other side sees the end, later writes go nowhere.
+/// Redirects a stream to `/dev/null`: the peer sees EOF, and later writes are discarded.
 pub(crate) fn close(stream: Stream) -> Result<(), String> {
-    let nowhere = std::fs::File::options().read(true).write(true).open("/dev/null");
-    let nowhere = nowhere.map_err(|error| format!("/dev/null: {error}"))?;
+    let null = std::fs::File::options().read(true).write(true).open("/dev/null");
+    let null = null.map_err(|error| format!("/dev/null: {error}"))?;
     match stream {
-        Stream::Stdin => stdio::dup2_stdin(&nowhere),
-        Stream::Stdout => stdio::dup2_stdout(&nowhere),
-        Stream::Stderr => stdio::dup2_stderr(&nowhere),
-        Stream::Both => stdio::dup2_stdout(&nowhere).and_then(|()| stdio::dup2_stderr(&nowhere)),
+        Stream::Stdin => stdio::dup2_stdin(&null),
+        Stream::Stdout => stdio::dup2_stdout(&null),
+        Stream::Stderr => stdio::dup2_stderr(&null),
+        Stream::Both => stdio::dup2_stdout(&null).and_then(|()| stdio::dup2_stderr(&null)),
     }
     .map_err(|error| format!("close {stream:?}: {error}"))
 }
 
-/// What one attempt to get a line gave.
+/// The result of reading a line.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
-    Read(Vec<u8>),
-    End,
+pub(crate) enum LineRead {
+    Line(Vec<u8>),
+    Eof,
     TimedOut,
 }
 
-/// Standard input; it keeps all that was read, for `dump`.
+/// Standard input. Keeps everything that was read, for `dump`.
 #[derive(Debug, Default)]
 pub(crate) struct Stdin {
     seen: Vec<u8>,
-    /// How much of `seen` was handed out as lines.
+    /// Bytes of `seen` that were returned as lines.
     taken: usize,
 }
 
 impl Stdin {
-    /// All bytes that were read so far.
+    /// Returns all bytes read so far.
     pub(crate) fn seen(&self) -> &[u8] {
         &self.seen
     }
 
-    /// Reads at most so many bytes; 0 at the end.
+    /// Reads at most `most` bytes; returns 0 at EOF.
     pub(crate) fn read(&mut self, most: usize) -> Result<usize, String> {
         let mut chunk = vec![0; most];
         let count = loop {
@@ -95,30 +95,30 @@ impl Stdin {
         Ok(count)
     }
 
-    /// The next line, without its newline.
-    pub(crate) fn line(&mut self, deadline_ms: u64) -> Result<Line, String> {
+    /// Reads the next line, without its newline.
+    pub(crate) fn line(&mut self, deadline_ms: u64) -> Result<LineRead, String> {
         loop {
             let rest = &self.seen[self.taken..];
             if let Some(length) = rest.iter().position(|byte| *byte == b'\n') {
                 let line = rest[..length].to_vec();
                 self.taken += length + 1;
-                return Ok(Line::Read(line));
+                return Ok(LineRead::Line(line));
             }
-            let left_ms = deadline_ms.saturating_sub(super::stage::now_ms());
+            let left_ms = deadline_ms.saturating_sub(super::scheduler::now_ms());
             let readable = wait(stdio::stdin(), PollFlags::IN, Some(left_ms));
             if !readable.map_err(|error| format!("poll stdin: {error}"))? {
-                return Ok(Line::TimedOut);
+                return Ok(LineRead::TimedOut);
             }
             if self.read(64 * 1024)? == 0 {
                 let line = self.seen[self.taken..].to_vec();
                 self.taken = self.seen.len();
-                return Ok(if line.is_empty() { Line::End } else { Line::Read(line) });
+                return Ok(if line.is_empty() { LineRead::Eof } else { LineRead::Line(line) });
             }
         }
     }
 }
 
-/// Waits until a descriptor is ready; false when the time is over.
+/// Waits until a descriptor is ready; returns `false` on timeout.
 fn wait(fd: BorrowedFd<'_>, flags: PollFlags, millis: Option<u64>) -> Result<bool, Errno> {
     let millis = millis.map(|millis| i64::try_from(millis).unwrap_or(i64::MAX));
     let timeout = millis.map(|millis| Timespec { tv_sec: millis / 1000, tv_nsec: millis % 1000 * 1_000_000 });

@@ -1,4 +1,4 @@
-//! The process table as Linux shows it in `/proc`.
+//! The process table of Linux, from `/proc`.
 
 use std::fs;
 
@@ -16,14 +16,14 @@ pub(super) fn all() -> Vec<(u32, Stat)> {
         .collect()
 }
 
-/// The arguments, with blanks between them.
+/// Returns the arguments, separated by spaces.
 pub(super) fn command_line(pid: u32) -> Option<String> {
     let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\0').replace('\0', " "))
 }
 
-/// Everything that ties a process to a directory.
-pub(super) fn traces(pid: u32) -> Vec<String> {
+/// Returns everything that links a process to a directory.
+pub(super) fn directory_references(pid: u32) -> Vec<String> {
     let link = |name: &str| fs::read_link(format!("/proc/{pid}/{name}")).ok();
     [link("cwd"), link("exe")]
         .into_iter()
@@ -33,13 +33,13 @@ pub(super) fn traces(pid: u32) -> Vec<String> {
         .collect()
 }
 
-/// What it was started with, as `NAME=value`.
+/// Returns the initial environment, as `NAME=value`.
 pub(super) fn environment(pid: u32) -> Vec<String> {
     let bytes = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     bytes.split(|byte| *byte == 0).map(|entry| String::from_utf8_lossy(entry).into_owned()).collect()
 }
 
-/// The name stands in parentheses and may itself contain some: everything else comes after the last one.
+/// Parses a stat line. The name is in parentheses and may contain parentheses itself.
 fn parse(line: &str) -> Option<Stat> {
     let (head, tail) = line.rsplit_once(')')?;
     let fields: Vec<&str> = tail.split_whitespace().collect();
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_with_parentheses_does_not_confuse() {
+    fn stat_with_parentheses_in_name_is_parsed() {
         let line = "42 (a) b (c) S 7 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 987654 1 1";
         let expected = Stat { name: "a) b (c".to_owned(), state: 'S', parent: 7, start_time: 987_654 };
         assert_eq!(parse(line), Some(expected));

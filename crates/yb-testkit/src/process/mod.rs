@@ -1,4 +1,4 @@
-//! One process, known by pid and start time: a pid alone may be somebody else by now.
+//! Processes identified by pid and start time, because pids are reused.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,36 +15,36 @@ use linux as system;
 #[cfg(all(unix, not(target_os = "linux")))]
 use ps as system;
 
-/// A process that a test wants to know about later.
+/// The identity of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Process {
     /// Its pid.
     pub pid: u32,
-    /// When it started, in the kernel's own unit.
+    /// Start time, in kernel units.
     pub start_time: u64,
 }
 
 impl Process {
-    /// The process that calls this.
+    /// Returns the calling process.
     #[must_use]
-    pub fn this() -> Self {
+    pub fn current() -> Self {
         let pid = std::process::id();
         Self { pid, start_time: system::stat(pid).map_or(0, |stat| stat.start_time) }
     }
 
-    /// The process that has this pid now; none when there is none.
+    /// Returns the process that currently has this pid.
     #[must_use]
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn from_pid(pid: u32) -> Option<Self> {
         system::stat(pid).map(|stat| Self { pid, start_time: stat.start_time })
     }
 
-    /// Whether it still runs; a zombie does not.
+    /// Returns whether the process is running; `false` for a zombie.
     #[must_use]
     pub fn is_alive(self) -> bool {
         system::stat(self.pid).is_some_and(|stat| stat.start_time == self.start_time && !stat.is_dead())
     }
 
-    /// Waits until it no longer runs; false when it still does after that time.
+    /// Waits until the process has ended; returns `false` on timeout.
     #[must_use]
     pub fn is_gone_within(self, time: Duration) -> bool {
         let end = Instant::now() + time;
@@ -57,10 +57,10 @@ impl Process {
         true
     }
 
-    /// Waits for the file that a `pid_file` step writes, and reads it.
+    /// Waits for a file written by a `pid_file` step, and parses it.
     ///
     /// # Panics
-    /// When the file is not there after ten seconds.
+    /// Panics if the file does not exist after ten seconds.
     #[must_use]
     pub fn from_file(path: &Path) -> Self {
         let end = Instant::now() + Duration::from_secs(10);
@@ -68,7 +68,7 @@ impl Process {
             if let Ok(text) = std::fs::read_to_string(path) {
                 return text.trim().parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             }
-            assert!(Instant::now() < end, "no process wrote its pid to {}", path.display());
+            assert!(Instant::now() < end, "pid file was not written: {}", path.display());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -84,19 +84,20 @@ impl FromStr for Process {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let (pid, start_time) = text.split_once(' ').ok_or(format!("no pid and start time: {text:?}"))?;
+        let (pid, start_time) =
+            text.split_once(' ').ok_or(format!("expected pid and start time: {text:?}"))?;
         let bad = |error: std::num::ParseIntError| format!("{text:?}: {error}");
         Ok(Self { pid: pid.parse().map_err(bad)?, start_time: start_time.parse().map_err(bad)? })
     }
 }
 
-/// Whether the process with this pid and start time still runs; a zombie does not.
+/// Returns whether the process with this pid and start time is running; `false` for a zombie.
 #[must_use]
 pub fn alive(pid: u32, start_time: u64) -> bool {
     Process { pid, start_time }.is_alive()
 }
 
-/// What the system says about one process.
+/// A row of the process table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) name: String,
@@ -111,16 +112,16 @@ impl Stat {
     }
 }
 
-/// A process with what is known about it, for messages.
+/// Details of a process, for messages.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessInfo {
-    /// Which one it is.
+    /// Its identity.
     pub process: Process,
     /// The pid of its parent.
     pub parent: u32,
     /// `R`, `S`, `T` (stopped), `Z` (zombie) and so on.
     pub state: char,
-    /// Its command line, or its name where it has none any more.
+    /// Command line, or name if there is none.
     pub command: String,
 }
 
@@ -147,7 +148,7 @@ impl fmt::Display for ProcessInfo {
     }
 }
 
-/// Every process below this one, zombies included.
+/// Returns all descendants of this process, including zombies.
 #[must_use]
 pub fn descendants() -> Vec<ProcessInfo> {
     let table = system::all();
@@ -162,15 +163,17 @@ pub fn descendants() -> Vec<ProcessInfo> {
     found
 }
 
-/// Every living process, this one excepted, whose working directory, program or command line mentions `dir`.
+/// Returns all other living processes with `dir` in their working directory, executable or command line.
 #[must_use]
 pub fn processes_in(dir: &Path) -> Vec<ProcessInfo> {
     let given = dir.to_string_lossy().into_owned();
     let real = dir.canonicalize().map(|dir| dir.to_string_lossy().into_owned()).unwrap_or(given.clone());
-    living(|pid| system::traces(pid).iter().any(|trace| trace.contains(&given) || trace.contains(&real)))
+    living(|pid| {
+        system::directory_references(pid).iter().any(|trace| trace.contains(&given) || trace.contains(&real))
+    })
 }
 
-/// Every living process, this one excepted, that was started with `name=value` in its environment.
+/// Returns all other living processes with `name=value` in their initial environment.
 #[must_use]
 pub fn processes_with_env(name: &str, value: &str) -> Vec<ProcessInfo> {
     let wanted = format!("{name}={value}");
@@ -189,8 +192,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn this_process_is_alive_and_another_start_time_is_another_process() {
-        let this = Process::this();
+    fn process_identity_includes_start_time() {
+        let this = Process::current();
         assert!(this.is_alive());
         assert!(!alive(this.pid, this.start_time + 1));
         assert_eq!(this.to_string().parse(), Ok(this));

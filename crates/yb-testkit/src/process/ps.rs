@@ -1,11 +1,11 @@
-//! The process table as `ps` prints it, for systems without `/proc`. Working directories are not in it.
+//! The process table from `ps`, for systems without `/proc`. Lacks working directories.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::process::{Command, Stdio};
 
 use super::Stat;
 
-/// Numbers of columns that `lstart` takes: weekday, month, day, time, year.
+/// Number of columns of `lstart`: weekday, month, day, time, year.
 const START_WORDS: usize = 5;
 
 pub(super) fn stat(pid: u32) -> Option<Stat> {
@@ -20,11 +20,11 @@ pub(super) fn command_line(pid: u32) -> Option<String> {
     ps(&["-ww", "-o", "args=", "-p", &pid.to_string()]).lines().next().map(str::to_owned)
 }
 
-pub(super) fn traces(pid: u32) -> Vec<String> {
+pub(super) fn directory_references(pid: u32) -> Vec<String> {
     command_line(pid).into_iter().collect()
 }
 
-/// `ps` shows the environment behind the arguments; values with blanks fall apart.
+/// `ps` appends the environment to the arguments; values with spaces are split.
 pub(super) fn environment(pid: u32) -> Vec<String> {
     ps(&["eww", "-o", "args=", "-p", &pid.to_string()]).split_whitespace().map(str::to_owned).collect()
 }
@@ -43,7 +43,7 @@ fn ps(args: &[&str]) -> String {
 fn parse(line: &str) -> Option<(u32, Stat)> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let (pid, parent, state) = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?, words.get(2)?);
-    // Only equality matters, so a start in words is as good as a number.
+    // Only equality matters, so a hash is enough.
     let mut hasher = DefaultHasher::new();
     words.get(3..3 + START_WORDS)?.hash(&mut hasher);
     let name = words.get(3 + START_WORDS..)?.join(" ");
@@ -55,13 +55,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ps_knows_this_process() {
+    fn ps_table_contains_this_process() {
         let this = std::process::id();
         let alone = stat(this).unwrap();
         assert!(all().contains(&(this, alone.clone())) || all().iter().any(|(pid, _)| *pid == this));
         assert_eq!(alone.parent, std::os::unix::process::parent_id());
         assert!(!command_line(this).unwrap().is_empty());
         assert!(!environment(this).is_empty());
-        assert_eq!(traces(this).len(), 1);
+        assert_eq!(directory_references(this).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! A command-line program sees nothing of this machine, and its output becomes a stable text.
+//! Hermetic runs of command-line programs, and their snapshots.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 use yb_testkit::{FakeAgent, TestContext};
 
 #[test]
-fn the_environment_is_cleared() {
+fn environment_is_cleared() {
     let context = TestContext::new();
     let program =
         FakeAgent::in_dir(context.root().join("bin")).script("- dump: {path: d.json, read_stdin: true}");
@@ -23,7 +23,7 @@ fn the_environment_is_cleared() {
 }
 
 #[test]
-fn a_snapshot_is_the_same_in_every_run() {
+fn snapshot_is_deterministic() {
     let mut context = TestContext::new();
     context.filter("secret-[a-z]+", "[SECRET]");
     let dir = context.dir();
@@ -42,7 +42,7 @@ fn a_snapshot_is_the_same_in_every_run() {
 }
 
 #[test]
-fn a_death_by_signal_is_in_the_snapshot() {
+fn snapshot_shows_death_by_signal() {
     let context = TestContext::new();
     let program = FakeAgent::in_dir(context.root().join("bin")).script("- die: KILL");
     let outcome = context.run(program, [""; 0]);
@@ -51,14 +51,14 @@ fn a_death_by_signal_is_in_the_snapshot() {
 }
 
 #[test]
-fn more_input_than_a_pipe_holds_does_not_hang_a_program_that_never_reads() {
+fn large_stdin_does_not_hang_program_that_never_reads() {
     let context = TestContext::new();
     let program = FakeAgent::in_dir(context.root().join("bin")).script("- print: done");
     assert_eq!(context.command(program).stdin(vec![b'x'; 10_000_000]).run().stdout, "done\n");
 }
 
 #[test]
-fn a_hung_program_is_killed_with_its_group_and_named() {
+fn hung_program_is_killed_with_its_group() {
     let context = TestContext::new();
     let script = "
 - print: so far
@@ -76,7 +76,7 @@ fn a_hung_program_is_killed_with_its_group_and_named() {
 }
 
 #[test]
-fn a_process_that_holds_the_pipes_is_reported() {
+fn process_that_holds_pipes_is_reported() {
     let context = TestContext::new();
     let program = FakeAgent::in_dir(context.root().join("bin"))
         .script("- child: {steps: [{sleep_ms: 60000}]}\n- print: gone");

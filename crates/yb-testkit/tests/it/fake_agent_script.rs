@@ -1,47 +1,47 @@
-//! How a script is found, read and refused.
+//! Finding, parsing and validating scripts.
 
 use rustix::process::Signal;
 use yb_testkit::{FakeAgent, bin, fake_agent};
 
-use crate::support::{Stage, run, stderr, stdout};
+use crate::support::{AgentDir, run, stderr, stdout};
 
 #[test]
-fn the_script_beside_the_program_is_found_under_any_name_and_through_path() {
-    let stage = Stage::new("- print: mine");
-    assert_eq!(stdout(&stage.run()), "mine\n");
+fn script_beside_program_is_found_under_any_name() {
+    let agent = AgentDir::new("- print: mine");
+    assert_eq!(stdout(&agent.run()), "mine\n");
 
     let mut command = std::process::Command::new("claude");
-    let output = command.env_clear().env("PATH", stage.path("bin")).output().unwrap();
+    let output = command.env_clear().env("PATH", agent.path("bin")).output().unwrap();
     assert_eq!(stdout(&output), "mine\n");
 }
 
 #[test]
-fn an_argument_wins_over_the_variable_and_the_variable_over_the_file() {
-    let stage = Stage::new("- print: beside");
-    std::fs::write(stage.path("env.yaml"), "- print: variable").unwrap();
-    std::fs::write(stage.path("arg.yaml"), "- print: argument").unwrap();
-    let output = stage.command().env(fake_agent::SCRIPT_VARIABLE, "env.yaml").output().unwrap();
+fn script_argument_wins_over_variable_over_file() {
+    let agent = AgentDir::new("- print: beside");
+    std::fs::write(agent.path("env.yaml"), "- print: variable").unwrap();
+    std::fs::write(agent.path("arg.yaml"), "- print: argument").unwrap();
+    let output = agent.command().env(fake_agent::SCRIPT_VARIABLE, "env.yaml").output().unwrap();
     assert_eq!(stdout(&output), "variable\n");
-    let mut command = stage.command();
+    let mut command = agent.command();
     command.env(fake_agent::SCRIPT_VARIABLE, "env.yaml").args(["--script", "arg.yaml", "-p"]);
     assert_eq!(stdout(&command.output().unwrap()), "argument\n");
 }
 
 #[test]
-fn without_a_script_it_says_where_one_could_be() {
+fn missing_script_error_lists_candidates() {
     let output = std::process::Command::new(bin("fake-agent")).env_clear().output().unwrap();
     assert_eq!(output.status.code(), Some(fake_agent::EXIT_BAD_SCRIPT));
     assert!(
-        stderr(&output).contains("fake-agent: no script: give `--script PATH`, set YB_FAKE_AGENT_SCRIPT")
+        stderr(&output).contains("fake-agent: no script: pass `--script PATH`, set YB_FAKE_AGENT_SCRIPT")
     );
 }
 
 #[test]
-fn a_bad_script_names_the_step() {
+fn invalid_script_error_names_step() {
     let check = |yaml: &str, expect: &str| {
-        let stage = Stage::new("- print: replaced");
-        std::fs::write(stage.path("bad.yaml"), yaml).unwrap();
-        let output = stage.command().args(["--script", "bad.yaml"]).output().unwrap();
+        let agent = AgentDir::new("- print: replaced");
+        std::fs::write(agent.path("bad.yaml"), yaml).unwrap();
+        let output = agent.command().args(["--script", "bad.yaml"]).output().unwrap();
         assert_eq!(output.status.code(), Some(fake_agent::EXIT_BAD_SCRIPT), "{yaml}");
         assert!(stderr(&output).contains(expect), "{yaml}: {}", stderr(&output));
     };
@@ -51,19 +51,19 @@ fn a_bad_script_names_the_step() {
     check("- ignore: [NOSUCH]", "step 1: unknown signal: NOSUCH");
     check("- child: {steps: [{sleep_ms: 120001}]}", "`sleep_ms: 120001` is longer than `cap_s: 120`");
     check("cap_s: 1\nsteps: [{sleep_ms: 1500}]", "longer than `cap_s: 1`");
-    check("- print: '{{nobody}}'", "nothing was captured as `nobody`");
+    check("- print: '{{nobody}}'", "no captured value: `nobody`");
     check("- print: [unclosed", "bad.yaml");
 }
 
 #[test]
 #[should_panic(expected = "unknown variant `prnt`")]
-fn the_builder_refuses_a_bad_script_at_once() {
+fn builder_rejects_invalid_script() {
     let dir = tempfile::tempdir().unwrap();
     let _ = FakeAgent::in_dir(dir.path()).script("- prnt: a");
 }
 
 #[test]
-fn the_cap_ends_every_process_of_a_script() {
+fn lifetime_cap_ends_every_process() {
     let script = "
 cap_s: 1
 steps:
@@ -71,13 +71,13 @@ steps:
 - sleep_ms: 900
 - sleep_ms: 900
 ";
-    // `output` waits for everyone who holds the pipes, so for the daemon too.
+    // `output` waits for all processes that hold the pipes, including the daemon.
     let output = run(script);
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&output.status), Some(Signal::ALARM.as_raw()));
 }
 
 #[test]
-fn the_examples_of_the_readme_can_be_played() {
+fn readme_examples_are_valid() {
     let readme = include_str!("../../README.md");
     let (_, examples) = readme.split_once("```yaml\n").unwrap();
     let (examples, _) = examples.split_once("```").unwrap();

@@ -1,4 +1,4 @@
-//! How a fake agent takes signals, sends them and dies of them.
+//! Signal steps of the fake agent.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::Child;
@@ -6,7 +6,7 @@ use std::process::Child;
 use rustix::process::{Pid, Signal, kill_process};
 use yb_testkit::Process;
 
-use crate::support::{Stage, eventually, run, stdout, wait_for};
+use crate::support::{AgentDir, eventually, run, stdout, wait_for};
 
 fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
@@ -18,8 +18,8 @@ fn state(child: &Child) -> char {
 }
 
 #[test]
-fn ignores_the_signals_that_it_is_told_to_and_so_do_its_children() {
-    let stage = Stage::new(
+fn ignored_signals_are_inherited_by_children() {
+    let agent = AgentDir::new(
         "
 - ignore: [TERM, SIGINT, hup]
 - child: {steps: [{pid_file: child.pid}, {wait_for_file: {path: go}}, {dump: d.json}]}
@@ -28,23 +28,23 @@ fn ignores_the_signals_that_it_is_told_to_and_so_do_its_children() {
 - exit: 6
 ",
     );
-    let mut child = stage.spawn();
-    wait_for(&stage.path("ready"));
-    let other = Process::from_file(&stage.path("child.pid"));
+    let mut child = agent.spawn();
+    wait_for(&agent.path("ready"));
+    let other = Process::from_file(&agent.path("child.pid"));
     for name in [Signal::TERM, Signal::INT, Signal::HUP] {
         signal(&child, name);
         kill_process(Pid::from_raw(other.pid.cast_signed()).unwrap(), name).unwrap();
     }
-    std::fs::write(stage.path("go"), "").unwrap();
+    std::fs::write(agent.path("go"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(6));
-    wait_for(&stage.path("d.json"));
-    // SIGHUP, SIGINT, SIGTERM, and SIGPIPE, which is ignored by every Rust program.
-    assert_eq!(stage.json("d.json")["signals"]["ignored"], serde_json::json!([1, 2, 13, 15]));
+    wait_for(&agent.path("d.json"));
+    // SIGHUP, SIGINT, SIGTERM, and SIGPIPE, which every Rust program ignores.
+    assert_eq!(agent.json("d.json")["signals"]["ignored"], serde_json::json!([1, 2, 13, 15]));
 }
 
 #[test]
-fn cleans_up_on_a_signal_and_exits_with_its_code() {
-    let stage = Stage::new(
+fn on_signal_runs_steps_and_exits() {
+    let agent = AgentDir::new(
         "
 - on_signal: {signals: [TERM], steps: [{print: cleaning}, {write: {path: clean, text: yes}}], exit: 143}
 - pid_file: ready
@@ -52,18 +52,18 @@ fn cleans_up_on_a_signal_and_exits_with_its_code() {
 - sleep_ms: 60000
 ",
     );
-    let child = stage.spawn();
-    wait_for(&stage.path("ready"));
+    let child = agent.spawn();
+    wait_for(&agent.path("ready"));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(143));
     assert_eq!(stdout(&output), "cleaning\n");
-    assert_eq!(stage.text("clean"), "yes");
+    assert_eq!(agent.text("clean"), "yes");
 }
 
 #[test]
-fn goes_on_after_a_signal_that_has_no_exit_code() {
-    let stage = Stage::new(
+fn on_signal_without_exit_continues() {
+    let agent = AgentDir::new(
         "
 - on_signal: {signals: [TERM, INT], steps: [{append: {path: log, line: caught}}]}
 - pid_file: ready
@@ -72,20 +72,20 @@ fn goes_on_after_a_signal_that_has_no_exit_code() {
 - exit: 7
 ",
     );
-    let child = stage.spawn();
-    wait_for(&stage.path("ready"));
+    let child = agent.spawn();
+    wait_for(&agent.path("ready"));
     signal(&child, Signal::TERM);
-    wait_for(&stage.path("log"));
+    wait_for(&agent.path("log"));
     signal(&child, Signal::INT);
-    eventually("the second signal is caught", || stage.text("log").lines().count() == 2);
-    std::fs::write(stage.path("go"), "").unwrap();
+    eventually("the second signal is caught", || agent.text("log").lines().count() == 2);
+    std::fs::write(agent.path("go"), "").unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(7), "went on\n"));
 }
 
 #[test]
-fn the_main_steps_wait_while_a_signal_is_handled() {
-    let stage = Stage::new(
+fn main_steps_wait_for_signal_handler() {
+    let agent = AgentDir::new(
         "
 - on_signal: {signals: [TERM], steps: [{sleep_ms: 300}], exit: 9}
 - pid_file: ready
@@ -93,8 +93,8 @@ fn the_main_steps_wait_while_a_signal_is_handled() {
 - exit: 0
 ",
     );
-    let child = stage.spawn();
-    wait_for(&stage.path("ready"));
+    let child = agent.spawn();
+    wait_for(&agent.path("ready"));
     signal(&child, Signal::TERM);
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(9));
@@ -102,24 +102,24 @@ fn the_main_steps_wait_while_a_signal_is_handled() {
 }
 
 #[test]
-fn stops_itself_until_it_is_continued() {
-    let stage = Stage::new("- print: started\n- stop\n- print: continued");
-    let child = stage.spawn();
+fn stop_suspends_until_sigcont() {
+    let agent = AgentDir::new("- print: started\n- stop\n- print: continued");
+    let child = agent.spawn();
     eventually("it is stopped", || state(&child) == 'T');
     signal(&child, Signal::CONT);
     assert_eq!(stdout(&child.wait_with_output().unwrap()), "started\ncontinued\n");
 }
 
 #[test]
-fn a_waker_continues_it() {
+fn wake_me_resumes_stopped_agent() {
     let output = run("- wake_me_ms: 100\n- stop\n- print: continued");
     assert_eq!(stdout(&output), "continued\n");
 }
 
 #[test]
-fn a_stopped_process_that_is_terminated_dies_only_when_it_is_continued() {
-    let stage = Stage::new("- stop\n- print: continued");
-    let mut child = stage.spawn();
+fn stopped_process_handles_sigterm_after_sigcont() {
+    let agent = AgentDir::new("- stop\n- print: continued");
+    let mut child = agent.spawn();
     eventually("it is stopped", || state(&child) == 'T');
     signal(&child, Signal::TERM);
     std::thread::sleep(std::time::Duration::from_millis(100));
@@ -129,7 +129,7 @@ fn a_stopped_process_that_is_terminated_dies_only_when_it_is_continued() {
 }
 
 #[test]
-fn dies_by_a_signal_even_if_it_ignored_it() {
+fn die_works_for_ignored_signal() {
     for (script, expect) in [
         ("- die: SEGV", 11),
         ("- die: KILL", 9),
@@ -142,20 +142,20 @@ fn dies_by_a_signal_even_if_it_ignored_it() {
 }
 
 #[test]
-fn kills_its_parent() {
-    let stage = Stage::new(
+fn signal_step_kills_parent() {
+    let agent = AgentDir::new(
         "
 - child: {pipes: close, wait: true, steps: [{signal: {to: parent, signal: KILL}}, {write: {path: done, text: ''}}]}
 - sleep_ms: 60000
 ",
     );
-    assert_eq!(stage.run().status.signal(), Some(9));
-    wait_for(&stage.path("done"));
+    assert_eq!(agent.run().status.signal(), Some(9));
+    wait_for(&agent.path("done"));
 }
 
 #[test]
-fn signals_its_whole_group() {
-    let stage = Stage::new(
+fn signal_step_reaches_whole_group() {
+    let agent = AgentDir::new(
         "
 - child: {steps: [{pid_file: child.pid}, {sleep_ms: 60000}]}
 - wait_for_file: {path: child.pid}
@@ -163,8 +163,8 @@ fn signals_its_whole_group() {
 - sleep_ms: 60000
 ",
     );
-    let mut command = stage.command();
+    let mut command = agent.command();
     let output = std::os::unix::process::CommandExt::process_group(&mut command, 0).output().unwrap();
     assert_eq!(output.status.signal(), Some(15));
-    assert!(Process::from_file(&stage.path("child.pid")).is_gone_within(std::time::Duration::from_secs(5)));
+    assert!(Process::from_file(&agent.path("child.pid")).is_gone_within(std::time::Duration::from_secs(5)));
 }

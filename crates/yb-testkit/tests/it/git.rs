@@ -1,9 +1,9 @@
-//! Repositories are the same on every machine.
+//! Hermetic repositories.
 
 use yb_testkit::git::{self, Repo};
 
 #[test]
-fn the_same_content_gives_the_same_ids_every_time() {
+fn commit_ids_are_deterministic() {
     let make = || {
         let dir = tempfile::tempdir().unwrap();
         let repo = Repo::init(dir.path().join("repo"));
@@ -19,7 +19,7 @@ fn the_same_content_gives_the_same_ids_every_time() {
 }
 
 #[test]
-fn nothing_of_the_machine_gets_in() {
+fn machine_configuration_is_ignored() {
     let dir = tempfile::tempdir().unwrap();
     let repo = Repo::init(dir.path());
     let origins = repo.git(&["config", "--list", "--show-origin"]);
@@ -32,7 +32,7 @@ fn nothing_of_the_machine_gets_in() {
 }
 
 #[test]
-fn status_and_log_tell_what_happened() {
+fn status_and_log_show_changes() {
     let dir = tempfile::tempdir().unwrap();
     let repo = Repo::init(dir.path());
     repo.write("a", "1").commit("one");
@@ -51,7 +51,7 @@ fn status_and_log_tell_what_happened() {
 
 #[test]
 #[should_panic(expected = "`git rev-parse --verify --end-of-options nowhere` failed")]
-fn a_failure_says_what_git_said() {
+fn failure_contains_git_stderr() {
     let dir = tempfile::tempdir().unwrap();
     let _ = Repo::init(dir.path()).rev_parse("nowhere");
 }

@@ -1,7 +1,7 @@
-//! The collaborators themselves, for real.
+//! Tests of the test support itself.
 
-#![expect(clippy::disallowed_methods, reason = "the collaborators are tested without the supervisor")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail the test")]
+#![expect(clippy::disallowed_methods, reason = "test support is tested without the supervisor")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 #![cfg(unix)]
 
 mod bins;

@@ -1,11 +1,11 @@
-//! The pinned Claude Code CLI is there and runs in its private environment.
+//! The pinned Claude Code CLI in its private environment.
 
 use std::process::Command;
 
 use yb_testkit::RealClaude;
 
 #[test]
-fn the_real_cli_is_the_pinned_one() {
+fn real_cli_has_pinned_version() {
     let claude = RealClaude::new();
     let mut command = Command::new(claude.program());
     command.arg("--version").env_clear().envs(claude.env("http://127.0.0.1:9"));
@@ -15,7 +15,7 @@ fn the_real_cli_is_the_pinned_one() {
 }
 
 #[test]
-fn its_environment_is_private_and_offline() {
+fn environment_is_private_and_offline() {
     let claude = RealClaude::new().max_retries(2);
     let env = claude.env("http://127.0.0.1:9");
     let get =

@@ -1,4 +1,4 @@
-//! Runs a fake agent in a directory of its own.
+//! Runs a fake agent in its own directory.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -8,13 +8,13 @@ use serde_json::Value;
 use tempfile::TempDir;
 use yb_testkit::FakeAgent;
 
-/// A fake agent, its directory, and what it was started with.
-pub(crate) struct Stage {
+/// A fake agent and its directory.
+pub(crate) struct AgentDir {
     pub(crate) dir: TempDir,
     pub(crate) program: PathBuf,
 }
 
-impl Stage {
+impl AgentDir {
     pub(crate) fn new(script: &str) -> Self {
         let dir = TempDir::with_prefix("yb-kit-").unwrap();
         let program = FakeAgent::in_dir(dir.path().join("bin")).name("claude").script(script);
@@ -25,7 +25,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// The program in its directory, with nothing in its environment.
+    /// Returns a command that runs the program in its directory, with an empty environment.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(self.dir.path()).env_clear();
@@ -37,7 +37,7 @@ impl Stage {
         self.command().spawn().unwrap()
     }
 
-    /// Runs it to its end.
+    /// Runs it to completion.
     pub(crate) fn run(&self) -> Output {
         self.command().output().unwrap()
     }
@@ -58,9 +58,9 @@ impl Stage {
     }
 }
 
-/// Runs a script to its end and gives what came out.
+/// Runs a script to completion.
 pub(crate) fn run(script: &str) -> Output {
-    Stage::new(script).run()
+    AgentDir::new(script).run()
 }
 
 pub(crate) fn stdout(output: &Output) -> String {
@@ -71,7 +71,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Waits for a file and for something in it.
+/// Waits for a file.
 pub(crate) fn wait_for(path: &Path) {
     eventually(&format!("{} appears", path.display()), || path.exists());
 }

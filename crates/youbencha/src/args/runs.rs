@@ -160,7 +160,7 @@ fn speed(text: &str) -> Result<TapeSpeed, String> {
 }
 
 fn fault(text: &str) -> Result<String, String> {
-    text.parse::<yb_tape::ReplayFault>().map(|fault| fault.to_string())
+    text.parse::<yb_tape::ReplayFault>().map(|fault| fault.to_string()).map_err(|error| error.to_string())
 }
 
 fn limit(text: &str) -> Result<(String, u64), String> {

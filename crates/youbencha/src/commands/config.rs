@@ -289,7 +289,6 @@ impl From<ValueError> for CliError {
                 let expected = first.expected.map(|expected| format!("expected {expected}"));
                 expected.into_iter().chain(first.hint).fold(error, Self::hint)
             }
-            error => Self::new(ErrorKind::Usage, error.to_string()),
         }
     }
 }

@@ -260,7 +260,7 @@ async fn work(
                 }
                 SignalRequest::Suspend => {
                     setup.pause.pause();
-                    let _ = tokio::time::timeout(SUSPEND_TIMEOUT, setup.pause.quiet()).await;
+                    let _ = tokio::time::timeout(SUSPEND_TIMEOUT, setup.pause.wait_until_idle()).await;
                     screen.clear();
                     suspend_process();
                     setup.pause.resume();

@@ -41,7 +41,6 @@ fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
         ExecutionStatus::Success => "succeeded",
         ExecutionStatus::Failed => "failed",
         ExecutionStatus::Timeout => "timed out",
-        _ => "ended",
     };
     // Unreported usage is zero in the log and not shown.
     let used = match log.usage.source {

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{FakeAgent, RealClaude, TestContext};
 
 use crate::YB;
@@ -11,13 +11,13 @@ use crate::YB;
 struct Asked {
     context: TestContext,
     claude: RealClaude,
-    server: Server,
+    server: MockServer,
 }
 
 impl Asked {
     fn new(script: &str) -> Self {
         let script = Script::parse(script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         let mut context = TestContext::new();
         context.filter(r"\d+ tokens", "[TOKENS] tokens").filter(r"\$\d+\.\d+", "[COST]");
         Self { context, claude: RealClaude::new(), server }

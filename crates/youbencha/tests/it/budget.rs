@@ -1,7 +1,7 @@
 //! `--max-cost`: a run over budget is stopped in flight, and the work of its trials is kept.
 
 use serde_json::{Value, json};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 use crate::suites::{Journal, World, assert_complete, assert_same, case, variant};
@@ -100,7 +100,8 @@ fn real_claude_is_stopped_when_the_budget_is_exhausted() {
     let turns = format!("- {turn}\n    ").repeat(20);
     let script = format!("tape: 1\nlanes:\n  main:\n    {turns}- {{ say: Done. }}\n");
     let server =
-        Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(&script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let world = World::new();
     let mut one = case("one");
     one["agent"] = json!({ "type": "claude-code", "model": "claude-opus-5-5",

@@ -1,5 +1,5 @@
 //! Agents that try to pass without doing the task. With default settings each of them fails; an agent that does the
-//! task passes, and one that does nothing fails. `docs/cheats.md` describes each defense.
+//! task passes, and one that does nothing fails. `docs/concepts/cheats.md` describes each defense.
 
 mod disk;
 mod forge;

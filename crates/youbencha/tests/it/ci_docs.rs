@@ -1,4 +1,4 @@
-//! Runs the shell scripts of docs/ci.md with `yb` on the PATH and a suite of the `command` agent.
+//! Runs the shell scripts of docs/guides/ci.md with `yb` on the PATH and a suite of the `command` agent.
 
 use std::path::Path;
 
@@ -9,17 +9,18 @@ use crate::suites::{BAD, GOOD, World, suite};
 
 /// Returns the `sh` blocks of a page by the name in their first comment.
 fn block(name: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let mark = format!("```sh\n# {name}\n");
-    let start = page.find(&mark).unwrap_or_else(|| panic!("no block `{name}` in docs/ci.md")) + mark.len();
+    let start =
+        page.find(&mark).unwrap_or_else(|| panic!("no block `{name}` in docs/guides/ci.md")) + mark.len();
     let end = start + page[start..].find("```").unwrap();
     page[start..end].to_owned()
 }
 
 /// Returns the script of a workflow step.
 fn step(name: &str) -> String {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let at = page.find(&format!("- name: {name}\n")).unwrap_or_else(|| panic!("no step `{name}`"));
     let rest = &page[at..];
@@ -65,7 +66,7 @@ fn github_workflow_steps_run() {
 
 #[test]
 fn gitlab_job_script_runs() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/ci.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let job = &page[page.find("```yaml\n# .gitlab-ci.yml").unwrap()..];
     let script = &job[job.find("  script:\n").unwrap() + 10..];

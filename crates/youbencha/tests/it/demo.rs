@@ -99,7 +99,7 @@ fn demo_without_claude_code_uses_the_built_in_agent() {
     for words in ["demo", "greeting", "terse", "careful", "passed", "failed"] {
         assert!(text.contains(words), "{words}: {text}");
     }
-    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    assert!(browser.console_errors().is_empty(), "{:?}", browser.console_errors());
 
     // The printed commands work in that directory.
     let again = context.command(YB).args(["run", "suite.yaml", "--replay", "tapes", "--quiet"]);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{Outcome, RealClaude, TestContext};
 
@@ -530,9 +530,9 @@ lanes:
       - say: It adds now.
 ";
     let context = world();
-    let server = Server::start(
+    let server = MockServer::start(
         Script::parse(script, &Vars::new().with("workspace", ".")).unwrap(),
-        &ServerOptions::default(),
+        &MockServerOptions::default(),
     )
     .unwrap();
     let text = "youbencha: 1

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use yb_engine::log::YouBenchaLog;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Invocation, REAL_AGENTS, TestContext};
 
 use crate::YB;
@@ -13,7 +13,7 @@ use crate::YB;
 const SAID: &str = "`greet.sh` greets by name, and the test passes.";
 
 /// A copy of the example and its model.
-fn example() -> (TestContext, Server) {
+fn example() -> (TestContext, MockServer) {
     let context = TestContext::new();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/five-agents");
     let read = |name: &str| std::fs::read_to_string(from.join(name)).unwrap();
@@ -21,11 +21,11 @@ fn example() -> (TestContext, Server) {
         context.write(name, read(name));
     }
     let script = Script::parse(&read("model.yaml"), &Vars::new()).unwrap();
-    (context, Server::start(script, &ServerOptions::default()).unwrap())
+    (context, MockServer::start(script, &MockServerOptions::default()).unwrap())
 }
 
 /// Prepares `yb` with the environment that points each agent to this model.
-fn yb(context: &TestContext, server: &Server, args: &[&str]) -> Invocation {
+fn yb(context: &TestContext, server: &MockServer, args: &[&str]) -> Invocation {
     let mut command = context.command(YB).args(args).env("PATH", std::env::var_os("PATH").unwrap());
     for agent in REAL_AGENTS {
         for (name, value) in agent.env(&server.base_url()) {

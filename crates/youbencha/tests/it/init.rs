@@ -1,7 +1,7 @@
 //! `yb init`: the example runs offline and without credentials.
 
 use insta::assert_snapshot;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{RealClaude, TestContext};
 
 use crate::YB;
@@ -91,7 +91,8 @@ lanes:
     - say: Done.
 ";
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let (context, claude) = (TestContext::new(), RealClaude::new());
     context.run(YB, ["init"]);
     let text = context.read("testcase.yaml").replace("\n  type: command\n", "\n  type: claude-code\n");

@@ -16,6 +16,10 @@ mod config;
 mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
+mod docs_console;
+mod docs_links;
+mod docs_requirements;
+#[cfg(target_os = "linux")]
 mod escapes;
 mod eval;
 mod evaluators;

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Invocation, RealClaude, TestContext};
 
 use crate::YB;
@@ -151,13 +151,13 @@ fn prompt_errors_have_a_location() {
 struct Real {
     context: TestContext,
     claude: RealClaude,
-    server: Server,
+    server: MockServer,
 }
 
 impl Real {
     fn new(script: &str) -> Self {
         let script = Script::parse(script, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         let mut context = context();
         context.filter(r"\$\d+\.\d+", "[COST]").filter(r"\d+ tokens", "[TOKENS] tokens");
         Self { context, claude: RealClaude::new(), server }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use yb_supervise::{Command, End, Launch, OutputMode, Report, Stdin, StreamItem};
-use yb_tape::{Answer, Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, ResponseKind, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{Process, RealClaude};
 
@@ -22,7 +22,7 @@ struct Trial {
 struct Outcome {
     report: Report,
     frames: Vec<Value>,
-    server: Server,
+    server: MockServer,
 }
 
 impl Trial {
@@ -39,7 +39,8 @@ impl Trial {
 
     async fn run(&self, script: &str, deadline: Duration) -> Outcome {
         let vars = Vars::new().with("workspace", self.workspace().to_str().unwrap());
-        let server = Server::start(Script::parse(script, &vars).unwrap(), &ServerOptions::default()).unwrap();
+        let server =
+            MockServer::start(Script::parse(script, &vars).unwrap(), &MockServerOptions::default()).unwrap();
         let command = Command::new(self.claude.program())
             .args([
                 "-p",
@@ -231,14 +232,14 @@ lanes:
     let outcome = trial.run(script, Duration::from_secs(120)).await;
     assert_eq!(outcome.turns(), ["main 1", "main 2", "main 2"]);
     assert_eq!(outcome.result()["result"], "Second.");
-    let answers: Vec<Answer> = outcome
+    let answers: Vec<ResponseKind> = outcome
         .server
         .requests()
         .iter()
         .filter(|seen| seen.lane.is_some())
-        .map(|seen| seen.answer.clone())
+        .map(|seen| seen.response.clone())
         .collect();
-    assert_eq!(answers, [Answer::Reply, Answer::Fault, Answer::Reply]);
+    assert_eq!(answers, [ResponseKind::Reply, ResponseKind::Fault, ResponseKind::Reply]);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{Outcome, RealClaude, TestContext};
 
@@ -121,12 +121,12 @@ fn divergence_ends_the_trial_with_details() {
       agent: command failed after [TIME], model scripted, 15 tokens
       isolation: [LEVEL], network: model-only
       tape: replayed, 1 exchange: tapes/greeting--default--1.tape
-      error: replay diverged in lane `main`, turn 2: a tool returned something else
-      differs:  the result of tool call `toolu_main_1_2`
+      error: replay diverged in lane `main`, turn 2: tool result differs
+      differs:  result of tool call `toolu_main_1_2`
       expected: Hello.
-      came:     Good morning.
+      actual:   Good morning.
       tape:     [TEMP]/work/tapes/greeting--default--1.tape
-      hint: make the tool's output the same in every run, or replay with `lenient`; if the change is meant, record again
+      hint: make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again
       error: error_during_execution: the agent reports a failure
       command: failed: ✗ exited with code 1 | expected exit code 0
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
@@ -297,9 +297,9 @@ fn real_claude_forks_to_another_model_of_its_api() {
     context.write("suite.yaml", suite(agent).replacen("    tape: { script: model.yaml }\n", "", 1));
     let api = |text: &str| {
         let workspace = Vars::new().with("workspace", ".");
-        Server::start(Script::parse(text, &workspace).unwrap(), &ServerOptions::default()).unwrap()
+        MockServer::start(Script::parse(text, &workspace).unwrap(), &MockServerOptions::default()).unwrap()
     };
-    let run = |server: &Server, args: &[&str]| {
+    let run = |server: &MockServer, args: &[&str]| {
         let command = context.command(YB).args(["run", "-c", "suite.yaml", "--quiet"]).args(args);
         let command = command.env("PATH", std::env::var("PATH").unwrap());
         let command = command.env("YB_CLAUDE", claude.program()).env("ANTHROPIC_API_KEY", "not-a-secret");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Outcome, RealClaude, RecordedRun, TestContext};
 
 use crate::YB;
@@ -187,7 +187,8 @@ lanes:
     - { say: Done <b>now</b>., usage: { input: 100, output: 20 } }
 ";
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let (claude, context) = (RealClaude::new(), world());
     let key = "not-a-real-key-but-a-secret";
     context.write(

@@ -49,7 +49,7 @@ fn report_works_in_a_browser() {
     hostile_texts(&context, &mut browser);
     folder(&context, &mut browser);
 
-    assert_eq!(browser.complaints(), Vec::<serde_json::Value>::new());
+    assert_eq!(browser.console_errors(), Vec::<serde_json::Value>::new());
     let elsewhere: Vec<String> = browser
         .requests()
         .into_iter()
@@ -60,8 +60,8 @@ fn report_works_in_a_browser() {
 
 /// Filters, sorting, the heat-map, a trial, the theme, a phone.
 fn single_file(context: &TestContext, browser: &mut Browser) {
-    let url = report(context, &RecordedRun { chatter: 3, ..RecordedRun::example() }, "report.html");
-    browser.look(1280, 1560, "light");
+    let url = report(context, &RecordedRun { extra_messages: 3, ..RecordedRun::example() }, "report.html");
+    browser.set_viewport(1280, 1560, "light");
     browser.open(&url);
     assert_eq!(browser.eval("document.querySelectorAll('article.view:not([hidden])').length"), 0);
     shown_rows(browser, 45);
@@ -117,10 +117,10 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     browser.click(&format!("{talk} .more"));
     browser.until(&format!("document.querySelectorAll('{talk} .whole').length === 1"));
     browser.click(&format!("{talk} .unfold"));
-    browser.look(1280, 1900, "dark");
+    browser.set_viewport(1280, 1900, "dark");
     browser.eval("scrollTo(0, 0)");
     let _ = screenshot(browser, "trial-dark.png");
-    browser.look(1280, 900, "dark");
+    browser.set_viewport(1280, 900, "dark");
     browser.eval("document.querySelector('.view:not([hidden]) .file').scrollIntoView({block: 'center'})");
     let _ = screenshot(browser, "changes-dark.png");
     let before = browser.eval("location.hash");
@@ -131,7 +131,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
 
     // The system decides the default theme; on a phone, nothing is wider than the screen.
     browser.eval("localStorage.clear()");
-    browser.look(390, 1700, "light");
+    browser.set_viewport(390, 1700, "light");
     browser.open("about:blank");
     browser.open(&url);
     assert_eq!(browser.eval("document.documentElement.dataset.shown"), "light");

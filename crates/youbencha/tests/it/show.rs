@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Outcome, RealClaude, TestContext};
 
 use crate::YB;
@@ -272,7 +272,8 @@ lanes:
     - { say: Done., usage: { input: 100, output: 20 } }
 ";
     let server =
-        Server::start(Script::parse(script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let (claude, context) = (RealClaude::new(), world());
     let key = "not-a-real-key-but-a-secret";
     context.write(

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use insta::assert_snapshot;
 use serde_json::Value;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{FakeAgent, Outcome, RealClaude, TestContext};
 
@@ -203,7 +203,8 @@ lanes:
 "
     );
     let server =
-        Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(&script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let (context, claude) = (world(), RealClaude::new());
     let args = ["suggest-testcase", "--agent", "claude-code", "--output-dir", "out", "--save", "cases.yaml"];
     let outcome = context

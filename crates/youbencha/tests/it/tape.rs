@@ -1,18 +1,18 @@
 //! `yb tape record`, `show`, `diff`, `verify` and `redact`.
 
 use insta::assert_snapshot;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Outcome, TestContext};
 
 use crate::YB;
 
 const SECRET: &str = "very-secret-token";
 
-fn server(said: &str) -> Server {
+fn server(said: &str) -> MockServer {
     let script = format!(
         "tape: 1\nlanes:\n  main:\n    - tools: [{{ Bash: {{ command: echo \"$DEPLOY_WORD\", description: x }} }}]\n    - say: {said}\n"
     );
-    Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap()
+    MockServer::start(Script::parse(&script, &Vars::new()).unwrap(), &MockServerOptions::default()).unwrap()
 }
 
 fn record(context: &TestContext, said: &str, tape: &str) -> Outcome {
@@ -46,10 +46,10 @@ fn tape_records_shows_and_compares_any_command() {
 
     main: Say something.
       turn 1: 200, [TIME], 10 input tokens, 5 output tokens
-        > what the user says: Say something.
+        > user message: Say something.
         < Bash {"command":"echo \"$DEPLOY_WORD\"","description":"x"}
       turn 2: 200, [TIME], 10 input tokens, 5 output tokens
-        > the result of tool call `toolu_main_1_1`: very-secret-token
+        > result of tool call `toolu_main_1_1`: very-secret-token
         < text: Done.
     ----- stderr -----
     "#);
@@ -65,7 +65,7 @@ fn tape_records_shows_and_compares_any_command() {
     assert!(other.stdout.contains("main, turn 2"), "{}", other.stdout);
     let over = record(&context, "Done.", "one.tape");
     assert_eq!(over.code, Some(2), "{}", over.stderr);
-    assert!(over.stderr.contains("a tape is never written over"), "{}", over.stderr);
+    assert!(over.stderr.contains("existing tapes are never overwritten"), "{}", over.stderr);
 }
 
 #[test]

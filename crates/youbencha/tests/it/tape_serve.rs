@@ -31,7 +31,7 @@ fn invalid_script_is_reported_with_its_location() {
     ----- stderr -----
     error: failed to load the script
       caused by: script.yaml:4:12: undefined variable in `lanes.main[0].say`: `workspace`
-    hint: give it a value when the script is loaded; on the command line: `--var workspace=VALUE`
+    hint: define it when loading the script; on the command line: `--var workspace=VALUE`
     ");
     assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - say: Ready: go.\n", &[]), @r"
     exit code: 2
@@ -65,7 +65,7 @@ fn port_in_use_is_reported() {
     ----- stderr -----
     error: failed to listen on loopback port: [PORT]
       caused by: Address already in use (os error 98)
-    hint: leave the port out, or give 0, to get any free port
+    hint: omit the port, or use 0 for any free port
     ");
 }
 
@@ -201,7 +201,7 @@ fn serve_prints_a_line_per_request() {
       export DISABLE_ERROR_REPORTING=1
 
     Press Ctrl-C to stop. Requests:
-       1  200  HEAD /api/hello: courtesy
+       1  200  HEAD /api/hello: placeholder
        2  429  main, turn 1: fault
        3  200  main, turn 1 (attempt 2): reply
        4  200  reviewer, turn 1: reply

@@ -98,7 +98,7 @@ fn failed_install_leaves_nothing_and_reports_the_reason() {
     exit code: 4
     ----- stdout -----
     ----- stderr -----
-    installing codex@9.9.9 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
+    installing codex@9.9.9 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
     error: npm could not install `codex@9.9.9`: it exited with code 1: npm error 404 no such version
     hint: try it by hand: `npm view @openai/codex@9.9.9`
     ");

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
 use yb_testkit::{
     Invocation, OtlpReceiver, Outcome, RealClaude, ReceivedSpan, TestContext, spans_in_file,
@@ -57,7 +57,7 @@ evaluators:
 /// A context with a repository, a case and the real agent with a scripted model.
 pub(crate) struct World {
     pub(crate) context: TestContext,
-    server: Server,
+    server: MockServer,
     claude: RealClaude,
 }
 
@@ -69,7 +69,7 @@ impl World {
         Repo::init(&repo).write("greet.sh", "echo Hello!\n").commit("start");
         context.write("case.yaml", CASE);
         let script = Script::parse(MODEL, &Vars::new()).unwrap();
-        let server = Server::start(script, &ServerOptions::default()).unwrap();
+        let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { context, server, claude: RealClaude::new() }
     }
 
@@ -289,7 +289,7 @@ fn unavailable_receiver_does_not_change_results() {
     let expected = results(&untraced, &traced(&untraced, &[]).0);
     let (hanging, refusing) = (OtlpReceiver::start(), OtlpReceiver::start());
     hanging.hang(true);
-    refusing.answer(500);
+    refusing.respond_with(500);
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = format!("http://{nobody}");
     for (who, endpoint) in

@@ -69,14 +69,14 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
     screenshot(&phoenix, first);
 }
 
-/// For docs/tracing.md: saves screenshots to the directory in `YB_SCREENSHOTS`.
+/// For docs/guides/tracing.md: saves screenshots to the directory in `YB_SCREENSHOTS`.
 fn screenshot(phoenix: &Phoenix, span: &Value) {
     let Some(folder) = std::env::var_os("YB_SCREENSHOTS") else { return };
     let answer = phoenix.query("{projects{edges{node{id}}}}");
     let project = answer["projects"]["edges"][0]["node"]["id"].as_str().unwrap();
     let (trace, span) = (span["context"]["trace_id"].as_str().unwrap(), span["id"].as_str().unwrap());
     let mut browser = Browser::start();
-    browser.look(1280, 860, "light");
+    browser.set_viewport(1280, 860, "light");
     let place = format!("{}/projects/{project}/traces/{trace}?selectedSpanNodeId={span}", phoenix.url());
     browser.open(&place);
     browser.until("document.body.innerText.includes('evaluate git-diff')");

@@ -301,10 +301,10 @@ fn case_schema_matches_the_committed_one() {
     }
 }
 
-/// The example of `docs/suite.md`.
+/// The example of `docs/reference/suite-file.md`.
 fn suite() -> TestContext {
     let context = context();
-    let docs = include_str!("../../../../docs/suite.md");
+    let docs = include_str!("../../../../docs/reference/suite-file.md");
     let example = docs.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
     context.write("nightly.yaml", example);
     let case = GOOD.replace("./app", "../app").replace("type: claude-code, ", "");
@@ -327,7 +327,7 @@ fn verbose_prints_a_suite() {
     valid: 1 file
     ----- stderr -----
     ");
-    assert!(include_str!("../../../../docs/suite.md").contains(&outcome.stdout));
+    assert!(include_str!("../../../../docs/reference/suite-file.md").contains(&outcome.stdout));
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn verbose_prints_a_complete_product() {
 #[test]
 fn error_of_a_variant_names_the_variant() {
     let context = suite();
-    let text = include_str!("../../../../docs/suite.md").split("```yaml\n").nth(1).unwrap();
+    let text = include_str!("../../../../docs/reference/suite-file.md").split("```yaml\n").nth(1).unwrap();
     let text = text.split("```").next().unwrap();
     let (before, after) = text.split_once("  - name: opus\n    type: claude-code\n").unwrap();
     context.write("nightly.yaml", format!("{before}  - name: opus\n{after}"));
@@ -369,7 +369,7 @@ fn error_of_a_variant_names_the_variant() {
     ----- stderr -----
     ");
     let shown = outcome.stdout.split("\n\n").next().unwrap();
-    assert!(include_str!("../../../../docs/suite.md").contains(shown));
+    assert!(include_str!("../../../../docs/reference/suite-file.md").contains(shown));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! One run of the real agent in a directory of its own: recorded, or replayed.
+//! Runs the real agent in a temporary directory, recorded or replayed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -8,12 +8,12 @@ use std::time::Instant;
 use serde_json::Value;
 use tempfile::TempDir;
 use yb_tape::{
-    Recorder, RecorderOptions, ReplayOptions, ReplayOutcome, Replayer, Script, Server, ServerOptions, Tape,
-    Upstream, Vars,
+    MockServer, MockServerOptions, RecordingOptions, RecordingProxy, ReplayOptions, ReplayOutcome,
+    ReplayServer, Script, Tape, Upstream, Vars,
 };
 use yb_testkit::RealClaude;
 
-use super::PATIENCE;
+use super::TIMEOUT;
 
 pub(super) const PROMPT: &str = "Make the greeting friendlier.";
 
@@ -29,7 +29,7 @@ lanes:
     - say: Done.
 ";
 
-/// Twelve turns and more: tools, three subagents of which two are equal, an error, a structured answer.
+/// More than twelve turns: tools, three subagents of which two are equal, an error, structured output.
 pub(super) const LONG: &str = "
 tape: 1
 lanes:
@@ -74,18 +74,18 @@ pub(super) struct Agent {
     in_background: bool,
 }
 
-/// What a run left.
+/// Result of a run.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) exit: Option<i32>,
     pub(super) output: String,
-    /// What the agent printed, without what differs between any two runs.
+    /// Assistant messages, without paths that differ between runs.
     pub(super) transcript: Vec<Value>,
     pub(super) tree: BTreeMap<String, String>,
     pub(super) tape: Option<Tape>,
     pub(super) outcome: Option<ReplayOutcome>,
-    /// Keeps the tape's file.
-    _shelf: Option<TempDir>,
+    /// Keeps the tape file alive.
+    _tape_dir: Option<TempDir>,
 }
 
 impl Agent {
@@ -102,13 +102,13 @@ impl Agent {
         agent
     }
 
-    /// Wants an answer of a given shape, as the long script gives one.
+    /// Requests structured output, which the long script returns.
     pub(super) fn structured(mut self) -> Self {
         self.args.push(r#"--json-schema={"type":"object","properties":{"friendly":{"type":"boolean"},"words":{"type":"integer"}},"required":["friendly"]}"#.to_owned());
         self
     }
 
-    /// Lets subagents run while the main thread goes on.
+    /// Lets subagents run in the background.
     pub(super) fn in_background(mut self) -> Self {
         self.in_background = true;
         self
@@ -131,36 +131,38 @@ impl Agent {
         self.directory.path().canonicalize().unwrap()
     }
 
-    /// Runs against a scripted model, through the recorder.
+    /// Runs against a mock server, through a recording proxy.
     pub(super) fn record(&self, script: &str) -> Run {
         let vars = Vars::new().with("workspace", self.workspace().to_str().unwrap());
-        let model = Server::start(Script::parse(script, &vars).unwrap(), &ServerOptions::default()).unwrap();
-        let shelf = tempfile::tempdir().unwrap();
-        let path = shelf.path().join("run.tape");
-        let options = RecorderOptions::new(Upstream::new(&model.base_url()).unwrap(), &path)
-            .place("workspace", self.workspace())
-            .place("private", self.claude.private());
-        let recorder = Recorder::start(options).unwrap();
-        let run = self.run(&recorder.base_url());
-        assert_eq!(recorder.failure(), None);
-        let recorded = recorder.finish().unwrap();
+        let model =
+            MockServer::start(Script::parse(script, &vars).unwrap(), &MockServerOptions::default()).unwrap();
+        let tape_dir = tempfile::tempdir().unwrap();
+        let path = tape_dir.path().join("run.tape");
+        let options = RecordingOptions::new(Upstream::new(&model.base_url()).unwrap(), &path)
+            .directory("workspace", self.workspace())
+            .directory("private", self.claude.private());
+        let proxy = RecordingProxy::start(options).unwrap();
+        let run = self.run(&proxy.base_url());
+        assert_eq!(proxy.failure(), None);
+        let recorded = proxy.finish().unwrap();
         let unscripted = model.unscripted();
-        let unscripted: Vec<_> = unscripted.iter().map(|seen| &seen.answer).collect();
+        let unscripted: Vec<_> = unscripted.iter().map(|logged| &logged.response).collect();
         assert!(unscripted.is_empty(), "{unscripted:#?}");
         assert!(recorded.observed.total().output > 0);
         let tape = Tape::open(&path).unwrap();
-        Run { tape: Some(tape), _shelf: Some(shelf), ..run }
+        Run { tape: Some(tape), _tape_dir: Some(tape_dir), ..run }
     }
 
-    /// Runs against a tape, and against nothing else.
+    /// Runs against a replay server.
     pub(super) fn replay(&self, tape: &Tape, options: ReplayOptions) -> Run {
-        let options = options.place("workspace", self.workspace()).place("private", self.claude.private());
-        let replayer = Replayer::start(tape, options).unwrap();
-        let run = self.run(&replayer.base_url());
-        Run { outcome: Some(replayer.outcome()), ..run }
+        let options =
+            options.directory("workspace", self.workspace()).directory("private", self.claude.private());
+        let server = ReplayServer::start(tape, options).unwrap();
+        let run = self.run(&server.base_url());
+        Run { outcome: Some(server.outcome()), ..run }
     }
 
-    #[expect(clippy::disallowed_methods, reason = "the tape is tested here, not the supervision")]
+    #[expect(clippy::disallowed_methods, reason = "this tests the tape, not process supervision")]
     fn run(&self, base_url: &str) -> Run {
         let stdin = self
             .directory
@@ -184,27 +186,27 @@ impl Agent {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let began = Instant::now();
+        let start = Instant::now();
         let exit = loop {
             if let Some(status) = child.try_wait().unwrap() {
                 break status.code();
             }
-            let is_late = began.elapsed() > PATIENCE;
+            let is_late = start.elapsed() > TIMEOUT;
             if is_late {
                 let _ = child.kill();
                 let _ = child.wait();
             }
-            assert!(!is_late, "the agent hangs");
+            assert!(!is_late, "the agent timed out");
             std::thread::sleep(std::time::Duration::from_millis(20));
         };
         std::fs::remove_file(&stdin).unwrap();
         let output = std::fs::read_to_string(output.path()).unwrap();
         let transcript = self.transcript(&output);
         let tree = tree(&self.workspace());
-        Run { exit, output, transcript, tree, tape: None, outcome: None, _shelf: None }
+        Run { exit, output, transcript, tree, tape: None, outcome: None, _tape_dir: None }
     }
 
-    /// What was said and done, in the order of each conversation.
+    /// Assistant messages by conversation.
     fn transcript(&self, output: &str) -> Vec<Value> {
         let mut conversations: BTreeMap<String, Vec<Value>> = BTreeMap::new();
         let frames = output.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -214,7 +216,7 @@ impl Agent {
             let conversation = conversations.entry(frame["parent_tool_use_id"].to_string()).or_default();
             conversation.push(serde_json::from_str(&text).unwrap());
         }
-        // Conversations side by side print in any order, each of them in its own; of equal ones any may be either.
+        // The order of parallel conversations varies, so they are sorted.
         let mut said: Vec<Value> = conversations.into_values().map(Value::Array).collect();
         said.sort_by_key(Value::to_string);
         said

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_figures::{bytes, plural};
-use yb_supervise::{Command, End, Means, SandboxKind};
+use yb_supervise::{Command, ContainmentMethod, End, SandboxKind};
 
 use super::Finding;
 
@@ -29,20 +29,20 @@ pub(super) async fn containment() -> Finding {
         );
     };
     let report = Command::new(program).arg("--version").deadline(DEADLINE).run().await;
-    match (report.containment.map(|containment| containment.means), report.end) {
-        (Some(Means::Cgroup), End::Exited { code: 0 }) => {
+    match (report.containment.map(|containment| containment.method), report.end) {
+        (Some(ContainmentMethod::Cgroup), End::Exited { code: 0 }) => {
             Finding::ok(check, "cgroup: the process tree of an agent is killed atomically")
         }
-        (Some(Means::JobObject), End::Exited { code: 0 }) => {
+        (Some(ContainmentMethod::JobObject), End::Exited { code: 0 }) => {
             Finding::ok(check, "job object: the process tree of an agent is killed with it")
         }
-        (Some(Means::Subreaper), End::Exited { code: 0 }) => Finding::ok(
+        (Some(ContainmentMethod::Subreaper), End::Exited { code: 0 }) => Finding::ok(
             check,
             "subreaper: the process tree of an agent is collected below one process and killed with it",
         ),
-        (Some(means), End::Exited { code: 0 }) => Finding::warning(
+        (Some(method), End::Exited { code: 0 }) => Finding::warning(
             check,
-            format!("{means}: descendants of an agent are tracked on a best-effort basis"),
+            format!("{method}: descendants of an agent are tracked on a best-effort basis"),
             "use Linux 5.14 or newer, or a container",
         ),
         (_, end) => Finding::problem(

@@ -41,7 +41,7 @@ pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCod
         count(total.input),
         count(total.output)
     ));
-    if let Some(cut) = tape.cut() {
+    if let Some(cut) = tape.truncation() {
         printer.line(format_args!("truncated at byte {}: {}", cut.at, cut.reason));
     }
     for lane in tape.lanes() {
@@ -81,7 +81,7 @@ fn show_exchange(exchange: &Exchange, full: bool, printer: &mut Printer) {
     printer.line(format_args!(
         "  turn {}: {status}{ending}, {}{}",
         exchange.turn(),
-        duration(exchange.took()),
+        duration(exchange.duration()),
         usage.unwrap_or_default()
     ));
     let shown = |text: &str| if full { sanitize(text) } else { line(text) };
@@ -110,8 +110,8 @@ fn tape_json(tape: &Tape, lane: Option<&str>) -> Value {
             "path": exchange.path(),
             "status": exchange.status(),
             "ending": exchange.ending(),
-            "at_ms": u64::try_from(exchange.at().as_millis()).unwrap_or(u64::MAX),
-            "took_ms": u64::try_from(exchange.took().as_millis()).unwrap_or(u64::MAX),
+            "at_ms": u64::try_from(exchange.start_offset().as_millis()).unwrap_or(u64::MAX),
+            "took_ms": u64::try_from(exchange.duration().as_millis()).unwrap_or(u64::MAX),
             "model": exchange.model(),
             "usage": exchange.usage(),
             "asked": exchange.new_parts(),
@@ -132,7 +132,7 @@ fn tape_json(tape: &Tape, lane: Option<&str>) -> Value {
         "upstream": tape.upstream(),
         "created_ms": tape.created_ms(),
         "full_requests": tape.has_full_requests(),
-        "cut": tape.cut().map(|cut| json!({ "at": cut.at, "reason": cut.reason })),
+        "cut": tape.truncation().map(|cut| json!({ "at": cut.at, "reason": cut.reason })),
         "exchanges": tape.exchanges().len(),
         "lanes": lanes,
     })

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use yb_engine::tape::{ModelApi, model_apis};
 use yb_figures::{count, plural};
-use yb_tape::{Recorder, RecorderOptions, Upstream};
+use yb_tape::{RecordingOptions, RecordingProxy, Upstream};
 
 use crate::agents;
 use crate::args::{Api, RecordArgs};
@@ -28,14 +28,14 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         None => (url, ""),
     };
     let secrets = super::inspect::secrets(&args.secrets, yb_engine::tape::secrets(&env), &env)?;
-    let mut options = RecorderOptions::new(Upstream::new(upstream)?, &args.output)
+    let mut options = RecordingOptions::new(Upstream::new(upstream)?, &args.output)
         .secrets(secrets)
         .full_requests(args.full_requests);
     if let Ok(here) = std::env::current_dir() {
-        options = options.place("workspace", here);
+        options = options.directory("workspace", here);
     }
     if let Some(home) = env.get("HOME") {
-        options = options.place("home", home);
+        options = options.directory("home", home);
     }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -44,7 +44,7 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
     runtime.block_on(async {
         // The program also receives the interrupt and decides when to end.
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let recorder = Recorder::start(options)?;
+        let recorder = RecordingProxy::start(options)?;
         let mut command = std::process::Command::new(program);
         command.args(arguments).env(api.variable, format!("{}{suffix}", recorder.base_url()));
         printer.note(format_args!("recording {upstream} into {}", args.output.display()));

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use yb_figures::bytes;
+use yb_tape::sse;
 
 /// Returns the parts of a Messages API response, complete or streamed; for other APIs, the size.
 pub(super) fn parts(body: &[u8]) -> Vec<String> {
     let found = match serde_json::from_slice::<Value>(body) {
         Ok(whole) => whole["content"].as_array().into_iter().flatten().filter_map(block).collect(),
-        Err(_) => streamed(&String::from_utf8_lossy(body)),
+        Err(_) => streamed(body),
     };
     match found {
         found if found.is_empty() && !body.is_empty() => vec![bytes(body.len() as u64)],
@@ -28,10 +29,10 @@ fn block(block: &Value) -> Option<String> {
 }
 
 /// Assembles streamed content blocks.
-fn streamed(body: &str) -> Vec<String> {
+fn streamed(body: &[u8]) -> Vec<String> {
     let mut blocks: BTreeMap<u64, (Value, String)> = BTreeMap::new();
-    for data in body.lines().filter_map(|line| line.strip_prefix("data:")) {
-        let Ok(event) = serde_json::from_str::<Value>(data) else { continue };
+    for data in sse::split_events(body).iter().filter_map(sse::SseEvent::data) {
+        let Ok(event) = serde_json::from_str::<Value>(&data) else { continue };
         let Some(index) = event["index"].as_u64() else { continue };
         match event["type"].as_str() {
             Some("content_block_start") => {
@@ -70,10 +71,15 @@ mod tests {
         let whole = r#"{"content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"t","name":"Read","input":{"a":1}}]}"#;
         let stream = r#"event: x
 data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
 data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"I "}}
+
 data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"look."}}
+
 data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"t","name":"Read","input":{}}}
+
 data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"a\":1}"}}
+
 data: {"type":"message_stop"}
 "#;
         let expected = ["text: I look.", r#"Read {"a":1}"#];

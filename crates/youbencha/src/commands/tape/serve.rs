@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use yb_claude::{env_vars as vars, hermetic};
 use yb_figures::{counted, plural};
-use yb_tape::{ReplayOptions, Replayer, Script, Seen, Server, ServerOptions, Tape, Vars, Watched};
+use yb_tape::{
+    LoggedRequest, MockServer, MockServerOptions, ReplayOptions, ReplayServer, Script, Tape, Vars, WatchEvent,
+};
 
 use crate::args::ServeArgs;
 use crate::error::{CliError, ErrorKind};
@@ -36,7 +38,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
     runtime.block_on(async {
         // Before the address is printed, so that no signal is missed.
         let mut signals = Signals::listen().map_err(CliError::failed_to("start the tape"))?;
-        let server = Server::start(script, &ServerOptions::default().port(args.port))?;
+        let server = MockServer::start(script, &MockServerOptions::default().port(args.port))?;
         let mut requests = server.watch();
         printer.line(format_args!("listening: {}", server.base_url()));
         printer.line(format_args!("script: {} ({lanes})", args.script.display()));
@@ -51,8 +53,8 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
             tokio::select! {
                 () = signals.stop() => break,
                 watched = requests.next() => match watched {
-                    Some(Watched::Request(seen)) => printer.line(line(&seen)),
-                    Some(Watched::Missed(count)) => printer.line(format_args!("      … {count} more")),
+                    Some(WatchEvent::Request(seen)) => printer.line(line(&seen)),
+                    Some(WatchEvent::Missed(count)) => printer.line(format_args!("      … {count} more")),
                     None => break,
                 },
             }
@@ -77,9 +79,9 @@ fn replay(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError>
         let mut options = ReplayOptions::default();
         options.port = args.port;
         for (name, path) in &args.vars {
-            options = options.place(name, path);
+            options = options.directory(name, path);
         }
-        let replayer = Replayer::start(&tape, options)?;
+        let replayer = ReplayServer::start(&tape, options)?;
         printer.line(format_args!("listening: {}", replayer.base_url()));
         let lanes = tape
             .lanes()
@@ -104,7 +106,7 @@ fn replay(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError>
         printer.line(format_args!(
             "stopped: {} served, {} not requested",
             plural(outcome.served, "request"),
-            outcome.left
+            outcome.remaining
         ));
         Ok(ExitCode::Interrupted)
     })
@@ -116,7 +118,7 @@ fn describe(script: &Script) -> String {
 }
 
 /// Formats number, status, lane, turn and answer of a request.
-fn line(seen: &Arc<Seen>) -> String {
+fn line(seen: &Arc<LoggedRequest>) -> String {
     let status = seen.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
     let who = match (&seen.lane, seen.turn) {
         (Some(lane), Some(turn)) if seen.attempt > 1 => {
@@ -125,5 +127,5 @@ fn line(seen: &Arc<Seen>) -> String {
         (Some(lane), Some(turn)) => format!("{lane}, turn {turn}"),
         _ => format!("{} {}", seen.method, seen.path),
     };
-    format!("{:>4}  {status}  {who}: {}", seen.number, seen.answer)
+    format!("{:>4}  {status}  {who}: {}", seen.number, seen.response)
 }

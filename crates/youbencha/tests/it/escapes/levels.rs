@@ -45,9 +45,9 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     let demanded = run("bubblewrap", &[]);
     assert_eq!(demanded.code, Some(4), "{}", demanded.stderr);
     assert!(
-        demanded.stderr.contains(
-            "`isolation: bubblewrap` does not work here: `bwrap` does not work here: bwrap: No permissions"
-        ),
+        demanded
+            .stderr
+            .contains("`isolation: bubblewrap` does not work here: `bwrap` failed: bwrap: No permissions"),
         "{}",
         demanded.stderr
     );

@@ -16,10 +16,10 @@ fn exceeding_a_limit_is_over_quota() {
     let cpu = "while :; do :; done";
     for level in LEVELS {
         for (name, limit, command, words) in [
-            ("memory_mb", 50, memory, "over its limit of memory: "),
-            ("processes", 60, bomb, "over its limit of processes: "),
-            ("disk_mb", 5, disk, "over quota: "),
-            ("cpu_seconds", 1, cpu, "over its limit of CPU time: 1."),
+            ("memory_mb", 50, memory, "memory limit exceeded: "),
+            ("processes", 60, bomb, "process limit exceeded: "),
+            ("disk_mb", 5, disk, "disk quota exceeded: "),
+            ("cpu_seconds", 1, cpu, "CPU time limit exceeded: 1."),
         ] {
             let outcome = world.run_with(command, level, &json!({ "limits": { name: limit } }));
             assert_eq!(outcome.code, Some(1), "{level} {name}: {}{}", outcome.stdout, outcome.stderr);

@@ -4,7 +4,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
 use serde_json::{Value, json};
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 use super::World;
@@ -185,7 +185,8 @@ lanes:
 "
     );
     let model =
-        Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(&script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let agent =
         json!({ "type": "claude-code", "model": "claude-opus-5-5", "config": { "prompt": "Work on it." } });
     world.context.write("case.yaml", world.case(&agent, level, &json!({ "network": "model-only" })));

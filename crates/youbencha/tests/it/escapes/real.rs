@@ -1,7 +1,7 @@
 //! The real CLI with every isolation level.
 
 use serde_json::json;
-use yb_tape::{Script, Server, ServerOptions, Vars};
+use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
 use super::World;
@@ -33,7 +33,8 @@ lanes:
         secret.display()
     );
     let server =
-        Server::start(Script::parse(&script, &Vars::new()).unwrap(), &ServerOptions::default()).unwrap();
+        MockServer::start(Script::parse(&script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
     let agent = json!({ "type": "claude-code", "model": "claude-opus-5-5", "config": { "prompt": "Work.",
         "mcp_servers": { "words": { "command": "python3", "args": [server_file] } } } });
     world.context.write("case.yaml", world.case(&agent, level, &json!({})));
