@@ -65,8 +65,8 @@ async fn conversation(server: &MockServer, tracers: Tracers) -> Result<Duration,
     let claude = RealClaude::new();
     let config = OtelHooksConfig::new("bench").with_tracers(tracers).with_vocabulary(Vocabulary::GenAiLatest);
     let (hooks, context) = create_otel_hooks(config)?;
-    let tools =
-        ToolServer::new("bench").with(tool("nothing", "Does nothing", |_: Value, _| async { String::new() }));
+    let tools = ToolServer::new("bench")
+        .with_tool(tool("nothing", "Does nothing", |_: Value, _| async { String::new() }));
     let options = Options::default()
         .with_cwd(claude.private())
         .with_model("claude-opus-5-5")

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use yb_claude::{ClaudeCodeProvider, Context, Options, Prompt, Provider, Target};
+use yb_claude::{ClaudeCodeProvider, Context, InvocationTarget, Options, Prompt, Provider};
 
 use crate::Failure;
 use crate::stats::{median, ms, row};
@@ -26,7 +26,7 @@ pub(crate) fn run() -> Result<(), Failure> {
     let provider = ClaudeCodeProvider::new().with_program(&program);
     let context = Context::new("hi");
     let options = Options::default().with_max_turns(10).with_allowed_tools(["Bash", "Read", "Write", "Edit"]);
-    let target = Target::new(directory.path().join("files"));
+    let target = InvocationTarget::new(directory.path().join("files"));
     let invocation = options.invocation(&Prompt::text(context.to_prompt_string()), &target)?;
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

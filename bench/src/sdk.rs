@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
-use yb_claude::sdk::{Exit, Hooks, Host, Matcher, ScriptedCli, Step, Subprocess};
+use yb_claude::sdk::{Exit, HookMatcher, Hooks, Host, ScriptStep, ScriptedCli, Subprocess};
 use yb_claude::{Message, Options};
 use yb_testkit::{LeakCheck, RealClaude};
 
@@ -132,14 +132,14 @@ pub(crate) fn first_request(way: &str) -> Result<(), Failure> {
 /// The arguments and the two lines of a query.
 async fn what_is_said(options: &Options) -> Result<(Vec<String>, Vec<String>), Failure> {
     let cli = ScriptedCli::new([
-        Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
-        Step::Line(json!({"type": "control_response", "response":
+        ScriptStep::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
+        ScriptStep::Line(json!({"type": "control_response", "response":
             {"subtype": "success", "request_id": "{{init./request_id}}"}})),
-        Step::Await("prompt".into(), json!({"type": "user"})),
-        Step::Line(json!({"type": "result", "subtype": "success"})),
+        ScriptStep::Await("prompt".into(), json!({"type": "user"})),
+        ScriptStep::Line(json!({"type": "result", "subtype": "success"})),
     ]);
     Host::new(options.clone()).with_transport(cli.clone()).query("hi").result().await?;
-    let heard = cli.heard().pop().ok_or("nothing was heard")?;
+    let heard = cli.sessions().pop().ok_or("nothing was heard")?;
     Ok((heard.args, heard.lines.iter().map(Value::to_string).collect()))
 }
 
@@ -201,7 +201,7 @@ impl yb_claude::sdk::Transport for Pinging {
 }
 
 #[async_trait::async_trait]
-impl yb_claude::sdk::Input for PingIn {
+impl yb_claude::sdk::TransportInput for PingIn {
     async fn write(&mut self, lines: &[u8]) -> std::io::Result<()> {
         let _ = self.0.send((Instant::now(), lines.to_vec()));
         Ok(())
@@ -209,7 +209,7 @@ impl yb_claude::sdk::Input for PingIn {
 }
 
 #[async_trait::async_trait]
-impl yb_claude::sdk::Output for PingOut {
+impl yb_claude::sdk::TransportOutput for PingOut {
     async fn next(&mut self) -> Option<yb_claude::sdk::StreamItem> {
         // Nothing is lost when this is dropped: what was received is handled without waiting again.
         if self.state == 3 {
@@ -253,7 +253,7 @@ impl yb_claude::sdk::Output for PingOut {
 
 fn hook_round_trip() -> Result<(), Failure> {
     let times = Arc::new(Mutex::new(Vec::new()));
-    let hooks = Hooks::new().on(Matcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::allow() });
+    let hooks = Hooks::new().on(HookMatcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::allow() });
     let host =
         Host::new(Options::default()).with_hooks(hooks).with_transport(Pinging { times: Arc::clone(&times) });
     tokio::runtime::Runtime::new()?.block_on(host.query("hi").text())?;
@@ -295,7 +295,7 @@ pub(crate) fn flooded() -> Result<(), Failure> {
     let program = flooding_cli(directory.path())?;
     let answered = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = Arc::clone(&answered);
-    let hooks = Hooks::new().on(Matcher::any(), move |_: PreToolUse, _| {
+    let hooks = Hooks::new().on(HookMatcher::any(), move |_: PreToolUse, _| {
         count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
         async { PreToolUseOutput::new() }
     });

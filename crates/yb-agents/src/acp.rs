@@ -103,7 +103,7 @@ impl Adapter for Acp {
         let program = program(&spec.argv[0], &context.host)?;
         let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         let command = command(&program, spec, context);
         let reader = reader::AcpReader::new(spec, context, &prompt);
         let exits = exits(context)?;

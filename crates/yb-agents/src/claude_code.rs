@@ -9,7 +9,8 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use yb_claude::{
-    AvailabilityCheck, EnvChange, FindError, Invocation, Options, PermissionMode, Prompt, Search, Target,
+    AvailabilityCheck, CliSearch, EnvChange, FindError, Invocation, InvocationTarget, Options,
+    PermissionMode, Prompt,
 };
 use yb_supervise::{Command, EgressRules};
 
@@ -92,9 +93,9 @@ impl Adapter for ClaudeCode {
     }
 
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
-        let mut check = AvailabilityCheck::new(host.env.clone()).search(search(config, host));
+        let mut check = AvailabilityCheck::new(host.env.clone()).with_search(search(config, host));
         if let Some(shim) = &host.shim {
-            check = check.shim(shim);
+            check = check.with_shim(shim);
         }
         let found = check.check().await;
         let (status, version) = match &found {
@@ -114,7 +115,7 @@ impl Adapter for ClaudeCode {
         let program = program(context)?;
         let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
         let exits = exits(context)?;
@@ -167,7 +168,7 @@ fn invocation(
 ) -> Result<Invocation, AdapterError> {
     // Files of an earlier execution in the same place are never overwritten.
     let unique = format!("files-{}", jiff::Timestamp::now().as_nanosecond());
-    let target = Target::new(context.private_dir.join(unique));
+    let target = InvocationTarget::new(context.private_dir.join(unique));
     environment::apply(options, mode, context)
         .invocation(&Prompt::text(prompt), &target)
         .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
@@ -182,14 +183,14 @@ fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError
 }
 
 /// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
-fn search(config: &AgentConfig, host: &Host) -> Search {
-    let search = Search::from_env(&|name| host.variable(name).map(OsStr::to_owned));
+fn search(config: &AgentConfig, host: &Host) -> CliSearch {
+    let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
     let tool = super::pinned(NAME, config, host).or_else(|| match search.find() {
         Err(FindError::NotFound { .. }) => host.tools.as_ref()?.newest(NAME),
         _ => None,
     });
     match tool {
-        Some(tool) => search.explicit(tool.prefix),
+        Some(tool) => search.with_explicit(tool.prefix),
         None => search,
     }
 }

@@ -236,7 +236,7 @@ impl<T: Cli> Adapter for T {
         let mut invocation = self.invocation(&call)?;
         common(&mut invocation, &context.config)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
-        yb_claude::hermetic::create_folders(&context.private_dir).map_err(private)?;
+        yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         for (path, text) in &invocation.files {
             write(path, text).map_err(private)?;
         }

@@ -84,7 +84,7 @@ impl Adapter for Command {
         let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         for folder in [HOME, TMP].map(|name| context.private_dir.join(name)) {
-            yb_claude::hermetic::create_folder(&folder).map_err(private)?;
+            yb_claude::hermetic::create_private_dir(&folder).map_err(private)?;
         }
         let prompt_file = match via {
             PromptVia::File => Some(write_prompt(&context.private_dir, &prompt).map_err(private)?),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::io::AsyncWriteExt as _;
 use yb_claude::Message;
-use yb_claude::frame::System;
+use yb_claude::frame::SystemMessage;
 use yb_supervise::{
     Command, EgressRules, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
 };
@@ -240,7 +240,7 @@ async fn aside(tap: &mut Option<Tap>) -> Option<Bytes> {
 }
 
 fn is_refusal(message: &Message) -> bool {
-    matches!(message, Message::System(System::ApiRetry(retry)) if matches!(retry.error_status, Some(401 | 403)))
+    matches!(message, Message::System(SystemMessage::ApiRetry(retry)) if matches!(retry.error_status, Some(401 | 403)))
 }
 
 /// What was printed: from memory or, when stdout was streamed, from the log, where both pipes are in order.

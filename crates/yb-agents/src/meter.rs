@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use yb_claude::frame::{
-    ApiEvent, ApiMessage, ResultMessage, StreamEvent, System, Tokens, Usage, UserMessage,
+    ApiEvent, ApiMessage, ResultMessage, StreamEvent, SystemMessage, Tokens, Usage, UserMessage,
 };
-use yb_claude::{Block, Content, Message, strip_ansi};
+use yb_claude::{Block, Message, MessageContent, strip_ansi};
 use yb_supervise::TreeRecord;
 
 use super::prices::{self, Used};
@@ -150,7 +150,7 @@ impl Meter {
             }
             Message::Assistant(_) => self.live.api_retry = None,
             Message::User(user) => self.take_end_of_subagent(user),
-            Message::System(System::ApiRetry(retry)) => {
+            Message::System(SystemMessage::ApiRetry(retry)) => {
                 self.live.api_retry = Some(ApiRetry {
                     status: retry.error_status,
                     retry_after: retry.retry_delay_ms.map(Duration::from_millis),
@@ -202,7 +202,7 @@ impl Meter {
     /// A subagent's last answer is printed as the outcome of the call that started it, and there with all of its usage.
     fn take_end_of_subagent(&mut self, user: &UserMessage) {
         let Some(outcome) = &user.tool_use_result else { return };
-        let Content::Blocks(blocks) = &user.message.content else { return };
+        let MessageContent::Blocks(blocks) = &user.message.content else { return };
         let started_by = blocks.iter().find_map(|block| match block {
             Block::ToolResult(result) => Some(result.tool_use_id.as_str()),
             _ => None,

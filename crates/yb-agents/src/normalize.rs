@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use yb_claude::frame::ModelSource as FrameSource;
-use yb_claude::{Baseline, RunSummary, TextOutput, strip_ansi};
+use yb_claude::{RunSummary, TextOutput, UsageBaseline, strip_ansi};
 
 use yb_model::secrets::without_secrets;
 
@@ -162,7 +162,7 @@ fn execution(
         trust_repo_settings: context.config.trust_repo_settings,
         session_id: summary.and_then(RunSummary::session_id).map(str::to_owned),
         num_turns: summary.and_then(RunSummary::num_turns),
-        ending: summary.and_then(RunSummary::ending).map(|ending| ending.as_str().to_owned()),
+        ending: summary.and_then(RunSummary::result_subtype).map(|ending| ending.as_str().to_owned()),
         stop_reason: summary.and_then(RunSummary::stop_reason).map(str::to_owned),
         api_retries: summary.map_or(0, RunSummary::api_retries),
         permission_denials: summary.map_or(0, |summary| summary.permission_denials().len() as u64),
@@ -270,7 +270,7 @@ fn usage(told: &Told<'_>) -> Usage {
     };
     match told {
         Told::Frames(transcript) => {
-            if let Some(spent) = transcript.summary().spent(Baseline::NewSession) {
+            if let Some(spent) = transcript.summary().usage(UsageBaseline::NewSession) {
                 count(spent.tokens.input, spent.tokens.output);
                 usage.cache_read_input_tokens = spent.tokens.cache_read;
                 usage.cache_creation_input_tokens = spent.tokens.cache_creation;

@@ -290,7 +290,7 @@ fn message(value: &Value) -> Option<Message> {
 
 #[cfg(test)]
 mod tests {
-    use yb_claude::{ApiFailureKind, Baseline, RunSummary};
+    use yb_claude::{ApiFailureKind, RunSummary, UsageBaseline};
 
     use super::*;
 
@@ -332,10 +332,10 @@ mod tests {
     fn what_was_used_is_what_was_told_and_nothing_costs_that_has_no_price() {
         let used = Used { input: 10, output: 5, cache_read: 3, cache_write: 1, usd: None };
         let finish = Finish { used: Some(used), by_model: vec![("m".to_owned(), used)], ..Finish::default() };
-        let spent = ended(&finish).spent(Baseline::NewSession).unwrap();
+        let spent = ended(&finish).usage(UsageBaseline::NewSession).unwrap();
         assert_eq!((spent.tokens.input, spent.tokens.output, spent.tokens.cache_read), (10, 5, 3));
         assert_eq!(spent.cost_usd, None);
-        assert!(ended(&Finish::default()).spent(Baseline::NewSession).is_none());
+        assert!(ended(&Finish::default()).usage(UsageBaseline::NewSession).is_none());
     }
 
     #[test]

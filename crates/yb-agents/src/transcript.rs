@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use yb_claude::frame::{AssistantMessage, UserMessage};
-use yb_claude::{Block, Content, Message, RawJson, RunSummary, strip_ansi};
+use yb_claude::{Block, Message, MessageContent, RawJson, RunSummary, strip_ansi};
 
 use super::meter::{Live, Meter};
 use super::reader::{ClaudeReader, Reader};
@@ -122,8 +122,8 @@ impl Transcript {
     fn take_user(&mut self, told: &UserMessage) {
         let mut texts = String::new();
         match &told.message.content {
-            Content::Text(text) => texts.push_str(text),
-            Content::Blocks(blocks) => {
+            MessageContent::Text(text) => texts.push_str(text),
+            MessageContent::Blocks(blocks) => {
                 for block in blocks {
                     match block {
                         Block::Text(text) => texts.push_str(&text.text),

@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use yb_claude::frame::System;
+use yb_claude::frame::SystemMessage;
 use yb_claude::{Block, Message};
 
 use super::reader::Retries;
@@ -50,7 +50,7 @@ impl Watchdog {
     /// Takes a message into account.
     pub(super) fn observe(&mut self, message: &Message, now: Instant) {
         match message {
-            Message::System(System::ApiRetry(_)) => {
+            Message::System(SystemMessage::ApiRetry(_)) => {
                 // What came before, such as a slow start, was no retry.
                 if !self.retrying {
                     self.progress = now;

@@ -193,7 +193,7 @@ fn map(node: &Node) -> Map<String, Json> {
 
 /// The CLI's own name of a mode.
 fn permission_mode(node: &Node, checker: &mut Checker<'_, '_>) -> Option<String> {
-    let (mode, finding) = PermissionMode::read(node.text()?).ok()?;
+    let (mode, finding) = PermissionMode::parse_with_aliases(node.text()?).ok()?;
     if let Some(finding) = finding {
         let key = join(CONFIG, "permission_mode");
         checker.found.warning(node.span, key, finding.message).hint(finding.hint);

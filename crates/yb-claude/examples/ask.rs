@@ -2,10 +2,10 @@
 
 use yb_claude::{ClaudeCodeProvider, Context, Provider};
 
-#[expect(clippy::print_stdout, reason = "an example speaks to its user")]
+#[expect(clippy::print_stdout, reason = "the example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all, before any thread: no process that the agent starts can escape.
-    yb_supervise::shim_main();
+    // Must come first: kills everything that the agent started when a call ends.
+    yb_claude::shim_main();
 
     let question = std::env::args().nth(1).ok_or("usage: ask QUESTION")?;
     tokio::runtime::Runtime::new()?.block_on(async {

@@ -1,4 +1,4 @@
-//! One question with a typed answer: `cargo run -p yb-claude --example one_shot -- "Is this repository tested?"`.
+//! A streamed query and a query with structured output: `cargo run -p yb-claude --example one_shot -- "Is this repository tested?"`.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,28 +9,28 @@ use yb_claude::{Message, Options};
 struct Verdict {
     /// Yes or no.
     yes: bool,
-    /// In one sentence.
+    /// The reason in one sentence.
     because: String,
 }
 
-#[expect(clippy::print_stdout, reason = "an example speaks to its user")]
+#[expect(clippy::print_stdout, reason = "the example prints its result")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    // First of all, before any thread: no process that the agent starts can escape.
-    yb_supervise::shim_main();
+    // Must come first: kills everything that the agent started when a query ends.
+    yb_claude::shim_main();
 
     let question = std::env::args().nth(1).ok_or("usage: one_shot QUESTION")?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        // As it happens …
+        // Stream the messages …
         let options = Options::default().with_max_budget_usd(0.50).with_allowed_tools(["Read"]);
-        let mut answer = query(question.as_str(), &options);
-        while let Some(message) = answer.next().await {
+        let mut messages = query(question.as_str(), &options);
+        while let Some(message) = messages.next().await {
             match message? {
-                Message::Assistant(message) => println!("says   {}", message.text()),
+                Message::Assistant(message) => println!("text   {}", message.text()),
                 Message::Result(result) => println!("result {}", result.subtype.as_str()),
                 _ => {}
             }
         }
-        // … or only what comes of it, in the shape of a type.
+        // … or get only the structured output.
         let verdict: Verdict = query(question, &options).structured().await?;
         println!("{}: {}", if verdict.yes { "yes" } else { "no" }, verdict.because);
         Ok(())

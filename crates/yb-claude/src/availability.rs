@@ -1,4 +1,4 @@
-//! Whether Claude Code can be used: there and logged in, there but not logged in, or not there.
+//! Checks whether Claude Code is installed and authenticated.
 
 mod cache;
 mod probe;
@@ -9,84 +9,84 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::env_vars as vars;
-use crate::find::{FindError, Search};
+use crate::find::{CliSearch, FindError};
 use crate::version::Version;
 
-/// How long each of the two questions may take.
-const DEADLINE: Duration = Duration::from_secs(15);
+/// The default timeout of each of the two probe commands.
+const TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Whether Claude Code can be used.
+/// The result of an [`AvailabilityCheck`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Availability {
-    /// It is there and has what it needs to reach a model.
-    Ready(Ready),
-    /// It is there, and would refuse every prompt.
+    /// Installed and authenticated.
+    Ready(AvailableCli),
+    /// Installed, but not authenticated.
     NotAuthenticated {
-        /// The program.
+        /// The path of the program.
         path: PathBuf,
         /// Its version.
         version: Version,
     },
-    /// It is not there, or does not run.
-    Missing(Missing),
+    /// Not installed, or not runnable.
+    Missing(MissingReason),
 }
 
-/// A Claude Code that can be used.
+/// An installed and authenticated Claude Code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Ready {
-    /// The program.
+pub struct AvailableCli {
+    /// The path of the program.
     pub path: PathBuf,
     /// Its version.
     pub version: Version,
-    /// How it is authenticated.
-    pub auth: Auth,
+    /// The authentication method.
+    pub auth: AuthMethod,
 }
 
-/// How Claude Code is authenticated. No secret is in it.
+/// How Claude Code is authenticated. Holds no secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Auth {
-    /// By a variable of its environment; whether the API takes it is not known.
+pub enum AuthMethod {
+    /// An environment variable is set; whether the API accepts its value is not checked.
     Variable(&'static str),
-    /// By what it says itself: a login, or a helper in its settings.
+    /// `claude auth status` reports a login or an API key helper.
     Login {
-        /// Its word for the method, such as `oauth_token`.
+        /// The method as reported by the CLI, such as `oauth_token`.
         method: String,
-        /// Its word for the provider, such as `firstParty`.
+        /// The provider as reported by the CLI, such as `firstParty`.
         provider: String,
     },
-    /// It could not say; only a prompt would tell.
+    /// The CLI did not report it.
     Unknown {
-        /// Why.
+        /// Why it is unknown.
         reason: String,
     },
 }
 
-/// Why there is no Claude Code.
+/// Why Claude Code is missing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Missing {
+pub enum MissingReason {
     /// No program was found.
     NotFound(FindError),
-    /// A program was found, but it does not say its version.
+    /// A program was found, but `--version` failed.
     NotRunnable {
-        /// The program.
+        /// The path of the program.
         path: PathBuf,
-        /// How it went.
+        /// The failure.
         reason: String,
     },
 }
 
 impl Availability {
-    /// Whether a prompt can be tried.
+    /// Returns whether Claude Code is ready to use.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         matches!(self, Self::Ready(_))
     }
 
-    /// What to do when it is not ready, one way out in each line.
+    /// Returns hints for making Claude Code ready, one per line.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -95,9 +95,9 @@ impl Availability {
                 "log in: `claude auth login`".to_owned(),
                 format!("or set `{}` to an API key", vars::ANTHROPIC_API_KEY),
             ],
-            Self::Missing(Missing::NotFound(error)) => error.hints(),
-            Self::Missing(Missing::NotRunnable { path, .. }) => {
-                vec![format!("try `{} --version`, and install it again if that fails", path.display())]
+            Self::Missing(MissingReason::NotFound(error)) => error.hints(),
+            Self::Missing(MissingReason::NotRunnable { path, .. }) => {
+                vec![format!("run `{} --version`, and reinstall it if that fails", path.display())]
             }
         }
     }
@@ -106,25 +106,25 @@ impl Availability {
 impl fmt::Display for Availability {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready(Ready { path, version, auth }) => {
+            Self::Ready(AvailableCli { path, version, auth }) => {
                 write!(formatter, "Claude Code {version} is ready ({auth}): {}", path.display())
             }
             Self::NotAuthenticated { path, version } => {
                 write!(
                     formatter,
-                    "Claude Code {version} lacks authentication, a login or an API key: {}",
+                    "Claude Code {version} has no authentication (login or API key): {}",
                     path.display()
                 )
             }
-            Self::Missing(Missing::NotFound(error)) => error.fmt(formatter),
-            Self::Missing(Missing::NotRunnable { path, reason }) => {
-                write!(formatter, "`claude` does not run, {reason}: {}", path.display())
+            Self::Missing(MissingReason::NotFound(error)) => error.fmt(formatter),
+            Self::Missing(MissingReason::NotRunnable { path, reason }) => {
+                write!(formatter, "failed to run `claude --version`: {reason}: {}", path.display())
             }
         }
     }
 }
 
-impl fmt::Display for Auth {
+impl fmt::Display for AuthMethod {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Variable(name) => write!(formatter, "`{name}` is set"),
@@ -134,108 +134,108 @@ impl fmt::Display for Auth {
     }
 }
 
-/// Finds out whether Claude Code can be used, without asking a model.
+/// Checks whether Claude Code is installed and authenticated, without a model request.
 ///
-/// The environment is the one that the agent will have, and is given: of this process nothing is read. `claude --version` is run, then, unless a variable tells already, `claude auth status`. That it is ready
-/// is remembered for the process, by program and environment; that it is not is asked anew each time, because a
-/// login changes it.
+/// Only the given environment is read, not that of this process. The check runs `claude --version` and, unless an
+/// environment variable authenticates, `claude auth status`. A positive result is cached for this process, keyed by
+/// program and environment. A negative result is not cached, because a login changes it.
 #[derive(Clone)]
 #[must_use]
 pub struct AvailabilityCheck {
     env: Vec<(OsString, OsString)>,
     explicit: Option<PathBuf>,
-    search: Option<Search>,
+    search: Option<CliSearch>,
     shim: Option<PathBuf>,
-    deadline: Duration,
+    timeout: Duration,
 }
 
-/// The environment may hold secrets; only its size is shown.
+/// Shows only the size of the environment, which may hold secrets.
 impl fmt::Debug for AvailabilityCheck {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("AvailabilityCheck")
             .field("env", &self.env.len())
             .field("explicit", &self.explicit)
-            .field("deadline", &self.deadline)
+            .field("timeout", &self.timeout)
             .finish_non_exhaustive()
     }
 }
 
 impl AvailabilityCheck {
-    /// A check for an agent with this environment, in which it is searched for as well.
+    /// Creates a check for the given environment, which also determines where the program is searched.
     pub fn new<N: Into<OsString>, V: Into<OsString>>(env: impl IntoIterator<Item = (N, V)>) -> Self {
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { env, explicit: None, search: None, shim: None, deadline: DEADLINE }
+        Self { env, explicit: None, search: None, shim: None, timeout: TIMEOUT }
     }
 
-    /// Takes this program and no other.
-    pub fn program(mut self, path: impl Into<PathBuf>) -> Self {
+    /// Sets the program to check, instead of searching for one.
+    pub fn with_program(mut self, path: impl Into<PathBuf>) -> Self {
         self.explicit = Some(path.into());
         self
     }
 
-    /// Searches like this.
-    pub fn search(mut self, search: Search) -> Self {
+    /// Sets how the program is searched.
+    pub fn with_search(mut self, search: CliSearch) -> Self {
         self.search = Some(search);
         self
     }
 
-    /// The program that contains the children; by default the running one, if it can.
-    pub fn shim(mut self, program: impl AsRef<Path>) -> Self {
+    /// Sets the shim program; by default the current executable, if it calls [`shim_main`](crate::shim_main).
+    pub fn with_shim(mut self, program: impl AsRef<Path>) -> Self {
         self.shim = Some(program.as_ref().to_owned());
         self
     }
 
-    /// How long each question may take; 15 s by default.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
+    /// Sets the timeout of each probe command; 15 s by default.
+    pub fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
-    /// Looks. That nothing is there is an answer, not an error.
+    /// Runs the check. A missing program is a result, not an error.
     pub async fn check(&self) -> Availability {
         let mut search = match &self.search {
             Some(search) => search.clone(),
-            None => Search::from_env(&|name| self.variable(name).map(OsStr::to_owned)),
+            None => CliSearch::from_env(&|name| self.variable(name).map(OsStr::to_owned)),
         };
         if let Some(path) = &self.explicit {
-            search = search.explicit(path);
+            search = search.with_explicit(path);
         }
         let path = match search.find() {
             Ok(found) => found.path,
-            Err(error) => return Availability::Missing(Missing::NotFound(error)),
+            Err(error) => return Availability::Missing(MissingReason::NotFound(error)),
         };
         let key = cache::key(&path, &self.env);
         if let Some(ready) = cache::get(&key) {
             return Availability::Ready(ready);
         }
-        let availability = self.ask(path).await;
+        let availability = self.probe(path).await;
         if let Availability::Ready(ready) = &availability {
             cache::put(key, ready.clone());
         }
         availability
     }
 
-    async fn ask(&self, path: PathBuf) -> Availability {
+    async fn probe(&self, path: PathBuf) -> Availability {
         let version = match probe::version(self, &path).await {
             Ok(version) => version,
-            Err(reason) => return Availability::Missing(Missing::NotRunnable { path, reason }),
+            Err(reason) => return Availability::Missing(MissingReason::NotRunnable { path, reason }),
         };
-        let auth = match self.variable_that_authenticates() {
-            Some(name) => Some(Auth::Variable(name)),
+        let auth = match self.authenticating_variable() {
+            Some(name) => Some(AuthMethod::Variable(name)),
             None if version < Version::AUTH_STATUS => {
-                let reason = format!("versions before {} can't tell", Version::AUTH_STATUS);
-                Some(Auth::Unknown { reason })
+                let reason = format!("not reported by versions before {}", Version::AUTH_STATUS);
+                Some(AuthMethod::Unknown { reason })
             }
             None => probe::auth(self, &path).await,
         };
         match auth {
-            Some(auth) => Availability::Ready(Ready { path, version, auth }),
+            Some(auth) => Availability::Ready(AvailableCli { path, version, auth }),
             None => Availability::NotAuthenticated { path, version },
         }
     }
 
-    fn variable_that_authenticates(&self) -> Option<&'static str> {
+    fn authenticating_variable(&self) -> Option<&'static str> {
         let secrets = [vars::ANTHROPIC_API_KEY, vars::ANTHROPIC_AUTH_TOKEN, vars::CLAUDE_CODE_OAUTH_TOKEN];
         let switches =
             [vars::CLAUDE_CODE_USE_BEDROCK, vars::CLAUDE_CODE_USE_VERTEX, vars::CLAUDE_CODE_USE_FOUNDRY];
@@ -250,7 +250,7 @@ impl AvailabilityCheck {
     }
 }
 
-/// What Claude Code takes for a yes.
+/// Whether Claude Code treats the value as true.
 fn is_on(value: &OsStr) -> bool {
     ["1", "true", "yes", "on"].iter().any(|word| value.eq_ignore_ascii_case(word))
 }

@@ -1,79 +1,79 @@
-//! The environment variables that this crate reads or sets for a child, in one place.
+//! The environment variables that this crate reads, or sets for the CLI.
 
-/// The `claude` program to use, or a folder with the `node_modules` that contains it.
+/// The path of the `claude` program, or of a directory whose `node_modules` contains it.
 pub const YB_CLAUDE: &str = "YB_CLAUDE";
 
-/// Where programs are looked for.
+/// The directories that are searched for programs.
 pub const PATH: &str = "PATH";
 
-/// The home directory, whose usual places are looked at.
+/// The home directory.
 pub const HOME: &str = if cfg!(windows) { "USERPROFILE" } else { "HOME" };
 
-/// The folder of temporary files.
+/// The directory for temporary files.
 pub const TMPDIR: &str = if cfg!(windows) { "TEMP" } else { "TMPDIR" };
 
-/// Where Claude Code keeps its settings, its credentials and its sessions.
+/// The directory of Claude Code's settings, credentials and sessions.
 pub const CLAUDE_CONFIG_DIR: &str = "CLAUDE_CONFIG_DIR";
 
-/// Where the model API is.
+/// The base URL of the model API.
 pub const ANTHROPIC_BASE_URL: &str = "ANTHROPIC_BASE_URL";
 /// The API key, sent as `x-api-key`.
 pub const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 /// A bearer token, sent as `Authorization`.
 pub const ANTHROPIC_AUTH_TOKEN: &str = "ANTHROPIC_AUTH_TOKEN";
-/// The token of a subscription, from `claude setup-token`.
+/// A subscription token from `claude setup-token`.
 pub const CLAUDE_CODE_OAUTH_TOKEN: &str = "CLAUDE_CODE_OAUTH_TOKEN";
-/// Goes to the model through Amazon Bedrock.
+/// Uses Amazon Bedrock.
 pub const CLAUDE_CODE_USE_BEDROCK: &str = "CLAUDE_CODE_USE_BEDROCK";
-/// Goes to the model through Google Vertex AI.
+/// Uses Google Vertex AI.
 pub const CLAUDE_CODE_USE_VERTEX: &str = "CLAUDE_CODE_USE_VERTEX";
-/// Goes to the model through Microsoft Foundry.
+/// Uses Microsoft Foundry.
 pub const CLAUDE_CODE_USE_FOUNDRY: &str = "CLAUDE_CODE_USE_FOUNDRY";
 
-/// Hosts that are reached without a proxy.
+/// Hosts that bypass the proxy.
 pub const NO_PROXY: &str = "NO_PROXY";
-/// The other spelling of [`NO_PROXY`].
+/// The lower-case spelling of [`NO_PROXY`].
 pub const NO_PROXY_LOWER: &str = "no_proxy";
 
-/// Says that the machine is a sandbox, so that also root may skip permissions. Only the exact value `1` does.
+/// Declares the machine a sandbox, so that root may bypass permissions. Only the exact value `1` counts.
 pub const IS_SANDBOX: &str = "IS_SANDBOX";
-/// Runs shells and subagents inline: one result, and no process that waits for them.
+/// Disables background shells and subagents, so that a run has one result.
 pub const CLAUDE_CODE_DISABLE_BACKGROUND_TASKS: &str = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS";
-/// Leaves out every request that is not for the model.
+/// Disables all requests other than model requests.
 pub const CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC: &str = "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC";
-/// Sends no usage statistics.
+/// Disables usage statistics.
 pub const DISABLE_TELEMETRY: &str = "DISABLE_TELEMETRY";
-/// Never updates itself.
+/// Disables automatic updates.
 pub const DISABLE_AUTOUPDATER: &str = "DISABLE_AUTOUPDATER";
-/// Sends no crash reports.
+/// Disables crash reports.
 pub const DISABLE_ERROR_REPORTING: &str = "DISABLE_ERROR_REPORTING";
 
-/// How often a failed request is sent again; 10 by default, about three minutes.
+/// The maximum number of retries of a failed API request; 10 by default, about three minutes.
 pub const CLAUDE_CODE_MAX_RETRIES: &str = "CLAUDE_CODE_MAX_RETRIES";
-/// How long one request may take, in milliseconds.
+/// The timeout of an API request in milliseconds.
 pub const API_TIMEOUT_MS: &str = "API_TIMEOUT_MS";
-/// How many tokens one answer may have.
+/// The maximum number of output tokens per response.
 pub const CLAUDE_CODE_MAX_OUTPUT_TOKENS: &str = "CLAUDE_CODE_MAX_OUTPUT_TOKENS";
-/// Keeps copies of changed files, so that a host can rewind them.
+/// Enables file checkpoints, which a host can restore.
 pub const CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING: &str = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING";
-/// Who started it, for its statistics.
+/// The entry point that Claude Code reports in its statistics.
 pub const CLAUDE_CODE_ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
-/// The version of the library that speaks to it.
+/// The version of the SDK.
 pub const CLAUDE_AGENT_SDK_VERSION: &str = "CLAUDE_AGENT_SDK_VERSION";
-/// Makes it say when it is idle, which is when its input may end.
+/// Makes the CLI report when it is idle, which is when its stdin may be closed.
 pub const CLAUDE_CODE_SDK_READS_SESSION_STATE: &str = "CLAUDE_CODE_SDK_READS_SESSION_STATE";
-/// How long it waits for background work after its last result, in milliseconds; 0 is for ever.
+/// The maximum wait for background work after the last result, in milliseconds; 0 means no limit.
 pub const CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS: &str = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS";
-/// Marks what runs inside a Claude Code session; versions from 2.1.39 refused to start there.
+/// Set for processes inside a Claude Code session; versions from 2.1.39 refuse to start there.
 pub const CLAUDECODE: &str = "CLAUDECODE";
-/// The span below which its own spans hang, in the form of W3C trace context.
+/// The parent span in W3C trace context format.
 pub const TRACEPARENT: &str = "TRACEPARENT";
-/// What vendors add to [`TRACEPARENT`].
+/// Vendor-specific data for [`TRACEPARENT`].
 pub const TRACESTATE: &str = "TRACESTATE";
-/// The working directory, as shells tell it.
+/// The working directory as set by shells.
 pub const PWD: &str = "PWD";
 
-/// Variables that make Claude Code export telemetry to wherever its host's goes.
+/// Variables that would make Claude Code export telemetry to the host's collector.
 pub const TELEMETRY_EXPORT: [&str; 16] = [
     "CLAUDE_CODE_ENABLE_TELEMETRY",
     "CLAUDE_CODE_ENHANCED_TELEMETRY_BETA",

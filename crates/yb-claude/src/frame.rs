@@ -1,14 +1,13 @@
-//! What the CLI prints, as messages: a layer that knows bytes and JSON and nothing of processes.
+//! Parses the CLI's output: bytes and JSON only, no processes.
 //!
-//! Bytes go through a [`Framer`], lines become a [`Message`] each, messages are folded into a [`RunSummary`].
+//! A [`Framer`] splits bytes into lines, each line is parsed into a [`Message`], and a [`RunSummary`] aggregates the messages.
 
 mod block;
 mod control;
 mod decode;
 mod framer;
-pub(crate) mod lax;
+pub(crate) mod lenient;
 mod message;
-mod peek;
 pub(crate) mod raw;
 mod read;
 mod repair;
@@ -16,30 +15,35 @@ mod result;
 mod stream_event;
 mod summary;
 mod system;
+mod type_tag;
 
 pub use block::{
-    Block, Content, Media, RedactedThinkingBlock, ServerToolResult, TextBlock, ThinkingBlock, ToolResult,
-    ToolUse,
+    Block, MediaBlock, MessageContent, RedactedThinkingBlock, ServerToolResultBlock, TextBlock,
+    ThinkingBlock, ToolResultBlock, ToolUseBlock,
 };
-pub use control::{ControlAnswer, ControlBody, ControlCancel, ControlRequest, ControlResponse};
+pub use control::{
+    ControlCancelRequest, ControlRequest, ControlRequestBody, ControlResponse, ControlResponseBody,
+};
 pub use decode::DecodeError;
 #[cfg(feature = "sdk")]
 pub(crate) use framer::excerpt;
-pub use framer::{Frame, FrameError, Framer, Skip, SkippedLine};
+pub use framer::{Frame, FrameError, Framer, SkipReason, SkippedLine};
 pub use message::{
-    ApiMessage, AssistantMessage, AuthStatus, Message, Notice, RateLimitEvent, RateLimitInfo, ToolProgress,
-    UserContent, UserMessage,
+    ApiMessage, AssistantMessage, AuthStatus, Message, OtherMessage, RateLimitEvent, RateLimitInfo,
+    ToolProgress, UserContent, UserMessage,
 };
 pub use raw::RawJson;
 pub use read::{read_json, read_stream};
-pub use result::{CacheCreation, ModelUsage, Origin, PermissionDenial, ResultMessage, ResultSubtype, Usage};
+pub use result::{
+    CacheCreation, ModelUsage, PermissionDenial, ResultMessage, ResultSubtype, TurnOrigin, Usage,
+};
 pub use stream_event::{ApiEvent, Delta, StreamEvent};
 pub use summary::{
-    ApiFailure, ApiFailureKind, Baseline, ModelName, ModelSource, RunSummary, SessionTotals, Spent, Tokens,
-    ToolCall, ToolOutcome, UsageSource,
+    ApiFailure, ApiFailureKind, ModelName, ModelSource, RunSummary, RunUsage, SessionTotals, Tokens,
+    ToolCall, ToolOutcome, UsageBaseline, UsageSource,
 };
 pub use system::{
-    ApiRetry, BackgroundTask, BackgroundTasks, CompactBoundary, CompactMetadata, Hook, Init, McpServerStatus,
-    ModelFallback, Note, OtherSystem, PermissionDenied, SessionState, Status, System, Task, TaskPatch,
-    TaskUsage, ThinkingTokens,
+    ApiRetry, BackgroundTask, BackgroundTasks, CompactBoundary, CompactMetadata, HookMessage, InitMessage,
+    McpServerStatus, ModelFallback, OtherSystemMessage, PermissionDenied, SessionStateMessage, StatusMessage,
+    SystemMessage, SystemText, TaskMessage, TaskPatch, TaskUsage, ThinkingTokens,
 };

@@ -1,4 +1,4 @@
-//! The environment in which Claude Code stays offline and private while it talks to a model on loopback.
+//! A hermetic environment: Claude Code reaches only a model on loopback and writes only below a private directory.
 
 use std::ffi::OsString;
 use std::io;
@@ -6,38 +6,38 @@ use std::path::Path;
 
 use crate::env_vars as vars;
 
-/// Stands where an API key has to be; it opens nothing.
+/// A placeholder API key without any privileges.
 pub const DUMMY_KEY: &str = "not-a-secret-loopback-only";
 
-/// What its HOME, its configuration and its temporary files are called below the private folder.
-const FOLDERS: [&str; 3] = ["home", "config", "tmp"];
+/// The subdirectories for `HOME`, the configuration and temporary files.
+const DIRS: [&str; 3] = ["home", "config", "tmp"];
 
-/// Variables to set, so that every request goes to `base_url` and every file below `private_dir`.
+/// Returns variables that direct every request to `base_url` and every file below `private_dir`.
 ///
-/// The folders must exist: see [`create_folders`]. `PATH` is the caller's. Whoever passes on other variables of
-/// its own environment leaves out those that [`leaves_out`] names. What each is for was measured on 2.1.325.
+/// The directories must exist: see [`create_dirs`]. `PATH` is up to the caller. A caller that passes on other variables
+/// of its own environment must drop those for which [`is_excluded_variable`] is true. Measured on 2.1.325.
 #[must_use]
 pub fn environment(base_url: &str, private_dir: &Path) -> Vec<(&'static str, OsString)> {
     let below = |name: &str| private_dir.join(name).into_os_string();
-    let [home, config, tmp] = FOLDERS.map(below);
+    let [home, config, tmp] = DIRS.map(below);
     let text = OsString::from;
     vec![
-        // Without a HOME it finds the user's real one in the user database, and writes there.
+        // Without `HOME` the CLI takes the real one from the user database, and writes there.
         (vars::HOME, home),
         (vars::CLAUDE_CONFIG_DIR, config),
-        // Every run leaves probes and sockets behind.
+        // Every run leaves temporary files and sockets behind.
         (vars::TMPDIR, tmp),
         (vars::ANTHROPIC_BASE_URL, text(base_url)),
-        // It refuses to work without one; with one in the environment it never asks.
+        // Required; with a key in the environment the CLI never asks for one.
         (vars::ANTHROPIC_API_KEY, text(DUMMY_KEY)),
-        // It would ask a proxy for loopback too.
+        // The CLI would use a proxy even for loopback.
         (vars::NO_PROXY, text("127.0.0.1,localhost")),
         (vars::NO_PROXY_LOWER, text("127.0.0.1,localhost")),
-        // Exactly `1`: as root, nothing else lets it skip permissions.
+        // Exactly `1`: required for bypassing permissions as root.
         (vars::IS_SANDBOX, text("1")),
-        // A shell in the background would keep it alive for ten minutes after its result.
+        // A background shell would keep the CLI alive for ten minutes after its result.
         (vars::CLAUDE_CODE_DISABLE_BACKGROUND_TASKS, text("1")),
-        // Nothing but requests for the model. The price: permission mode `auto` has no classifier.
+        // Also disables the classifier of permission mode `auto`.
         (vars::CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC, text("1")),
         (vars::DISABLE_TELEMETRY, text("1")),
         (vars::DISABLE_AUTOUPDATER, text("1")),
@@ -45,19 +45,19 @@ pub fn environment(base_url: &str, private_dir: &Path) -> Vec<(&'static str, OsS
     ]
 }
 
-/// Creates the folders that [`environment`] names, readable for nobody else.
+/// Creates the directories of [`environment`] with mode 0700.
 ///
 /// # Errors
-/// When one can't be created; one that is there already is fine.
-pub fn create_folders(private_dir: &Path) -> io::Result<()> {
-    FOLDERS.iter().try_for_each(|name| create_folder(&private_dir.join(name)))
+/// If a directory can't be created. Existing directories are accepted.
+pub fn create_dirs(private_dir: &Path) -> io::Result<()> {
+    DIRS.iter().try_for_each(|name| create_private_dir(&private_dir.join(name)))
 }
 
-/// Creates a folder that is nobody else's to read, and those above it.
+/// Creates a directory with mode 0700, and its parents.
 ///
 /// # Errors
-/// When it can't be created; one that is there already is fine.
-pub fn create_folder(path: &Path) -> io::Result<()> {
+/// If the directory can't be created. An existing directory is accepted.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
     #[cfg(unix)]
@@ -65,12 +65,12 @@ pub fn create_folder(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Whether a variable of the host must not reach the child: it would lead it to another model, to another
-/// account, to other files or to a telemetry collector.
+/// Returns whether a variable of the host must not reach the CLI, because it selects another model, account, file
+/// location or telemetry collector.
 ///
-/// Variables that [`environment`] sets are not among them: setting them is enough.
+/// Variables that [`environment`] sets are not included: they are overwritten anyway.
 #[must_use]
-pub fn leaves_out(name: &str) -> bool {
+pub fn is_excluded_variable(name: &str) -> bool {
     const FAMILIES: [&str; 7] =
         ["ANTHROPIC_", "CLAUDE_", "OTEL_", "AWS_", "GOOGLE_", "VERTEX_REGION_", "XDG_"];
     const OTHERS: [&str; 9] = [
@@ -92,10 +92,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_private_is_below_the_folder_and_exists() {
+    fn private_dirs_exist_below_private_dir() {
         let private = tempfile::tempdir().unwrap();
-        create_folders(private.path()).unwrap();
-        create_folders(private.path()).unwrap();
+        create_dirs(private.path()).unwrap();
+        create_dirs(private.path()).unwrap();
         let environment = environment("http://127.0.0.1:1", private.path());
         for name in [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::TMPDIR] {
             let (_, value) = environment.iter().find(|(known, _)| *known == name).unwrap();
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn no_variable_is_named_twice() {
+    fn environment_has_no_duplicate_variables() {
         let mut names: Vec<_> = environment("", Path::new("")).into_iter().map(|(name, _)| name).collect();
         let all = names.len();
         names.sort_unstable();
@@ -114,13 +114,13 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_left_out() {
+    fn redirecting_variables_are_excluded() {
         for name in ["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_USE_BEDROCK", "CLAUDECODE", "OTEL_TRACES_EXPORTER"]
         {
-            assert!(leaves_out(name), "{name}");
+            assert!(is_excluded_variable(name), "{name}");
         }
         for name in ["PATH", "LANG", "SHELL", "HTTPS_PROXY", "SSL_CERT_FILE"] {
-            assert!(!leaves_out(name), "{name}");
+            assert!(!is_excluded_variable(name), "{name}");
         }
     }
 }

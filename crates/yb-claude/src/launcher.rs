@@ -1,20 +1,20 @@
-//! Which `claude` is started, below which shim and with whose environment: the same for the provider and the SDK.
+//! Finds and starts `claude` with a shim and an environment, for both the provider and the SDK.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
 use yb_supervise::Command;
 
-use crate::{EnvChange, FindError, Search};
+use crate::{CliSearch, EnvChange, FindError};
 
-/// How the CLI is found and started.
+/// How the CLI is found and spawned.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Launcher {
-    /// This program, and no other.
+    /// The program, instead of searching for one.
     pub(crate) program: Option<PathBuf>,
-    /// The program that contains the agent; by default the running one.
+    /// The shim program; by default the current executable.
     pub(crate) shim: Option<PathBuf>,
-    /// Exactly these variables, instead of the host's own.
+    /// The complete environment, instead of the host's own.
     pub(crate) env: Option<Vec<(OsString, OsString)>>,
 }
 
@@ -27,14 +27,14 @@ impl Launcher {
         let env = self.environment();
         let variable =
             |name: &str| env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone());
-        let mut search = Search::from_env(&variable);
+        let mut search = CliSearch::from_env(&variable);
         if let Some(program) = &self.program {
-            search = search.explicit(program);
+            search = search.with_explicit(program);
         }
         search.find().map(|found| found.path)
     }
 
-    /// The CLI finds login, proxies and certificates in the user's environment; what an option decided stays decided.
+    /// Passes on the environment, which holds login, proxies and certificates. Variables in `decided` are not overridden.
     pub(crate) fn in_environment(&self, command: Command, decided: &[(OsString, EnvChange)]) -> Command {
         let command = match &self.shim {
             Some(shim) => command.shim(shim),

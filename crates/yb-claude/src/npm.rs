@@ -1,4 +1,4 @@
-//! How npm lays Claude Code out: a wrapper package, and the native program in a package for each platform.
+//! The layout of the npm packages: a wrapper package, and the native program in one package per platform.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 const SCOPE: &str = "@anthropic-ai";
 const WRAPPER: &str = "claude-code";
 
-/// What decides which of the platform packages runs here.
+/// Selects the platform package.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Platform {
-    /// The name of the system in npm's words; none where no package exists for it.
+    /// The operating system in npm's naming; `None` if no package exists for it.
     system: Option<&'static str>,
     processor: Option<&'static str>,
     musl: bool,
 }
 
 impl Platform {
-    /// The platform of this machine, whose file system starts at `root`.
+    /// Detects the platform of this machine, whose file system starts at `root`.
     pub(crate) fn of_machine(root: &Path) -> Self {
         Self::new(std::env::consts::OS, std::env::consts::ARCH, root)
     }
@@ -36,7 +36,7 @@ impl Platform {
         Self { system, processor, musl: os == "linux" && is_musl(root) }
     }
 
-    /// The program's path inside a `node_modules` folder.
+    /// The program's path inside a `node_modules` directory.
     fn native(&self, node_modules: &Path) -> Option<PathBuf> {
         let (system, processor) = (self.system?, self.processor?);
         let libc = if self.musl { "-musl" } else { "" };
@@ -49,15 +49,15 @@ impl Platform {
         if self.system == Some("win32") { "claude.exe" } else { "claude" }
     }
 
-    /// Where the native program stands below an npm prefix, the likeliest place first.
+    /// Returns the possible paths of the native program below an npm prefix, most likely first.
     pub(crate) fn below_prefix(&self, prefix: &Path) -> Vec<PathBuf> {
-        // The second is npm's global layout on Unix, the last two where npm does not hoist.
+        // The second is npm's global layout on Unix; the last two apply if npm does not hoist.
         let roots = [prefix.join("node_modules"), prefix.join("lib").join("node_modules")];
         let nested = roots.iter().map(|root| root.join(SCOPE).join(WRAPPER).join("node_modules"));
         roots.iter().cloned().chain(nested).filter_map(|root| self.native(&root)).collect()
     }
 
-    /// The native programs beside and below a wrapper package.
+    /// Returns the possible paths of the native program next to and below a wrapper package.
     pub(crate) fn beside_wrapper(&self, wrapper: &Wrapper) -> Vec<PathBuf> {
         [wrapper.node_modules.clone(), wrapper.package.join("node_modules")]
             .iter()
@@ -66,7 +66,7 @@ impl Platform {
     }
 }
 
-/// A system has musl when musl's loader is there and glibc's is not: a glibc system may have both.
+/// Detects musl: its loader exists and glibc's does not. A glibc system may have both.
 fn is_musl(root: &Path) -> bool {
     let has_loader = |folder: &str, prefix: &str| {
         let Ok(entries) = std::fs::read_dir(root.join(folder)) else { return false };
@@ -84,7 +84,7 @@ pub(crate) struct Wrapper {
 }
 
 impl Wrapper {
-    /// The wrapper package that a program resolves into, if it does.
+    /// Returns the wrapper package that a program resolves into, if any.
     pub(crate) fn behind(program: &Path) -> Option<Self> {
         let program = program.canonicalize().ok()?;
         let package = program.parent()?.parent()?.to_owned();
@@ -96,7 +96,7 @@ impl Wrapper {
         Some(Self { program, package, node_modules })
     }
 
-    /// Whether its program is still the placeholder that only prints how to repair the installation.
+    /// Returns whether the program is the placeholder, which only prints repair instructions.
     pub(crate) fn is_stub(&self) -> bool {
         let mut magic = [0; 4];
         let read = std::fs::File::open(&self.program).and_then(|mut file| file.read_exact(&mut magic));
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_platform_has_its_package() {
+    fn platform_selects_package() {
         let check = |os: &str, arch: &str, expect: Option<&str>| {
             let native = Platform::new(os, arch, Path::new("/nonexistent")).native(Path::new("n"));
             assert_eq!(native, expect.map(|path| Path::new("n/@anthropic-ai").join(path)));
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn musl_is_told_by_the_only_loader() {
+    fn musl_is_detected_by_its_loader_without_glibc() {
         let check = |files: &[&str], expect: bool| {
             let root = tempfile::tempdir().unwrap();
             for file in files {

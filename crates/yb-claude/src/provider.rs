@@ -1,11 +1,11 @@
-//! One question, one answer: the `Provider` trait, and Claude Code behind it.
+//! One-shot queries: the `Provider` trait and its implementation with Claude Code.
 
-mod answer;
 mod claude_code;
 mod context;
 mod error;
 mod fallback;
 mod message;
+mod response;
 mod run;
 
 use async_trait::async_trait;
@@ -14,23 +14,23 @@ pub use claude_code::ClaudeCodeProvider;
 pub use context::{Context, ContextEntry, Role};
 pub use error::ProviderError;
 pub use fallback::FallbackProvider;
-pub use message::{MessageMetadata, OutgoingMessage, Stop};
+pub use message::{MessageMetadata, OutgoingMessage, StopReason};
 
-/// Something that answers a message. Usable as `Box<dyn Provider>`, from any thread.
+/// A backend that answers a message. Object-safe, `Send` and `Sync`.
 #[async_trait]
 pub trait Provider: Send + Sync {
-    /// Its name, as it stands in [`MessageMetadata::provider_used`].
+    /// Returns the name, as used in [`MessageMetadata::provider_used`].
     fn name(&self) -> &str;
 
-    /// Whether its user has to configure a key for it.
+    /// Returns whether the user has to configure an API key.
     fn requires_api_key(&self) -> bool;
 
-    /// Answers.
+    /// Answers the message of the context.
     ///
     /// # Errors
-    /// [`ProviderError`] when there is no answer.
+    /// [`ProviderError`] if there is no answer.
     async fn complete(&self, context: &Context) -> Result<OutgoingMessage, ProviderError>;
 
-    /// Whether asking makes sense at all; costs nothing and never fails.
+    /// Returns whether the provider is usable, without a model request.
     async fn is_available(&self) -> bool;
 }

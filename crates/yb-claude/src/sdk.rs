@@ -1,7 +1,7 @@
-//! The Agent SDK: conversations with Claude Code in both directions.
+//! The Agent SDK: bidirectional sessions with Claude Code.
 //!
-//! [`query`] asks once and streams what happens; a [`Client`] holds a session over many turns. A [`Host`] is what
-//! the session may ask of this program: [`Hooks`], tools that run here ([`tool`]), and who decides about permissions.
+//! [`query`] sends one prompt and streams the messages; a [`Client`] keeps a session open over many turns. A [`Host`]
+//! adds callbacks to the options: [`Hooks`], in-process tools ([`tool`]) and permission decisions.
 //!
 //! ```no_run
 //! use yb_claude::Options;
@@ -15,24 +15,26 @@
 //! # }
 //! ```
 //!
-//! Everything runs below `yb-supervise`: dropping a query or the last handle of a client ends the CLI with all that it
-//! started. Messages that a consumer does not take in time wait in memory, then in a temporary file; hooks, tools
-//! and permissions are answered whether anybody reads or not.
+//! Dropping a query or the last handle of a client kills the CLI. Its descendants are killed too, if the program calls
+//! [`shim_main`](crate::shim_main) first in `main`.
+//!
+//! Unread messages are buffered in memory, then in a temporary file. Hooks, tools and permission requests are handled
+//! even if no messages are read.
 
 mod actor;
-mod calls;
 mod client;
 mod control;
 mod error;
 mod handlers;
 mod hooks;
 mod host;
+mod incoming;
 mod initialize;
 mod mcp;
 mod messages;
+mod outgoing;
 mod permission;
 mod query;
-mod questions;
 mod run_end;
 mod schema;
 mod scripted;
@@ -44,18 +46,19 @@ mod transport;
 mod turns;
 mod writer;
 
-pub use client::{Client, ContextUsage, Interrupted, Rewound, Turn};
-pub use control::{Initialized, ServerStatus};
+pub use client::{Client, ContextUsage, InterruptResponse, RewindFilesResult, Turn};
+pub use control::{InitializeResponse, McpServerInfo};
 pub use error::{Error, Exit};
 pub use handlers::CallContext;
-pub use hooks::{Decision, HookAnswer, HookEvent, HookOutput, Hooks, Matcher, OnFailure, event};
-pub use host::{Fallible, Host};
-pub use permission::{Elicitation, ElicitationAnswer, Permission, ToolRequest};
+pub use hooks::{
+    HookEvent, HookMatcher, HookOutput, Hooks, IntoHookOutput, OnFailure, PermissionDecision, event,
+};
+pub use host::{Host, IntoCallbackResult};
+pub use permission::{Elicitation, ElicitationResponse, PermissionResult, ToolRequest};
 pub use query::{Query, query};
-pub use scripted::{Heard, ScriptedCli, Step};
+pub use scripted::{ScriptStep, ScriptedCli, ScriptedSession};
 pub use sessions::{SessionInfo, Sessions, TranscriptEntry};
 pub use subprocess::Subprocess;
-pub use tools::{Tool, ToolAnswer, ToolContext, ToolOutput, ToolServer, tool};
-pub use transport::Transport;
-pub use transport::{Connection, Input, Output};
+pub use tools::{IntoToolOutput, Tool, ToolContext, ToolOutput, ToolServer, tool};
+pub use transport::{Connection, Transport, TransportInput, TransportOutput};
 pub use yb_supervise::{CancellationToken, StreamItem};

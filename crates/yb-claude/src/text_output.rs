@@ -1,34 +1,32 @@
-//! Plain text output, for what it is worth: only the patterns of the data model, and only in text mode.
-//!
-//! Nothing here knows more than the words on the screen. Whoever can choose asks the CLI for JSON.
+//! Best-effort parsing of plain text output. Prefer JSON output, which is unambiguous.
 
 use std::borrow::Cow;
 
 use crate::frame::ApiFailure;
 
-/// What `--output-format text` printed.
+/// The parsed output of `--output-format text`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextOutput {
-    /// The output without terminal codes.
+    /// The output without terminal escape sequences.
     pub clean: String,
     /// From `Model: …`.
     pub model: Option<String>,
     /// From `Claude Code v…`.
     pub version: Option<String>,
-    /// The parts of a conversation; the whole output, as one answer, when it is not written as one.
+    /// The messages of a conversation; a single assistant message if the output has no speaker labels.
     pub messages: Vec<TextMessage>,
     /// From `[TOOL: name] arguments`.
     pub tool_calls: Vec<TextToolCall>,
-    /// From `Input tokens: …` and `Output tokens: …`, if both are there.
+    /// From `Input tokens: …` and `Output tokens: …`, if both are present.
     pub usage: Option<TextUsage>,
-    /// The output was cut off at its limit.
+    /// Whether the output was truncated.
     pub truncated: bool,
-    /// What looked like a pattern and could not be read.
+    /// Patterns that could not be parsed.
     pub parse_errors: Vec<String>,
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextRole {
@@ -40,42 +38,42 @@ pub enum TextRole {
     System,
 }
 
-/// A part of a conversation.
+/// A message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextMessage {
-    /// Who speaks.
+    /// The author.
     pub role: TextRole,
-    /// What.
+    /// The text.
     pub content: String,
 }
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextToolCall {
-    /// The tool.
+    /// The tool's name.
     pub name: String,
     /// The rest of the line.
     pub arguments: String,
 }
 
-/// Tokens.
+/// Token counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TextUsage {
-    /// Read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// The sum.
+    /// The sum of both.
     pub total_tokens: u64,
 }
 
-/// How a run ended that printed no answer.
+/// The outcome of a run that printed no answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum TextEnding {
+pub enum TextOutcome {
     /// The limit on turns was reached.
     MaxTurns,
     /// The limit on cost was reached.
@@ -87,7 +85,7 @@ pub enum TextEnding {
 }
 
 impl TextOutput {
-    /// Reads the output; anything is text.
+    /// Parses the output. Never fails.
     #[must_use]
     pub fn parse(output: &str) -> Self {
         let clean = strip_ansi(output).replace("\r\n", "\n");
@@ -95,7 +93,7 @@ impl TextOutput {
         let mut tokens = |label: &str| match after(&clean, label).and_then(number) {
             Some(Ok(count)) => Some(count),
             Some(Err(digits)) => {
-                parse_errors.push(format!("`{label}` is followed by a number that is too large: {digits}"));
+                parse_errors.push(format!("number after `{label}` is too large: {digits}"));
                 None
             }
             None => None,
@@ -109,7 +107,7 @@ impl TextOutput {
             (None, None) => None,
             (input, _) => {
                 let missing = if input.is_some() { "output" } else { "input" };
-                parse_errors.push(format!("only one count of tokens is there, not that of the {missing}"));
+                parse_errors.push(format!("missing {missing} token count"));
                 None
             }
         };
@@ -125,25 +123,25 @@ impl TextOutput {
         }
     }
 
-    /// How the run ended, read from what the CLI prints in place of an answer.
+    /// Returns the outcome, from the text that the CLI prints instead of an answer.
     ///
-    /// Only for a run that failed: a model may answer in the same words.
+    /// Meaningful only for a failed run: a model may answer with the same text.
     #[must_use]
-    pub fn ending(&self) -> Option<TextEnding> {
+    pub fn outcome(&self) -> Option<TextOutcome> {
         let text = self.clean.trim();
         if text.starts_with("Error: Reached max turns") {
-            Some(TextEnding::MaxTurns)
+            Some(TextOutcome::MaxTurns)
         } else if text.starts_with("Error: Exceeded USD budget") {
-            Some(TextEnding::MaxBudget)
+            Some(TextOutcome::MaxBudget)
         } else if text == "Execution error" {
-            Some(TextEnding::Aborted)
+            Some(TextOutcome::Aborted)
         } else {
-            ApiFailure::from_text(text).map(TextEnding::ApiFailure)
+            ApiFailure::from_text(text).map(TextOutcome::ApiFailure)
         }
     }
 }
 
-/// The text without terminal codes: colours, cursor movements, titles and links.
+/// Removes terminal escape sequences: colors, cursor movements, titles and links.
 #[must_use]
 pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     if !text.contains('\u{1b}') {
@@ -159,11 +157,11 @@ pub fn strip_ansi(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// What follows an escape sequence, given what follows its first character.
+/// Returns the rest after an escape sequence, given the text after its `ESC`.
 fn after_escape(code: &str) -> &str {
     let mut characters = code.chars();
     match characters.next() {
-        // Parameters and intermediates, then one final character; a broken sequence ends where it breaks.
+        // Parameters and intermediates, then one final character; an invalid sequence ends at the first invalid character.
         Some('[') => {
             let body = characters.as_str();
             let tail = body.trim_start_matches(|c: char| ('\u{20}'..='\u{3f}').contains(&c));
@@ -179,7 +177,7 @@ fn after_escape(code: &str) -> &str {
                 None => "",
             }
         }
-        // Choosing a character set takes one more.
+        // Selecting a character set takes one more character.
         Some('(' | ')') => {
             characters.next();
             characters.as_str()
@@ -189,7 +187,7 @@ fn after_escape(code: &str) -> &str {
     }
 }
 
-/// What follows the first `label` and at least one white space after it, in any case of letters.
+/// Returns the text after the first `label` that is followed by white space, ignoring ASCII case.
 fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     let mut rest = text;
     loop {
@@ -202,7 +200,7 @@ fn after<'a>(text: &'a str, label: &str) -> Option<&'a str> {
     }
 }
 
-/// An ASCII label matches only at character borders.
+/// Finds an ASCII label, which can match only at character boundaries.
 fn find_ignoring_case(text: &str, label: &str) -> Option<usize> {
     let (text, label) = (text.as_bytes(), label.as_bytes());
     let first = *label.first()?;
@@ -212,13 +210,13 @@ fn find_ignoring_case(text: &str, label: &str) -> Option<usize> {
     starts.into_iter().find(|at| matches(*at))
 }
 
-/// Letters, digits and what else is allowed.
+/// Returns the leading letters, digits and other allowed characters.
 fn word(text: &str, others: &[u8]) -> String {
     let end = text.bytes().position(|byte| !byte.is_ascii_alphanumeric() && !others.contains(&byte));
     text[..end.unwrap_or(text.len())].to_owned()
 }
 
-/// A whole number, with commas between its thousands or without; the digits when it is too large.
+/// Parses an integer with optional thousands separators; `Err` holds the digits of one that is too large.
 fn number(text: &str) -> Option<Result<u64, String>> {
     let digits: String = word(text, b",").replace(',', "");
     let digits: String = digits.chars().take_while(char::is_ascii_digit).collect();
@@ -256,7 +254,7 @@ fn tool_calls(text: &str) -> Vec<TextToolCall> {
         if let Some(arguments) = line.get(name.len()..).and_then(|tail| tail.strip_prefix(']'))
             && !name.is_empty()
         {
-            // A second call on the same line is a call of its own.
+            // The arguments end at a second call on the same line.
             let end = find_ignoring_case(arguments, "[TOOL:").unwrap_or(arguments.len());
             calls.push(TextToolCall { name, arguments: arguments[..end].trim().to_owned() });
         }
@@ -264,7 +262,7 @@ fn tool_calls(text: &str) -> Vec<TextToolCall> {
     calls
 }
 
-/// A conversation is taken for one only if it begins with somebody's name.
+/// Splits a conversation, which must start with a speaker label.
 fn messages(text: &str) -> Vec<TextMessage> {
     let body = text.trim();
     if body.is_empty() {
@@ -276,7 +274,7 @@ fn messages(text: &str) -> Vec<TextMessage> {
     let mut messages: Vec<TextMessage> = Vec::new();
     for line in body.lines() {
         match (speaker(line), messages.last_mut()) {
-            (Some((role, said)), _) => messages.push(TextMessage { role, content: said.to_owned() }),
+            (Some((role, rest)), _) => messages.push(TextMessage { role, content: rest.to_owned() }),
             (None, Some(message)) => {
                 message.content.push('\n');
                 message.content.push_str(line);
@@ -290,7 +288,7 @@ fn messages(text: &str) -> Vec<TextMessage> {
     messages
 }
 
-/// `User: …` or `[User] …`.
+/// Splits `User: …` or `[User] …`.
 fn speaker(line: &str) -> Option<(TextRole, &str)> {
     let names = [
         ("User", TextRole::User),
@@ -300,11 +298,11 @@ fn speaker(line: &str) -> Option<(TextRole, &str)> {
         ("System", TextRole::System),
     ];
     names.into_iter().find_map(|(name, role)| {
-        let said = match line.strip_prefix('[') {
+        let rest = match line.strip_prefix('[') {
             Some(line) => line.strip_prefix(name)?.strip_prefix(']')?,
             None => line.strip_prefix(name)?.strip_prefix(':')?,
         };
-        Some((role, said.trim_start()))
+        Some((role, rest.trim_start()))
     })
 }
 

@@ -1,4 +1,4 @@
-//! Versions of Claude Code: what `claude --version` says, and from when on it can do what.
+//! Versions of Claude Code, parsed from `claude --version`, and the versions that introduced features.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -10,28 +10,28 @@ pub struct Version {
     major: u64,
     minor: u64,
     patch: u64,
-    /// What follows a `-`: such a version comes before the one without.
+    /// The pre-release part after `-`, which sorts before the release.
     pre: Option<String>,
 }
 
 impl Version {
-    /// The first that takes `client_composed` in a user frame and so leaves a prompt as it is. Measured:
-    /// 2.1.247 ignores the field, 2.1.248 obeys it.
+    /// The first version that supports `client_composed` in a user frame, and so takes a prompt verbatim. Measured:
+    /// 2.1.247 ignores the field.
     pub const VERBATIM_PROMPTS: Self = Self::new(2, 1, 248);
 
-    /// The first that speaks the control protocol as the SDK does; what is older is warned about.
+    /// The first version with the control protocol that the SDK uses; older versions cause a warning.
     pub const CONTROL_PROTOCOL: Self = Self::new(2, 0, 0);
 
-    /// The first with `claude auth status`, by its release notes. What is older takes these words for a prompt.
+    /// The first version with `claude auth status`, by its release notes. Older versions take the arguments as a prompt.
     pub const AUTH_STATUS: Self = Self::new(2, 1, 41);
 
-    /// A version without a pre-release part.
+    /// Creates a version without a pre-release part.
     #[must_use]
     pub const fn new(major: u64, minor: u64, patch: u64) -> Self {
         Self { major, minor, patch, pre: None }
     }
 
-    /// The version in the first line of what `claude --version` prints: `2.1.325 (Claude Code)`.
+    /// Parses the first line of `claude --version`: `2.1.325 (Claude Code)`.
     #[must_use]
     pub fn from_output(output: &str) -> Option<Self> {
         let words = output.lines().next()?.split_ascii_whitespace();
@@ -67,7 +67,7 @@ impl PartialOrd for Version {
     }
 }
 
-/// A text that is no version.
+/// The error for an invalid version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected a version such as `2.1.325`: {0}")]
 pub struct VersionError(String);
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_output_of_the_cli_is_read() {
+    fn version_is_parsed_from_cli_output() {
         let check = |output: &str, expect: Option<Version>| {
             assert_eq!(Version::from_output(output), expect, "{output}");
         };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn versions_compare_by_number_and_a_preview_comes_first() {
+    fn versions_sort_numerically_and_pre_releases_first() {
         let read = |text: &str| text.parse::<Version>().unwrap();
         assert!(read("2.1.9") < read("2.1.10"));
         assert!(read("2.1.248-beta.1") < Version::VERBATIM_PROMPTS);

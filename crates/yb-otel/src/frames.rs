@@ -5,7 +5,9 @@ use std::time::SystemTime;
 
 use opentelemetry::KeyValue;
 use serde_json::{Value, json};
-use yb_claude::frame::{ApiEvent, AssistantMessage, Block, Content, ModelUsage, System, Task, UserMessage};
+use yb_claude::frame::{
+    ApiEvent, AssistantMessage, Block, MessageContent, ModelUsage, SystemMessage, TaskMessage, UserMessage,
+};
 use yb_claude::{Message, ResultMessage, ResultSubtype, Tokens};
 
 use crate::content::text_part;
@@ -116,14 +118,14 @@ fn outcome(result: &ResultMessage) -> Result<(), Failure> {
     Err(Failure::new(kind, message))
 }
 
-fn system(tree: &mut Tree, system: &System, at: SystemTime) {
+fn system(tree: &mut Tree, system: &SystemMessage, at: SystemTime) {
     match system {
-        System::Init(init) => {
+        SystemMessage::Init(init) => {
             if let Some(model) = &init.model {
                 tree.model(model);
             }
         }
-        System::TaskStarted(task) if task.task_type.as_deref() == Some("local_agent") => {
+        SystemMessage::TaskStarted(task) if task.task_type.as_deref() == Some("local_agent") => {
             let Some(agent) = &task.task_id else { return };
             let kind = task.subagent_type.as_deref().unwrap_or_default();
             tree.subagent_begins(agent, kind, task.tool_use_id.as_deref(), at);
@@ -131,23 +133,23 @@ fn system(tree: &mut Tree, system: &System, at: SystemTime) {
                 tree.in_background(agent);
             }
         }
-        System::TaskUpdated(task) => {
+        SystemMessage::TaskUpdated(task) => {
             if let (Some(agent), Some(true)) =
                 (&task.task_id, task.patch.as_ref().and_then(|patch| patch.is_backgrounded))
             {
                 tree.in_background(agent);
             }
         }
-        System::TaskNotification(task) => task_ends(tree, task, at),
-        System::PermissionDenied(denied) => tree.tool_denied(&denied.tool_use_id),
-        System::ApiRetry(retry) => {
+        SystemMessage::TaskNotification(task) => task_ends(tree, task, at),
+        SystemMessage::PermissionDenied(denied) => tree.tool_denied(&denied.tool_use_id),
+        SystemMessage::ApiRetry(retry) => {
             let mut attributes =
                 vec![KeyValue::new("attempt", i64::try_from(retry.attempt).unwrap_or(i64::MAX))];
             attributes.extend(retry.error.clone().map(|error| KeyValue::new(common::ERROR_TYPE, error)));
             tree.event("api_retry", attributes, at);
         }
-        System::CompactBoundary(_) => tree.event("compaction", Vec::new(), at),
-        System::Notification(note) => {
+        SystemMessage::CompactBoundary(_) => tree.event("compaction", Vec::new(), at),
+        SystemMessage::Notification(note) => {
             let text = note.text.as_deref().and_then(|text| tree.settings.content.wanted(text));
             tree.event(
                 "notification",
@@ -159,7 +161,7 @@ fn system(tree: &mut Tree, system: &System, at: SystemTime) {
     }
 }
 
-fn task_ends(tree: &mut Tree, task: &Task, at: SystemTime) {
+fn task_ends(tree: &mut Tree, task: &TaskMessage, at: SystemTime) {
     let Some(agent) = &task.task_id else { return };
     let failure = match task.status.as_deref() {
         Some("completed") | None => None,
@@ -258,7 +260,7 @@ fn user(tree: &mut Tree, message: &UserMessage, at: SystemTime) {
             _ => {}
         }
     }
-    if let (Content::Text(text), true) = (&message.message.content, wanted) {
+    if let (MessageContent::Text(text), true) = (&message.message.content, wanted) {
         told.push(text_part(text));
     }
     let role = if told.iter().any(|part| part["type"] == "tool_call_response") { "tool" } else { "user" };

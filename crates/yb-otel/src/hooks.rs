@@ -10,7 +10,7 @@ use yb_claude::sdk::event::{
     PreToolUseOutput, Stop, StopOutput, SubagentStart, SubagentStartOutput, SubagentStop, SubagentStopOutput,
     UserPromptSubmit, UserPromptSubmitOutput,
 };
-use yb_claude::sdk::{Hooks, Matcher};
+use yb_claude::sdk::{HookMatcher, Hooks};
 use yb_claude::{Message, Tokens};
 
 use crate::agent_spans::{AgentSpans, AgentSpansConfig, End};
@@ -312,14 +312,14 @@ fn hooks(spans: &AgentSpans) -> Hooks {
     let (prompt, before, after, failed) = (tell(), tell(), tell(), tell());
     let (stop, sub_starts, sub_stops) = (tell(), tell(), tell());
     Hooks::new()
-        .on(Matcher::any(), move |hook: UserPromptSubmit, _| {
+        .on(HookMatcher::any(), move |hook: UserPromptSubmit, _| {
             prompt(&|tree, at| {
                 tree.session(&hook.session_id);
                 tree.begin(Some(&hook.prompt), at);
             });
             async { UserPromptSubmitOutput::new() }
         })
-        .on(Matcher::any(), move |hook: PreToolUse, _| {
+        .on(HookMatcher::any(), move |hook: PreToolUse, _| {
             before(&|tree, at| {
                 tree.session(&hook.session_id);
                 if tree.root().is_none() {
@@ -331,14 +331,14 @@ fn hooks(spans: &AgentSpans) -> Hooks {
             });
             async { PreToolUseOutput::new() }
         })
-        .on(Matcher::any(), move |hook: PostToolUse, _| {
+        .on(HookMatcher::any(), move |hook: PostToolUse, _| {
             after(&|tree, at| {
                 let id = call_id(hook.tool_use_id.as_deref(), &hook.tool_name);
                 tree.tool_ends(&id, hook.tool_response.as_str(), None, at);
             });
             async { PostToolUseOutput::new() }
         })
-        .on(Matcher::any(), move |hook: PostToolUseFailure, _| {
+        .on(HookMatcher::any(), move |hook: PostToolUseFailure, _| {
             failed(&|tree, at| {
                 let kind = if hook.is_interrupt { "interrupted" } else { "tool_error" };
                 let id = call_id(hook.tool_use_id.as_deref(), &hook.tool_name);
@@ -346,7 +346,7 @@ fn hooks(spans: &AgentSpans) -> Hooks {
             });
             async { PostToolUseFailureOutput::new() }
         })
-        .on(Matcher::any(), move |hook: Stop, _| {
+        .on(HookMatcher::any(), move |hook: Stop, _| {
             stop(&|tree, _| {
                 if let (Some(text), true) = (&hook.last_assistant_message, tree.settings.content.wanted) {
                     tree.root_output(text);
@@ -355,14 +355,14 @@ fn hooks(spans: &AgentSpans) -> Hooks {
             });
             async { StopOutput::new() }
         })
-        .on(Matcher::any(), move |hook: SubagentStart, _| {
+        .on(HookMatcher::any(), move |hook: SubagentStart, _| {
             sub_starts(&|tree, at| {
                 let agent = hook.agent_id.as_deref().unwrap_or(&hook.session_id);
                 tree.subagent_begins(agent, hook.agent_type.as_deref().unwrap_or_default(), None, at);
             });
             async { SubagentStartOutput::new() }
         })
-        .on(Matcher::any(), move |hook: SubagentStop, _| {
+        .on(HookMatcher::any(), move |hook: SubagentStop, _| {
             sub_stops(&|tree, at| {
                 let agent = hook.agent_id.as_deref().unwrap_or(&hook.session_id);
                 tree.subagent_ends(agent, None, at);

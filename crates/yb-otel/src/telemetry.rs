@@ -5,13 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
-use yb_claude::frame::System;
+use yb_claude::frame::SystemMessage;
 use yb_claude::sdk::event::{
     PostToolUse, PostToolUseFailure, PostToolUseFailureOutput, PostToolUseOutput, PreToolUse,
     PreToolUseOutput, SessionEnd, SessionEndOutput, SessionStart, SessionStartOutput, Stop, StopOutput,
     SubagentStart, SubagentStartOutput, SubagentStop, SubagentStopOutput,
 };
-use yb_claude::sdk::{Hooks, Matcher};
+use yb_claude::sdk::{HookMatcher, Hooks};
 use yb_claude::{Message, RawJson};
 
 /// What plain events carry.
@@ -76,7 +76,7 @@ where
     macro_rules! tells {
         ($hooks:ident, $event:ident -> $output:ident, $name:literal, |$hook:ident| $data:expr) => {
             let teller_of = Arc::clone(&teller);
-            let $hooks = $hooks.on(Matcher::any(), move |$hook: $event, _| {
+            let $hooks = $hooks.on(HookMatcher::any(), move |$hook: $event, _| {
                 let teller = Arc::clone(&teller_of);
                 let (session, data) = ($hook.session_id.clone(), $data);
                 async move {
@@ -118,14 +118,14 @@ impl TelemetryEvents {
         let session = message.session_id().unwrap_or_default();
         match message {
             // It comes again at every turn; one that is open goes on.
-            Message::System(System::Init(init)) if teller.begins(session) => {
+            Message::System(SystemMessage::Init(init)) if teller.begins(session) => {
                 let data = json!({"cwd": init.cwd, "model": init.model, "source": "startup"});
                 teller.tell("session_start", session, data).await;
             }
             Message::Result(result) if teller.ends() => {
                 teller.tell("session_end", session, json!({"reason": result.subtype.as_str()})).await;
             }
-            Message::System(System::Notification(note)) => {
+            Message::System(SystemMessage::Notification(note)) => {
                 teller.tell("notification", session, json!({"message": note.text})).await;
             }
             _ => {}

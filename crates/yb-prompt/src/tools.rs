@@ -197,7 +197,7 @@ pub(crate) fn offer(tools: &[PromptTool], registry: &ToolRegistry) -> Result<Off
                     continue;
                 };
                 let server = offered.server.take().unwrap_or_else(|| ToolServer::new(TOOL_SERVER));
-                offered.server = Some(server.with(found.serve(description, parameters)?));
+                offered.server = Some(server.with_tool(found.serve(description, parameters)?));
             }
         }
     }

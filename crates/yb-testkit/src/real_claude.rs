@@ -25,12 +25,12 @@ impl RealClaude {
     #[track_caller]
     pub fn new() -> Self {
         let agents = agents();
-        let search = yb_claude::Search::from_env(&|_| None).explicit(&agents);
+        let search = yb_claude::CliSearch::from_env(&|_| None).with_explicit(&agents);
         let found = search.find().unwrap_or_else(|error| {
             panic!("{error}\nhint: in {}, run `{INSTALL}`", workspace_root().display());
         });
         let private = TempDir::with_prefix("yb-claude-").unwrap_or_else(|error| panic!("temp dir: {error}"));
-        if let Err(error) = yb_claude::hermetic::create_folders(private.path()) {
+        if let Err(error) = yb_claude::hermetic::create_dirs(private.path()) {
             panic!("{}: {error}", private.path().display());
         }
         Self { program: found.path, private, max_retries: 0 }

@@ -114,7 +114,7 @@ fn a_conversation_becomes_messages_calls_and_figures() {
         ]
     );
     assert_eq!((summary.final_text(), summary.cli_version()), ("Done.", Some("a 1.2.3")));
-    let spent = summary.spent(yb_claude::Baseline::NewSession).unwrap();
+    let spent = summary.usage(yb_claude::UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.output, spent.tokens.cache_read), (10, 5, 3));
     assert_eq!(summary.api_failure(), None);
 }

@@ -17,7 +17,7 @@ pub(super) fn permission_mode(
     warnings: &mut Vec<String>,
 ) -> Result<PermissionMode, AdapterError> {
     let Some(name) = &config.permission_mode else { return Ok(PermissionMode::BypassPermissions) };
-    let (mode, finding) = PermissionMode::read(name).map_err(|error| {
+    let (mode, finding) = PermissionMode::parse_with_aliases(name).map_err(|error| {
         AdapterError::config(format!("`permission_mode`: {error}"), "choose one of these")
     })?;
     if let Some(finding) = finding {

@@ -1,6 +1,6 @@
 //! What Codex printed, read; and how it is called.
 
-use yb_claude::{ApiFailureKind, Baseline};
+use yb_claude::{ApiFailureKind, UsageBaseline};
 
 use super::reader::CodexReader;
 use super::*;
@@ -48,7 +48,7 @@ fn a_task_becomes_messages_calls_and_figures() {
     assert_eq!(tools, ["shell", "apply_patch", "shell"]);
     assert_eq!(summary.final_text(), "Fixed `add`.\n\nDone.");
     assert_eq!(summary.session_id(), Some("01a1de54-6150-72e2-83db-b86fa399306c"));
-    let spent = summary.spent(Baseline::NewSession).unwrap();
+    let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     let tokens = spent.tokens;
     assert_eq!((tokens.input, tokens.output, tokens.cache_read, tokens.cache_creation), (400, 168, 80, 0));
     assert_eq!(spent.cost_usd, None);

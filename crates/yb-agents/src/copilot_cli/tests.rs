@@ -1,6 +1,6 @@
 //! What Copilot printed, read; and how it is called.
 
-use yb_claude::{ApiFailureKind, Baseline};
+use yb_claude::{ApiFailureKind, UsageBaseline};
 
 use super::reader::CopilotReader;
 use super::*;
@@ -45,7 +45,7 @@ fn a_task_becomes_messages_calls_and_figures() {
     assert_eq!(summary.model().unwrap().name, "fake-model");
     assert_eq!(summary.num_turns(), Some(4));
     assert!(summary.session_id().is_some());
-    let spent = summary.spent(Baseline::NewSession).unwrap();
+    let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.output, spent.tokens.cache_read), (400, 168, 80));
     assert_eq!(spent.cost_usd, None);
 }
@@ -53,7 +53,7 @@ fn a_task_becomes_messages_calls_and_figures() {
 #[test]
 fn without_its_file_of_usage_nothing_is_known_of_it() {
     let transcript = read(recorded!("edit-openai.jsonl"), "no JSON");
-    assert!(transcript.summary().spent(Baseline::NewSession).is_none());
+    assert!(transcript.summary().usage(UsageBaseline::NewSession).is_none());
     assert!(transcript.summary().last_result().is_some());
 }
 
@@ -163,6 +163,6 @@ fn nothing_that_a_link_leads_to_is_kept_or_counted() {
     for (name, target) in [("usage.json", at("outside/usage.json")), ("endless.json", "/dev/zero".into())] {
         symlink(target, at(name)).unwrap();
         let transcript = follow(recorded!("edit-openai.jsonl"), at(name));
-        assert!(transcript.summary().spent(Baseline::NewSession).is_none(), "{name}");
+        assert!(transcript.summary().usage(UsageBaseline::NewSession).is_none(), "{name}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the Gemini CLI printed, read; and how it is called.
 
-use yb_claude::{ApiFailureKind, Baseline};
+use yb_claude::{ApiFailureKind, UsageBaseline};
 
 use super::reader::GeminiReader;
 use super::*;
@@ -58,7 +58,7 @@ fn a_task_becomes_messages_calls_and_figures() {
     assert_eq!(summary.final_text(), "Fixed `add`.\n\nDone.");
     assert_eq!(summary.session_id(), Some("4ce86a9c-97a6-4c5e-a72a-ab953301e44f"));
     assert_eq!(summary.model().map(|model| model.name), Some("gemini-2.5-flash"));
-    let spent = summary.spent(Baseline::NewSession).unwrap();
+    let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     let tokens = spent.tokens;
     assert_eq!((tokens.input, tokens.output, tokens.cache_read), (500, 210, 100));
     assert_eq!((spent.cost_usd, summary.api_failure()), (None, None));
@@ -87,7 +87,7 @@ fn a_failure_of_the_api_is_told_by_the_result_or_by_stderr() {
         let failure = transcript.summary().api_failure().unwrap();
         assert_eq!(failure.kind, kind);
         assert!(failure.message.contains(message), "{}", failure.message);
-        assert!(transcript.summary().spent(Baseline::NewSession).is_none());
+        assert!(transcript.summary().usage(UsageBaseline::NewSession).is_none());
     }
     let retried = read(recorded!("err-429.jsonl"), recorded!("err-429.stderr"));
     assert_eq!(retried.summary().api_retries(), 2);
@@ -99,7 +99,7 @@ fn who_is_ended_has_not_finished() {
     assert!(transcript.summary().last_result().is_none());
     assert_eq!(transcript.summary().tools().len(), 1);
     let limited = read("", "{\n  \"error\": {\n    \"type\": \"FatalTurnLimitedError\",\n");
-    assert_eq!(limited.summary().ending().map(|ending| ending.as_str()), Some("error_max_turns"));
+    assert_eq!(limited.summary().result_subtype().map(|ending| ending.as_str()), Some("error_max_turns"));
 }
 
 fn context(config: AgentConfig, env: &[(&str, &str)]) -> ExecutionContext {

@@ -1,6 +1,6 @@
 //! What opencode printed, read; and how it is called.
 
-use yb_claude::{ApiFailureKind, Baseline};
+use yb_claude::{ApiFailureKind, UsageBaseline};
 
 use super::reader::OpencodeReader;
 use super::*;
@@ -40,7 +40,7 @@ fn a_task_becomes_messages_calls_and_figures() {
     assert_eq!(summary.final_text(), "Fixed `add`.\n\nDone.");
     assert_eq!(summary.session_id(), Some("ses_e21972adcffeHKHXAJFTiYWhOf"));
     assert_eq!(summary.num_turns(), Some(4));
-    let spent = summary.spent(Baseline::NewSession).unwrap();
+    let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.output, spent.tokens.cache_read), (400, 168, 80));
     // It says 0 for a model whose price it does not know.
     assert_eq!(spent.cost_usd, None);
@@ -69,7 +69,8 @@ fn a_failure_of_the_api_is_told_by_its_error_and_retries_by_its_log() {
 
 #[test]
 fn other_ends_are_what_they_are() {
-    let ending = |stdout| read(stdout, "").0.summary().ending().map(|ending| ending.as_str().to_owned());
+    let ending =
+        |stdout| read(stdout, "").0.summary().result_subtype().map(|ending| ending.as_str().to_owned());
     assert_eq!(ending(recorded!("err-model.jsonl")).as_deref(), Some("error_during_execution"));
     assert_eq!(ending(recorded!("sig-term.jsonl")), None);
     assert_eq!(ending(recorded!("perm-ask.jsonl")), None);

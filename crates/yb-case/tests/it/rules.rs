@@ -154,7 +154,7 @@ fn permission_mode_and_c11() {
     accepts_config(&["permission_mode: auto", "permission_mode: plan", "permission_mode: acceptEdits"]);
     rejects_config("permission_mode", &["permission_mode: yolo", "permission_mode: ''"]);
     for alias in ["ask", "manual"] {
-        let message = format!("`{alias}` is another name of `default`, which is used");
+        let message = format!("`{alias}` is an alias of `default`");
         let case = warns(&config(&format!("permission_mode: {alias}")), &message);
         assert_eq!(case.agent.config.permission_mode.as_deref(), Some("default"));
     }

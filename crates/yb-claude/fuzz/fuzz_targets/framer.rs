@@ -1,4 +1,4 @@
-//! Any bytes in any chunks: no panic, bounded memory, and the same items as in one piece.
+//! Any bytes in any chunks: no panic, bounded memory, and frames independent of chunk boundaries.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -28,5 +28,5 @@ fuzz_target!(|data: &[u8]| {
             summary.observe(&message);
         }
     }
-    let _ = (summary.model(), summary.final_text(), summary.api_failure(), summary.spent(yb_claude::Baseline::Unknown));
+    let _ = (summary.model(), summary.final_text(), summary.api_failure(), summary.usage(yb_claude::UsageBaseline::Unknown));
 });

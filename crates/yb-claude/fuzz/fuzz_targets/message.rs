@@ -3,7 +3,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
-use yb_claude::{Baseline, Message, RunSummary};
+use yb_claude::{UsageBaseline, Message, RunSummary};
 
 fuzz_target!(|line: &[u8]| {
     let parsed = Message::parse(line);
@@ -11,7 +11,7 @@ fuzz_target!(|line: &[u8]| {
     if let Ok(Value::Object(object)) = &tree {
         let message = parsed.as_ref().expect("an object is a message");
         assert_eq!(message.raw().to_value().ok().as_ref(), tree.as_ref().ok());
-        // Of two keys with one name the tree keeps the last and the look takes the first.
+        // Of duplicate keys, `Value` keeps the last and the type tag the first.
         if line.windows(6).filter(|window| *window == b"\"type\"").count() == 1 && !line.contains(&b'\\') {
             let kind = object.get("type").and_then(Value::as_str).unwrap_or_default();
             assert_eq!(message.kind(), kind);
@@ -20,11 +20,11 @@ fuzz_target!(|line: &[u8]| {
     if let Ok(message) = parsed {
         let _ = format!("{message:?}");
         let summary: RunSummary = [&message, &message].into_iter().collect();
-        for baseline in [Baseline::NewSession, Baseline::Unknown] {
-            let _ = summary.spent(baseline);
+        for baseline in [UsageBaseline::NewSession, UsageBaseline::Unknown] {
+            let _ = summary.usage(baseline);
         }
         if let Some(totals) = summary.session_totals() {
-            let _ = summary.spent(Baseline::Totals(&totals));
+            let _ = summary.usage(UsageBaseline::Totals(&totals));
         }
         let _ = (summary.model(), summary.final_text(), summary.api_failure(), summary.pending_failure());
     }

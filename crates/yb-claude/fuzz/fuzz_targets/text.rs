@@ -1,4 +1,4 @@
-//! Any text as plain output: no panic, and no terminal code is left.
+//! Any text as plain output: no panic, and no escape sequences are left.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -10,5 +10,5 @@ fuzz_target!(|text: &str| {
     if let Some(usage) = output.usage {
         assert!(usage.total_tokens >= usage.input_tokens);
     }
-    let _ = output.ending();
+    let _ = output.outcome();
 });

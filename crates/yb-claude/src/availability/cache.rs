@@ -1,4 +1,4 @@
-//! What this process knows already: asking again costs half a second.
+//! A per-process cache of positive results: a check takes half a second.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -7,29 +7,29 @@ use std::path::{Path, PathBuf};
 use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use super::Ready;
+use super::AvailableCli;
 
-/// More environments than this are not remembered.
+/// The maximum number of cached entries.
 const CAPACITY: usize = 64;
 
-/// The program as it is now, and a digest of the environment: values are not kept.
+/// Identifies the program file and holds a hash of the environment, not its values.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Key {
+pub(crate) struct CacheKey {
     path: PathBuf,
     modified: Option<SystemTime>,
     size: u64,
     environment: u64,
 }
 
-/// Keyed at random, so that a digest says nothing about the secrets in it.
+/// Randomly keyed, so that a hash reveals nothing about secrets.
 static DIGEST: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-static KNOWN: LazyLock<Mutex<HashMap<Key, Ready>>> = LazyLock::new(Mutex::default);
+static CACHE: LazyLock<Mutex<HashMap<CacheKey, AvailableCli>>> = LazyLock::new(Mutex::default);
 
-pub(crate) fn key(path: &Path, env: &[(OsString, OsString)]) -> Key {
+pub(crate) fn key(path: &Path, env: &[(OsString, OsString)]) -> CacheKey {
     let mut sorted: Vec<_> = env.iter().collect();
     sorted.sort();
     let metadata = std::fs::metadata(path).ok();
-    Key {
+    CacheKey {
         path: path.to_owned(),
         modified: metadata.as_ref().and_then(|metadata| metadata.modified().ok()),
         size: metadata.map_or(0, |metadata| metadata.len()),
@@ -37,13 +37,13 @@ pub(crate) fn key(path: &Path, env: &[(OsString, OsString)]) -> Key {
     }
 }
 
-pub(crate) fn get(key: &Key) -> Option<Ready> {
-    KNOWN.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
+pub(crate) fn get(key: &CacheKey) -> Option<AvailableCli> {
+    CACHE.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned()
 }
 
-pub(crate) fn put(key: Key, ready: Ready) {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.len() < CAPACITY {
-        known.insert(key, ready);
+pub(crate) fn put(key: CacheKey, ready: AvailableCli) {
+    let mut cache = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    if cache.len() < CAPACITY {
+        cache.insert(key, ready);
     }
 }

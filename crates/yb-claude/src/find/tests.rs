@@ -1,10 +1,10 @@
-//! Searches in machines that are temporary directories.
+//! Searches in temporary directories.
 
 use std::fs;
 
 use super::*;
 
-/// A machine with nothing on it; `usual` and the platform are its own, too.
+/// An empty file system with its own installation directories and platform.
 struct Machine {
     root: tempfile::TempDir,
 }
@@ -36,17 +36,17 @@ impl Machine {
         path
     }
 
-    /// What `npm ci --ignore-scripts` leaves behind.
+    /// Creates the wrapper package as left by `npm ci --ignore-scripts`.
     fn npm_wrapper(&self, node_modules: &str) -> PathBuf {
         let stub = format!("{node_modules}/@anthropic-ai/claude-code/bin/claude.exe");
         self.program_with(&stub, "echo \"Error: claude native binary not installed.\" >&2\n")
     }
 
-    fn search(&self, env: &[(&str, OsString)]) -> Search {
-        let mut search = Search::from_env(&|name| {
+    fn search(&self, env: &[(&str, OsString)]) -> CliSearch {
+        let mut search = CliSearch::from_env(&|name| {
             env.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
         });
-        search.usual = vec![self.path("usr/local/bin")];
+        search.install_dirs = vec![self.path("usr/local/bin")];
         search.platform = Platform::new("linux", "x86_64", self.root.path());
         search
     }
@@ -54,12 +54,12 @@ impl Machine {
 
 const NATIVE: &str = "@anthropic-ai/claude-code-linux-x64/claude";
 
-fn found(path: PathBuf, source: Source) -> Result<Found, FindError> {
-    Ok(Found { path, source })
+fn found(path: PathBuf, source: CliSource) -> Result<FoundCli, FindError> {
+    Ok(FoundCli { path, source })
 }
 
 #[test]
-fn the_order_is_explicit_variable_prefix_path_usual_places() {
+fn search_order_is_explicit_variable_prefix_path_install_dirs() {
     let machine = Machine::new();
     let usual = machine.program("usr/local/bin/claude");
     let at_home = machine.program("home/.local/bin/claude");
@@ -68,81 +68,81 @@ fn the_order_is_explicit_variable_prefix_path_usual_places() {
     let variable = machine.program("variable");
     let explicit = machine.program("explicit");
 
-    assert_eq!(machine.search(&[]).find(), found(usual, Source::UsualPlace));
+    assert_eq!(machine.search(&[]).find(), found(usual, CliSource::InstallDir));
     let home = (env_vars::HOME, machine.path("home").into());
-    assert_eq!(machine.search(std::slice::from_ref(&home)).find(), found(at_home, Source::UsualPlace));
+    assert_eq!(machine.search(std::slice::from_ref(&home)).find(), found(at_home, CliSource::InstallDir));
     let path = (env_vars::PATH, std::env::join_paths([machine.path("none"), machine.path("path")]).unwrap());
     let env = [home, path, (env_vars::YB_CLAUDE, variable.clone().into())];
     let search = machine.search(&env[..2]);
-    assert_eq!(search.find(), found(in_path, Source::Path));
-    assert_eq!(search.npm_prefix(machine.path("agents")).find(), found(in_prefix, Source::NpmPrefix));
-    let search = machine.search(&env).npm_prefix(machine.path("agents"));
-    assert_eq!(search.find(), found(variable, Source::Variable));
-    assert_eq!(search.explicit(&explicit).find(), found(explicit, Source::Explicit));
+    assert_eq!(search.find(), found(in_path, CliSource::Path));
+    assert_eq!(search.with_npm_prefix(machine.path("agents")).find(), found(in_prefix, CliSource::NpmPrefix));
+    let search = machine.search(&env).with_npm_prefix(machine.path("agents"));
+    assert_eq!(search.find(), found(variable, CliSource::Variable));
+    assert_eq!(search.with_explicit(&explicit).find(), found(explicit, CliSource::Explicit));
 }
 
 #[test]
-fn every_usual_place_is_looked_at() {
-    for place in PLACES_AT_HOME {
+fn search_covers_every_home_install_dir() {
+    for place in HOME_DIRS {
         let machine = Machine::new();
         let program = machine.program(&format!("home/{place}/claude"));
         let search = machine.search(&[(env_vars::HOME, machine.path("home").into())]);
-        assert_eq!(search.find(), found(program, Source::UsualPlace));
+        assert_eq!(search.find(), found(program, CliSource::InstallDir));
     }
 }
 
 #[test]
-fn what_was_named_is_never_replaced() {
+fn unusable_explicit_path_is_an_error() {
     let machine = Machine::new();
     machine.program("usr/local/bin/claude");
     let plain = machine.file("plain", "");
     for (path, problem) in [
-        (machine.path("missing"), Problem::Missing),
-        (machine.path("usr"), Problem::NothingInFolder),
+        (machine.path("missing"), PathProblem::Missing),
+        (machine.path("usr"), PathProblem::NoPackage),
         #[cfg(unix)]
-        (plain, Problem::NotExecutable),
+        (plain, PathProblem::NotExecutable),
     ] {
-        let looked = Looked { path: path.clone(), source: Source::Explicit, problem };
-        assert_eq!(machine.search(&[]).explicit(&path).find(), Err(FindError::NotUsable(looked)));
-        let looked = Looked { path: path.clone(), source: Source::Variable, problem };
+        let searched = SearchedPath { path: path.clone(), source: CliSource::Explicit, problem };
+        assert_eq!(machine.search(&[]).with_explicit(&path).find(), Err(FindError::NotUsable(searched)));
+        let searched = SearchedPath { path: path.clone(), source: CliSource::Variable, problem };
         let search = machine.search(&[(env_vars::YB_CLAUDE, path.into())]);
-        assert_eq!(search.find(), Err(FindError::NotUsable(looked)));
+        assert_eq!(search.find(), Err(FindError::NotUsable(searched)));
     }
 }
 
 #[test]
-fn an_empty_variable_is_no_variable() {
+fn empty_variable_is_ignored() {
     let machine = Machine::new();
     let usual = machine.program("usr/local/bin/claude");
     let search = machine.search(&[(env_vars::YB_CLAUDE, OsString::new())]);
-    assert_eq!(search.find(), found(usual, Source::UsualPlace));
+    assert_eq!(search.find(), found(usual, CliSource::InstallDir));
 }
 
 #[test]
-fn a_named_folder_is_an_npm_prefix_local_global_or_nested() {
+fn explicit_dir_may_be_local_global_or_nested_npm_prefix() {
     for node_modules in
         ["node_modules", "lib/node_modules", "node_modules/@anthropic-ai/claude-code/node_modules"]
     {
         let machine = Machine::new();
         let native = machine.program(&format!("prefix/{node_modules}/{NATIVE}"));
-        let search = machine.search(&[]).explicit(machine.path("prefix"));
-        assert_eq!(search.find(), found(native, Source::Explicit));
+        let search = machine.search(&[]).with_explicit(machine.path("prefix"));
+        assert_eq!(search.find(), found(native, CliSource::Explicit));
     }
 }
 
 #[test]
-fn a_musl_machine_takes_the_musl_package() {
+fn musl_machine_uses_musl_package() {
     let machine = Machine::new();
     machine.program(&format!("prefix/node_modules/{NATIVE}"));
     let musl = machine.program("prefix/node_modules/@anthropic-ai/claude-code-linux-x64-musl/claude");
     machine.file("lib/ld-musl-x86_64.so.1", "");
-    let search = machine.search(&[]).explicit(machine.path("prefix"));
-    assert_eq!(search.find(), found(musl, Source::Explicit));
+    let search = machine.search(&[]).with_explicit(machine.path("prefix"));
+    assert_eq!(search.find(), found(musl, CliSource::Explicit));
 }
 
 #[cfg(unix)]
 #[test]
-fn a_link_to_the_wrapper_leads_to_the_native_program() {
+fn link_to_wrapper_resolves_to_native_program() {
     let machine = Machine::new();
     machine.npm_wrapper("lib/node_modules");
     let native = machine.program(&format!("lib/node_modules/{NATIVE}"));
@@ -151,25 +151,26 @@ fn a_link_to_the_wrapper_leads_to_the_native_program() {
     std::os::unix::fs::symlink(link, machine.path("bin/claude")).unwrap();
     let search = machine.search(&[(env_vars::PATH, machine.path("bin").into())]);
     let native = native.canonicalize().unwrap();
-    assert_eq!(search.find(), found(native.clone(), Source::Path));
+    assert_eq!(search.find(), found(native.clone(), CliSource::Path));
     assert_eq!(
-        machine.search(&[]).explicit(machine.path("bin/claude")).find(),
-        found(native, Source::Explicit)
+        machine.search(&[]).with_explicit(machine.path("bin/claude")).find(),
+        found(native, CliSource::Explicit)
     );
 }
 
 #[test]
-fn a_placeholder_alone_is_passed_over_and_a_completed_one_is_taken() {
+fn placeholder_is_skipped_and_native_program_accepted() {
     let machine = Machine::new();
     let stub = machine.npm_wrapper("node_modules");
-    let looked = Looked { path: stub.clone(), source: Source::Explicit, problem: Problem::Stub };
-    assert_eq!(machine.search(&[]).explicit(&stub).find(), Err(FindError::NotUsable(looked)));
+    let searched =
+        SearchedPath { path: stub.clone(), source: CliSource::Explicit, problem: PathProblem::Stub };
+    assert_eq!(machine.search(&[]).with_explicit(&stub).find(), Err(FindError::NotUsable(searched)));
     machine.program("node_modules/@anthropic-ai/claude-code/bin/claude.exe");
-    assert_eq!(machine.search(&[]).explicit(&stub).find(), found(stub, Source::Explicit));
+    assert_eq!(machine.search(&[]).with_explicit(&stub).find(), found(stub, CliSource::Explicit));
 }
 
 #[test]
-fn windows_looks_for_the_exe_only() {
+fn windows_search_accepts_only_exe() {
     let machine = Machine::new();
     machine.program("path/claude");
     machine.program("path/claude.cmd");
@@ -177,23 +178,23 @@ fn windows_looks_for_the_exe_only() {
     search.platform = Platform::new("windows", "x86_64", machine.root.path());
     assert!(matches!(search.find(), Err(FindError::NotFound { .. })));
     let exe = machine.program("path/claude.exe");
-    assert_eq!(search.find(), found(exe, Source::Path));
+    assert_eq!(search.find(), found(exe, CliSource::Path));
 }
 
 #[test]
-fn relative_entries_of_path_are_not_searched() {
+fn relative_path_entries_are_not_searched() {
     let machine = Machine::new();
     let search = machine.search(&[(env_vars::PATH, OsString::from(".:bin:"))]);
     let Err(FindError::NotFound { searched }) = search.find() else { panic!("found one") };
     assert_eq!(
-        searched.iter().map(|looked| &looked.path).collect::<Vec<_>>(),
+        searched.iter().map(|entry| &entry.path).collect::<Vec<_>>(),
         [&machine.path("usr/local/bin/claude")]
     );
 }
 
 #[cfg(unix)]
 #[test]
-fn the_error_lists_every_place_and_a_way_out() {
+fn not_found_error_lists_searched_paths_and_hints() {
     let machine = Machine::new();
     let path = std::env::join_paths([machine.path("a"), machine.path("b"), machine.path("a")]).unwrap();
     fs::create_dir_all(machine.path("a/claude")).unwrap();
@@ -211,14 +212,14 @@ fn the_error_lists_every_place_and_a_way_out() {
     let hints = ["install it: `npm install -g @anthropic-ai/claude-code`", "or set `YB_CLAUDE` to its path"];
     assert_eq!(error.hints(), hints);
 
-    let error = machine.search(&[]).explicit(machine.path("nowhere")).find().unwrap_err();
+    let error = machine.search(&[]).with_explicit(machine.path("nowhere")).find().unwrap_err();
     let text = error.to_string().replace(&root, "");
-    assert_eq!(text, "can't use `claude` from the given path, no such file: /nowhere");
+    assert_eq!(text, "unusable `claude` from the explicit path (no such file): /nowhere");
 }
 
 #[test]
-fn the_function_takes_an_explicit_path() {
+fn find_cli_takes_explicit_path() {
     let machine = Machine::new();
     let program = machine.program("my-claude");
-    assert_eq!(find(Some(&program), &|_| None), found(program, Source::Explicit));
+    assert_eq!(find_cli(Some(&program), &|_| None), found(program, CliSource::Explicit));
 }

@@ -1,79 +1,79 @@
-//! What a message of the model or to the model is made of.
+//! Content blocks of messages to and from the model.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::lax::{Lax, lax_struct, otherwise_none};
-use super::peek::Peek;
-use super::raw::{RawJson, Source};
+use super::lenient::{LenientDeserialize, lenient_struct, otherwise_none};
+use super::raw::{RawJson, SourceText};
+use super::type_tag::TypeTag;
 
-/// Results hold blocks, which may be results again; nothing real goes further than two.
-const DEEPEST: usize = 4;
+/// The maximum nesting of tool results in tool results; real output never exceeds two.
+const MAX_DEPTH: usize = 4;
 
-/// One part of a message.
+/// A content block of a message.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Block {
-    /// What the model says, or what it is told.
+    /// Text.
     Text(TextBlock),
-    /// What the model thinks.
+    /// Thinking.
     Thinking(ThinkingBlock),
-    /// Thoughts that only the API can read.
+    /// Encrypted thinking, which only the API can read.
     RedactedThinking(RedactedThinkingBlock),
-    /// A tool that the CLI is to run.
-    ToolUse(ToolUse),
-    /// What that tool gave.
-    ToolResult(ToolResult),
-    /// A tool that the API runs itself, a web search for example.
-    ServerToolUse(ToolUse),
-    /// What such a tool gave: every block whose type ends in `_tool_result`.
-    ServerToolResult(ServerToolResult),
-    /// A picture.
-    Image(Media),
+    /// A call of a tool that the CLI runs.
+    ToolUse(ToolUseBlock),
+    /// The result of a tool call.
+    ToolResult(ToolResultBlock),
+    /// A call of a tool that the API runs, such as a web search.
+    ServerToolUse(ToolUseBlock),
+    /// The result of an API tool: every block whose type ends in `_tool_result`.
+    ServerToolResult(ServerToolResultBlock),
+    /// An image.
+    Image(MediaBlock),
     /// A document.
-    Document(Media),
-    /// A kind that this version does not know.
+    Document(MediaBlock),
+    /// A block type that this version does not know.
     Unknown {
-        /// Its `type`; empty when it has none.
+        /// The `type`; empty if absent.
         kind: String,
-        /// All of it.
+        /// The whole block.
         raw: RawJson,
     },
 }
 
-lax_struct! {
-    /// A piece of text.
+lenient_struct! {
+    /// A text block.
     pub struct TextBlock {
         /// The text.
         text: String = "text",
-        /// The sources it cites.
+        /// The cited sources.
         citations: Option<RawJson> = "citations",
     }
 }
 
-lax_struct! {
-    /// A piece of thinking.
+lenient_struct! {
+    /// A thinking block.
     pub struct ThinkingBlock {
-        /// The thought, possibly empty when only the signature is passed on.
+        /// The thinking text; empty if only the signature is passed on.
         thinking: String = "thinking",
-        /// What lets the API trust the thought when it is sent back.
+        /// The signature with which the API verifies the thinking when it is sent back.
         signature: Option<String> = "signature",
     }
 }
 
-lax_struct! {
-    /// An encrypted piece of thinking.
+lenient_struct! {
+    /// An encrypted thinking block.
     pub struct RedactedThinkingBlock {
         /// The ciphertext.
         data: String = "data",
     }
 }
 
-lax_struct! {
-    /// A call of a tool.
-    pub struct ToolUse {
-        /// What the result refers to.
+lenient_struct! {
+    /// A tool call.
+    pub struct ToolUseBlock {
+        /// The tool call's ID, referenced by its result.
         id: String = "id",
         /// The name of the tool; `mcp__<server>__<tool>` for tools of an MCP server.
         name: String = "name",
@@ -82,55 +82,57 @@ lax_struct! {
     }
 }
 
-lax_struct! {
-    /// What a tool gave.
-    pub struct ToolResult {
-        /// The call.
+lenient_struct! {
+    /// The result of a tool call.
+    pub struct ToolResultBlock {
+        /// The tool call's ID.
         tool_use_id: String = "tool_use_id",
-        /// The outcome in words or pictures.
-        content: Content = "content",
-        /// The tool failed, or was not allowed to run.
+        /// The content of the result.
+        content: MessageContent = "content",
+        /// Whether the tool failed or was denied.
         is_error: bool = "is_error",
     }
 }
 
-lax_struct! {
-    /// What a tool of the API gave.
-    pub struct ServerToolResult {
-        /// The type of the block, `web_search_tool_result` for example.
+lenient_struct! {
+    /// The result of an API tool.
+    pub struct ServerToolResultBlock {
+        /// The type of the block, such as `web_search_tool_result`.
         kind: String = "type",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: String = "tool_use_id",
-        /// The outcome; its shape depends on the tool.
+        /// The content of the result; its shape depends on the tool.
         content: Option<RawJson> = "content",
     }
 }
 
-lax_struct! {
-    /// A picture or a document.
-    pub struct Media {
-        /// Where its bytes are.
+lenient_struct! {
+    /// An image or a document.
+    pub struct MediaBlock {
+        /// The source of the data.
         source: Option<RawJson> = "source",
     }
 }
 
-impl Lax for Block {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for Block {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         let raw = <&RawValue>::deserialize(input)?.get();
-        let kind = Peek::at(raw).kind.unwrap_or_default();
-        let typed = source.deeper(DEEPEST, || -> serde_json::Result<_> {
+        let kind = TypeTag::read(raw).kind.unwrap_or_default();
+        let typed = source.deeper(MAX_DEPTH, || -> serde_json::Result<_> {
             let input = &mut serde_json::Deserializer::from_str(raw);
             Ok(match &*kind {
-                "text" => Lax::read(input, source)?.map(Block::Text),
-                "thinking" => Lax::read(input, source)?.map(Block::Thinking),
-                "redacted_thinking" => Lax::read(input, source)?.map(Block::RedactedThinking),
-                "tool_use" => Lax::read(input, source)?.map(Block::ToolUse),
-                "tool_result" => Lax::read(input, source)?.map(Block::ToolResult),
-                "server_tool_use" | "mcp_tool_use" => Lax::read(input, source)?.map(Block::ServerToolUse),
-                "image" => Lax::read(input, source)?.map(Block::Image),
-                "document" => Lax::read(input, source)?.map(Block::Document),
+                "text" => LenientDeserialize::read(input, source)?.map(Block::Text),
+                "thinking" => LenientDeserialize::read(input, source)?.map(Block::Thinking),
+                "redacted_thinking" => LenientDeserialize::read(input, source)?.map(Block::RedactedThinking),
+                "tool_use" => LenientDeserialize::read(input, source)?.map(Block::ToolUse),
+                "tool_result" => LenientDeserialize::read(input, source)?.map(Block::ToolResult),
+                "server_tool_use" | "mcp_tool_use" => {
+                    LenientDeserialize::read(input, source)?.map(Block::ServerToolUse)
+                }
+                "image" => LenientDeserialize::read(input, source)?.map(Block::Image),
+                "document" => LenientDeserialize::read(input, source)?.map(Block::Document),
                 kind if kind.ends_with("_tool_result") => {
-                    Lax::read(input, source)?.map(Block::ServerToolResult)
+                    LenientDeserialize::read(input, source)?.map(Block::ServerToolResult)
                 }
                 _ => None,
             })
@@ -140,18 +142,18 @@ impl Lax for Block {
     }
 }
 
-/// What a message or a result says: plain text, or parts.
+/// The content of a message or tool result: plain text or blocks.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Content {
-    /// A plain string.
+pub enum MessageContent {
+    /// Plain text.
     Text(String),
-    /// A list of parts.
+    /// A list of blocks.
     Blocks(Vec<Block>),
 }
 
-impl Content {
-    /// The text of all parts, one after the other.
+impl MessageContent {
+    /// Returns the concatenated text of all text blocks.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -160,7 +162,7 @@ impl Content {
         }
     }
 
-    /// The parts; none when it is a plain string.
+    /// Returns the blocks; empty for plain text.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         match self {
@@ -170,7 +172,7 @@ impl Content {
     }
 }
 
-/// The text of the text parts; citations cut a sentence into several of them, so nothing goes between.
+/// Concatenates the text blocks without a separator, because citations split sentences into several blocks.
 pub(crate) fn text_of(blocks: &[Block]) -> String {
     blocks
         .iter()
@@ -178,34 +180,34 @@ pub(crate) fn text_of(blocks: &[Block]) -> String {
         .collect()
 }
 
-impl Default for Content {
+impl Default for MessageContent {
     fn default() -> Self {
         Self::Blocks(Vec::new())
     }
 }
 
-impl Lax for Content {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
-        struct Either<'s>(&'s Source);
+impl LenientDeserialize for MessageContent {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
+        struct ContentVisitor<'s>(&'s SourceText);
 
-        impl<'de> Visitor<'de> for Either<'_> {
-            type Value = Option<Content>;
+        impl<'de> Visitor<'de> for ContentVisitor<'_> {
+            type Value = Option<MessageContent>;
 
             fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(Some(Content::Text(text.to_owned())))
+                Ok(Some(MessageContent::Text(text.to_owned())))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut blocks = Vec::new();
-                while let Some(block) = seq.next_element_seed(super::lax::Seed::new(self.0))? {
+                while let Some(block) = seq.next_element_seed(super::lenient::LenientSeed::new(self.0))? {
                     blocks.extend(block);
                 }
-                Ok(Some(Content::Blocks(blocks)))
+                Ok(Some(MessageContent::Blocks(blocks)))
             }
 
             otherwise_none!(map);
         }
 
-        input.deserialize_any(Either(source))
+        input.deserialize_any(ContentVisitor(source))
     }
 }

@@ -1,41 +1,41 @@
-//! Control frames: the envelope only, which says who asks whom; what is asked stays raw.
+//! Control frames: only the envelope is typed, the body stays raw.
 
 use serde::de::{Deserializer, Error};
 
-use super::lax::{Lax, lax_struct};
-use super::raw::{RawJson, Source};
+use super::lenient::{LenientDeserialize, lenient_struct};
+use super::raw::{RawJson, SourceText};
 
-lax_struct! {
-    /// The CLI asks its host something and waits for the answer.
+lenient_struct! {
+    /// A control request from the CLI to its host.
     pub struct ControlRequest {
         raw,
-        /// What the answer must repeat.
+        /// The request ID, which the response must repeat.
         request_id: String = "request_id",
-        /// The question.
-        request: ControlBody = "request",
+        /// The request.
+        request: ControlRequestBody = "request",
     }
 }
 
-/// A question: `can_use_tool`, `hook_callback`, `mcp_message` and others.
+/// The body of a control request: `can_use_tool`, `hook_callback`, `mcp_message` and others.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
-pub struct ControlBody {
-    /// What is asked.
+pub struct ControlRequestBody {
+    /// The kind of request.
     pub subtype: String,
-    /// The whole question, with its subtype.
+    /// The whole body, including the subtype.
     pub body: RawJson,
 }
 
-lax_struct! {
-    /// What decides who handles a question.
+lenient_struct! {
+    /// The subtype, which selects the handler.
     struct Subtype {
-        /// What is asked.
+        /// The kind of request.
         subtype: String = "subtype",
     }
 }
 
-impl Lax for ControlBody {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for ControlRequestBody {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         let Some(body) = RawJson::read(input, source)? else { return Ok(None) };
         let subtype = Subtype::read(&mut serde_json::Deserializer::from_str(body.as_str()), source);
         let subtype = subtype.map_err(D::Error::custom)?.unwrap_or_default().subtype;
@@ -43,36 +43,36 @@ impl Lax for ControlBody {
     }
 }
 
-lax_struct! {
-    /// The CLI answers its host.
+lenient_struct! {
+    /// A control response from the CLI.
     pub struct ControlResponse {
         raw,
-        /// The answer.
-        response: ControlAnswer = "response",
+        /// The body.
+        response: ControlResponseBody = "response",
     }
 }
 
-lax_struct! {
-    /// An answer.
-    pub struct ControlAnswer {
+lenient_struct! {
+    /// The body of a control response.
+    pub struct ControlResponseBody {
         /// `success` or `error`.
         subtype: String = "subtype",
-        /// The question.
+        /// The request ID.
         request_id: String = "request_id",
-        /// What was asked for.
+        /// The payload of a successful response.
         response: Option<RawJson> = "response",
-        /// What went wrong.
+        /// The error message.
         error: Option<String> = "error",
-        /// The same as a name, `unsupported_request` for example.
+        /// The error code, such as `unsupported_request`.
         error_code: Option<String> = "error_code",
     }
 }
 
-lax_struct! {
-    /// The CLI no longer wants an answer.
-    pub struct ControlCancel {
+lenient_struct! {
+    /// The cancellation of a control request by the CLI.
+    pub struct ControlCancelRequest {
         raw,
-        /// The question.
+        /// The request ID.
         request_id: String = "request_id",
     }
 }

@@ -1,27 +1,27 @@
-//! Bytes to messages: lines are cut on bytes, wherever the chunks end, and every line becomes one item or none.
+//! Splits a byte stream into lines, independent of chunk boundaries, and parses each line.
 
 use super::message::Message;
 
-/// How much of a line is shown when it could not be read.
+/// The maximum length of an excerpt in an error.
 const EXCERPT: usize = 200;
 
-/// A buffer that grew beyond this for one long line is given back afterwards.
+/// A buffer that grew beyond this for one long line is freed afterwards.
 const KEPT_CAPACITY: usize = 1 << 20;
 
-/// What came out of one line.
+/// The result of parsing one line.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Frame {
     /// A message.
     Message(Message),
-    /// A line that is no message and harms nothing: debug output of the CLI, or a line that was never finished.
+    /// A line that is not a message: debug output of the CLI, or an unfinished last line.
     Skipped(SkippedLine),
-    /// A line that should have been a message.
+    /// A malformed message.
     Failed(FrameError),
 }
 
 impl Frame {
-    /// The message, if it is one.
+    /// Returns the message, if any.
     #[must_use]
     pub fn into_message(self) -> Option<Message> {
         match self {
@@ -31,57 +31,57 @@ impl Frame {
     }
 }
 
-/// A line that is no message.
+/// A line that is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SkippedLine {
-    /// Its number, from 1.
+    /// The line number, from 1.
     pub line: u64,
-    /// Its length.
+    /// The length in bytes.
     pub bytes: u64,
-    /// Its beginning.
+    /// The beginning of the line.
     pub excerpt: String,
     /// Why it was skipped.
-    pub why: Skip,
+    pub reason: SkipReason,
 }
 
 /// Why a line was skipped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Skip {
-    /// It does not begin like a message.
+pub enum SkipReason {
+    /// It does not start with `{`.
     NotJson,
-    /// The output ended in the middle of it.
+    /// The output ended before the line did.
     Truncated,
 }
 
-/// A line that should have been a message.
+/// The error for a malformed message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// It begins like JSON and is not.
+    /// The line starts with `{` and is not valid JSON.
     #[error("line {line} of the output is malformed ({reason}): `{excerpt}`")]
     Malformed {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// The problem.
         reason: String,
-        /// Its beginning.
+        /// The beginning of the line.
         excerpt: String,
     },
-    /// It is longer than the limit, and what followed the limit was thrown away.
+    /// The line exceeds the limit and was discarded.
     #[error("line {line} of the output is longer than the limit of {limit} bytes: `{excerpt}`")]
     TooLong {
-        /// Its number, from 1.
+        /// The line number, from 1.
         line: u64,
         /// The limit.
         limit: usize,
-        /// Its beginning.
+        /// The beginning of the line.
         excerpt: String,
     },
 }
 
-/// Cuts a stream of bytes into lines and reads each of them.
+/// Splits a byte stream into lines and parses each of them.
 ///
 /// ```
 /// use yb_claude::{Frame, Framer};
@@ -96,50 +96,57 @@ pub enum FrameError {
 /// assert!(framer.next().is_none());
 /// ```
 ///
-/// What waits in it is never more than one unfinished line, at most the limit, and the chunks that were pushed since
-/// `next` last gave `None`.
+/// It buffers at most one unfinished line, up to the limit, and the chunks pushed since `next` last returned `None`.
 #[derive(Debug)]
 pub struct Framer {
     limit: usize,
     buffer: Vec<u8>,
-    /// Where the line begins that comes next.
+    /// The start of the next line.
     start: usize,
-    /// Up to where no end of it was found.
+    /// The end of the range that contains no newline.
     scanned: usize,
-    /// The lines that are done.
+    /// The number of completed lines.
     lines: u64,
-    over: Over,
+    oversized: OversizedLine,
     ended: bool,
 }
 
-/// What happens to the rest of a line that is longer than the limit.
+/// The state of a line that exceeds the limit.
 #[derive(Debug)]
-enum Over {
-    /// There is none.
+enum OversizedLine {
+    /// The current line is within the limit.
     No,
-    /// It was reported; the rest is dropped.
+    /// The line was reported; the rest is dropped.
     Reported,
-    /// It is no message; it is counted, and reported at its end.
+    /// The line is not a message; its bytes are counted, and it is reported at its end.
     Counting { bytes: u64, excerpt: String },
 }
 
 impl Framer {
-    /// The longest line that is accepted, unless another limit is given: 64 MiB.
+    /// The default line limit: 64 MiB.
     pub const DEFAULT_LIMIT: usize = 64 << 20;
 
-    /// A framer with the usual limit.
+    /// Creates a framer with the default limit.
     #[must_use]
     pub fn new() -> Self {
         Self::with_limit(Self::DEFAULT_LIMIT)
     }
 
-    /// A framer that accepts lines of up to `limit` bytes.
+    /// Creates a framer that accepts lines of up to `limit` bytes.
     #[must_use]
     pub fn with_limit(limit: usize) -> Self {
-        Self { limit, buffer: Vec::new(), start: 0, scanned: 0, lines: 0, over: Over::No, ended: false }
+        Self {
+            limit,
+            buffer: Vec::new(),
+            start: 0,
+            scanned: 0,
+            lines: 0,
+            oversized: OversizedLine::No,
+            ended: false,
+        }
     }
 
-    /// Takes the next bytes. What they complete is then given by [`Framer::next`], until it gives `None`.
+    /// Appends bytes. [`Framer::next`] then returns the completed lines, until it returns `None`.
     pub fn push(&mut self, chunk: &[u8]) {
         if self.start > 0 {
             self.buffer.drain(..self.start);
@@ -152,52 +159,59 @@ impl Framer {
         self.buffer.extend_from_slice(chunk);
     }
 
-    /// Says that no more bytes come, so that [`Framer::next`] also gives a last line without a line end.
+    /// Marks the end of the stream, so that [`Framer::next`] also returns a last line without a newline.
     pub fn end(&mut self) {
         self.ended = true;
     }
 
-    /// How many lines were completed so far, blank ones included.
+    /// Returns the number of completed lines, including blank ones.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines
     }
 
-    /// A line of which all is there.
+    /// Handles a complete line.
     fn complete(&mut self, end: usize, next: usize) -> Option<Frame> {
         let (start, number) = (self.start, self.lines + 1);
         self.start = next;
         self.scanned = next;
         self.lines = number;
         let line = &self.buffer[start..end];
-        match std::mem::replace(&mut self.over, Over::No) {
-            Over::Reported => None,
-            Over::Counting { bytes, excerpt } => {
+        match std::mem::replace(&mut self.oversized, OversizedLine::No) {
+            OversizedLine::Reported => None,
+            OversizedLine::Counting { bytes, excerpt } => {
                 let bytes = bytes + line.len() as u64;
-                Some(Frame::Skipped(SkippedLine { line: number, bytes, excerpt, why: Skip::NotJson }))
+                Some(Frame::Skipped(SkippedLine {
+                    line: number,
+                    bytes,
+                    excerpt,
+                    reason: SkipReason::NotJson,
+                }))
             }
-            Over::No if line.len() > self.limit => Some(
+            OversizedLine::No if line.len() > self.limit => Some(
                 too_long(line, self.limit, number)
-                    .unwrap_or_else(|| skipped(line, self.limit, number, Skip::NotJson)),
+                    .unwrap_or_else(|| skipped(line, self.limit, number, SkipReason::NotJson)),
             ),
-            Over::No => read(line, self.limit, number, next == end),
+            OversizedLine::No => parse_line(line, self.limit, number, next == end),
         }
     }
 
-    /// Part of a line that is too long already.
-    fn cut(&mut self) -> Option<Frame> {
+    /// Handles an unfinished line, which may exceed the limit already.
+    fn check_length(&mut self) -> Option<Frame> {
         let (number, limit) = (self.lines + 1, self.limit);
         let line = &self.buffer[self.start..];
         let mut frame = None;
-        match &mut self.over {
-            Over::Reported => {}
-            Over::Counting { bytes, .. } => *bytes += line.len() as u64,
-            Over::No if line.len() <= limit => return None,
-            Over::No => {
+        match &mut self.oversized {
+            OversizedLine::Reported => {}
+            OversizedLine::Counting { bytes, .. } => *bytes += line.len() as u64,
+            OversizedLine::No if line.len() <= limit => return None,
+            OversizedLine::No => {
                 frame = too_long(line, limit, number);
-                self.over = match frame {
-                    Some(_) => Over::Reported,
-                    None => Over::Counting { bytes: line.len() as u64, excerpt: excerpt(line, limit) },
+                self.oversized = match frame {
+                    Some(_) => OversizedLine::Reported,
+                    None => {
+                        OversizedLine::Counting { bytes: line.len() as u64, excerpt: excerpt(line, limit) }
+                    }
                 };
             }
         }
@@ -216,7 +230,7 @@ impl Default for Framer {
 impl Iterator for Framer {
     type Item = Frame;
 
-    /// The next item; `None` until more bytes are pushed.
+    /// Returns the next frame; `None` until more bytes are pushed.
     fn next(&mut self) -> Option<Frame> {
         loop {
             if let Some(found) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
@@ -227,10 +241,10 @@ impl Iterator for Framer {
                 continue;
             }
             self.scanned = self.buffer.len();
-            if let Some(frame) = self.cut() {
+            if let Some(frame) = self.check_length() {
                 return Some(frame);
             }
-            let waiting = self.start < self.buffer.len() || !matches!(self.over, Over::No);
+            let waiting = self.start < self.buffer.len() || !matches!(self.oversized, OversizedLine::No);
             if !self.ended || !waiting {
                 return None;
             }
@@ -240,39 +254,44 @@ impl Iterator for Framer {
     }
 }
 
-fn read(line: &[u8], limit: usize, number: u64, unfinished: bool) -> Option<Frame> {
+fn parse_line(line: &[u8], limit: usize, number: u64, unfinished: bool) -> Option<Frame> {
     let line = line.trim_ascii();
     match line.first() {
         None => None,
         Some(b'{') => Some(match Message::parse(line) {
             Ok(message) => Frame::Message(message),
-            Err(_) if unfinished => skipped(line, limit, number, Skip::Truncated),
+            Err(_) if unfinished => skipped(line, limit, number, SkipReason::Truncated),
             Err(error) => Frame::Failed(FrameError::Malformed {
                 line: number,
                 reason: error.reason,
                 excerpt: excerpt(line, limit),
             }),
         }),
-        Some(_) => Some(skipped(line, limit, number, Skip::NotJson)),
+        Some(_) => Some(skipped(line, limit, number, SkipReason::NotJson)),
     }
 }
 
-fn skipped(line: &[u8], limit: usize, number: u64, why: Skip) -> Frame {
-    Frame::Skipped(SkippedLine { line: number, bytes: line.len() as u64, excerpt: excerpt(line, limit), why })
+fn skipped(line: &[u8], limit: usize, number: u64, reason: SkipReason) -> Frame {
+    Frame::Skipped(SkippedLine {
+        line: number,
+        bytes: line.len() as u64,
+        excerpt: excerpt(line, limit),
+        reason,
+    })
 }
 
-/// The error for a line over the limit; none when it does not begin like a message within the limit.
+/// Returns the error for a line over the limit; `None` if it does not start with `{` within the limit.
 fn too_long(line: &[u8], limit: usize, number: u64) -> Option<Frame> {
     let within = line.get(..limit)?.trim_ascii_start();
     (within.first() == Some(&b'{'))
         .then(|| Frame::Failed(FrameError::TooLong { line: number, limit, excerpt: excerpt(line, limit) }))
 }
 
-/// The beginning of a line; never more than the limit, so that it does not depend on how the bytes arrived.
+/// Returns the beginning of a line, never more than the limit, so that it does not depend on chunk boundaries.
 pub(crate) fn excerpt(line: &[u8], limit: usize) -> String {
     let shown = &line[..line.len().min(limit).min(EXCERPT)];
     let text = String::from_utf8_lossy(shown);
-    // A cut may have gone through a character.
+    // Truncation may have split a character.
     let text =
         if shown.len() < line.len() { text.trim_end_matches(char::REPLACEMENT_CHARACTER) } else { &text };
     text.trim().to_owned()

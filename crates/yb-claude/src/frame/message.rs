@@ -1,61 +1,61 @@
-//! One line of the CLI's output.
+//! Messages: one line of the CLI's output each.
 
-use super::block::{Block, Content, text_of};
-use super::control::{ControlCancel, ControlRequest, ControlResponse};
+use super::block::{Block, MessageContent, text_of};
+use super::control::{ControlCancelRequest, ControlRequest, ControlResponse};
 use super::decode::{self, DecodeError};
-use super::lax::lax_struct;
+use super::lenient::lenient_struct;
 use super::raw::RawJson;
 use super::result::{ResultMessage, Usage};
 use super::stream_event::StreamEvent;
-use super::system::System;
+use super::system::SystemMessage;
 
-/// A message of the CLI. What is unknown is kept and never an error.
+/// A message from the CLI. Unknown types are kept raw and are not errors.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Message {
-    /// The CLI speaks about itself.
-    System(System),
-    /// A part of what the model says.
+    /// Status information of the CLI.
+    System(SystemMessage),
+    /// A content block of a model response.
     Assistant(Box<AssistantMessage>),
-    /// What the model is told: results of tools, mostly.
+    /// Input to the model, mostly tool results.
     User(Box<UserMessage>),
     /// The end of a turn.
     Result(Box<ResultMessage>),
-    /// A piece of an answer while it is written.
+    /// A partial response while it is generated.
     StreamEvent(Box<StreamEvent>),
-    /// How much of the allowance is left.
+    /// The rate limit status.
     RateLimit(Box<RateLimitEvent>),
     /// A tool is still running.
     ToolProgress(Box<ToolProgress>),
-    /// Logging in.
+    /// The progress of a login.
     AuthStatus(Box<AuthStatus>),
-    /// The CLI asks its host.
+    /// A control request from the CLI.
     ControlRequest(Box<ControlRequest>),
-    /// The CLI answers its host.
+    /// A control response from the CLI.
     ControlResponse(Box<ControlResponse>),
-    /// The CLI takes a question back.
-    ControlCancel(Box<ControlCancel>),
-    /// A known type whose fields nobody here needs: see [`Notice::TYPES`].
-    Notice(Box<Notice>),
-    /// A type that this version does not know, or an object without one.
+    /// The CLI cancels a control request.
+    ControlCancel(Box<ControlCancelRequest>),
+    /// A known type without typed fields: see [`OtherMessage::TYPES`].
+    Other(Box<OtherMessage>),
+    /// A type that this version does not know, or an object without `type`.
     Unknown {
-        /// Its `type`; empty when it has none.
+        /// The `type`; empty if absent.
         kind: String,
-        /// All of it.
+        /// The whole message.
         raw: RawJson,
     },
 }
 
 impl Message {
-    /// Reads one line: a JSON object, with white space around it or not.
+    /// Parses one line, a JSON object with optional surrounding white space.
     ///
     /// # Errors
-    /// Only when the line is not a JSON object; an object of any shape is a message.
+    /// If the line is not a JSON object. An object of any shape is a message.
     pub fn parse(line: &[u8]) -> Result<Self, DecodeError> {
         decode::message(line)
     }
 
-    /// The message as the CLI wrote it.
+    /// Returns the original JSON.
     #[must_use]
     pub fn raw(&self) -> &RawJson {
         match self {
@@ -70,12 +70,12 @@ impl Message {
             Self::ControlRequest(message) => &message.raw,
             Self::ControlResponse(message) => &message.raw,
             Self::ControlCancel(message) => &message.raw,
-            Self::Notice(message) => &message.raw,
+            Self::Other(message) => &message.raw,
             Self::Unknown { raw, .. } => raw,
         }
     }
 
-    /// The `type`.
+    /// Returns the `type`.
     #[must_use]
     pub fn kind(&self) -> &str {
         match self {
@@ -90,12 +90,12 @@ impl Message {
             Self::ControlRequest(_) => "control_request",
             Self::ControlResponse(_) => "control_response",
             Self::ControlCancel(_) => "control_cancel_request",
-            Self::Notice(message) => &message.kind,
+            Self::Other(message) => &message.kind,
             Self::Unknown { kind, .. } => kind,
         }
     }
 
-    /// The session.
+    /// Returns the session ID.
     #[must_use]
     pub fn session_id(&self) -> Option<&str> {
         match self {
@@ -107,204 +107,204 @@ impl Message {
             Self::RateLimit(message) => message.session_id.as_deref(),
             Self::ToolProgress(message) => message.session_id.as_deref(),
             Self::AuthStatus(message) => message.session_id.as_deref(),
-            Self::Notice(message) => message.session_id.as_deref(),
+            Self::Other(message) => message.session_id.as_deref(),
             _ => None,
         }
     }
 
-    /// Traffic between the CLI and its host that no user of a session should see.
+    /// Returns whether the message is protocol traffic between CLI and host, not meant for users of a session.
     #[must_use]
     pub fn is_internal(&self) -> bool {
         match self {
             Self::ControlRequest(_) | Self::ControlResponse(_) | Self::ControlCancel(_) => true,
-            Self::Notice(notice) => matches!(&*notice.kind, "keep_alive" | "transcript_mirror"),
-            Self::System(System::SessionStateChanged(state)) => state.sdk_host_only,
+            Self::Other(message) => matches!(&*message.kind, "keep_alive" | "transcript_mirror"),
+            Self::System(SystemMessage::SessionStateChanged(state)) => state.sdk_host_only,
             _ => false,
         }
     }
 }
 
-lax_struct! {
-    /// A part of what the model says. One line for each part; lines of one answer share [`ApiMessage::id`].
+lenient_struct! {
+    /// A content block of a model response. One line per block; lines of one response share [`ApiMessage::id`].
     pub struct AssistantMessage {
         raw,
-        /// The answer, reduced to this part.
+        /// The response, reduced to this block.
         message: ApiMessage = "message",
-        /// The call of the subagent that speaks; none for the main thread.
+        /// The tool call that started the subagent; `None` for the main thread.
         parent_tool_use_id: Option<String> = "parent_tool_use_id",
-        /// The subagent.
+        /// The subagent's ID.
         agent_id: Option<String> = "agent_id",
         /// The subagent's name.
         subagent_type: Option<String> = "subagent_type",
-        /// The words are the CLI's and tell of an API error.
+        /// Whether the text was written by the CLI and reports an API error.
         is_api_error_message: bool = "is_api_error_message",
         /// `authentication_failed`, `rate_limit`, `model_not_found` and others.
         error: Option<String> = "error",
-        /// The HTTP status, if the API was reached.
+        /// The HTTP status, if the API responded.
         api_error_status: Option<u16> = "api_error_status",
-        /// The API's name for its error.
+        /// The API's error type.
         api_error_type: Option<String> = "api_error_type",
-        /// The CLI's name for an error without a status.
+        /// The CLI's name for an error without HTTP status.
         api_error: Option<String> = "api_error",
-        /// The answer was cut off by an interrupt.
+        /// Whether an interrupt ended the response.
         aborted: bool = "aborted",
-        /// When, as the CLI wrote it.
+        /// The timestamp as written by the CLI.
         timestamp: Option<String> = "timestamp",
-        /// The API's id of the request.
+        /// The API's request ID.
         request_id: Option<String> = "request_id",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
 impl AssistantMessage {
-    /// The text parts.
+    /// Returns the concatenated text blocks.
     #[must_use]
     pub fn text(&self) -> String {
         text_of(&self.message.content)
     }
 
-    /// Whether the CLI made up the message, for an API error for example.
+    /// Returns whether the CLI wrote the message itself, for example to report an API error.
     #[must_use]
     pub fn is_synthetic(&self) -> bool {
         self.is_api_error_message || self.message.model.as_deref() == Some(SYNTHETIC)
     }
 }
 
-/// The model of messages that no model wrote.
+/// The model name of messages that were not written by a model.
 pub(crate) const SYNTHETIC: &str = "<synthetic>";
 
-lax_struct! {
-    /// An answer of the API.
+lenient_struct! {
+    /// A response of the API.
     pub struct ApiMessage {
-        /// The answer's id.
+        /// The response ID.
         id: Option<String> = "id",
         /// The model.
         model: Option<String> = "model",
         /// `assistant`.
         role: Option<String> = "role",
-        /// The parts.
+        /// The content blocks.
         content: Vec<Block> = "content",
-        /// Why the model stopped; none as long as further parts follow.
+        /// Why the model stopped; `None` while further blocks follow.
         stop_reason: Option<String> = "stop_reason",
-        /// As of the *beginning* of the answer, repeated on each of its lines: never to be summed.
+        /// The usage at the *start* of the response, repeated on each of its lines. Must not be summed.
         usage: Option<Usage> = "usage",
     }
 }
 
-lax_struct! {
-    /// What the model is told.
+lenient_struct! {
+    /// Input to the model.
     pub struct UserMessage {
         raw,
-        /// What.
+        /// The input.
         message: UserContent = "message",
-        /// The call of the subagent that is told; none for the main thread.
+        /// The tool call that started the subagent; `None` for the main thread.
         parent_tool_use_id: Option<String> = "parent_tool_use_id",
-        /// The subagent.
+        /// The subagent's ID.
         agent_id: Option<String> = "agent_id",
         /// The subagent's name.
         subagent_type: Option<String> = "subagent_type",
-        /// The tool's outcome as the CLI keeps it, richer than what the model gets; its shape depends on the tool.
+        /// The tool result in the CLI's internal format, with more detail than the model receives; its shape depends on the tool.
         tool_use_result: Option<RawJson> = "tool_use_result",
-        /// What started it, when it was not the user.
+        /// The origin, if it was not the user.
         origin: Option<RawJson> = "origin",
-        /// The echo of a prompt, with `--replay-user-messages`.
+        /// Whether this is the echo of a prompt, with `--replay-user-messages`.
         is_replay: bool = "isReplay",
-        /// Written by the CLI.
+        /// Whether the CLI wrote the message itself.
         is_synthetic: bool = "isSynthetic",
-        /// When, as the CLI wrote it.
+        /// The timestamp as written by the CLI.
         timestamp: Option<String> = "timestamp",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
-lax_struct! {
-    /// What the model is told.
+lenient_struct! {
+    /// Role and content of a user message.
     pub struct UserContent {
         /// `user`.
         role: Option<String> = "role",
-        /// What.
-        content: Content = "content",
+        /// The content.
+        content: MessageContent = "content",
     }
 }
 
-lax_struct! {
-    /// How much of the allowance is left.
+lenient_struct! {
+    /// A rate limit status message.
     pub struct RateLimitEvent {
         raw,
-        /// How much.
+        /// The status.
         rate_limit_info: RateLimitInfo = "rate_limit_info",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// How much of the allowance is left.
+lenient_struct! {
+    /// The status of a rate limit.
     pub struct RateLimitInfo {
         /// `allowed`, `allowed_warning` or `rejected`.
         status: Option<String> = "status",
-        /// When it is whole again, in seconds since 1970.
+        /// When the limit resets, in seconds since the Unix epoch.
         resets_at: Option<u64> = "resetsAt",
-        /// Which allowance: `five_hour`, `seven_day` and others.
+        /// The limit: `five_hour`, `seven_day` and others.
         rate_limit_type: Option<String> = "rateLimitType",
-        /// How much of it is used, 1 for all.
+        /// The used fraction, from 0 to 1.
         utilization: Option<f64> = "utilization",
     }
 }
 
-lax_struct! {
-    /// A tool is still running.
+lenient_struct! {
+    /// A progress message of a running tool.
     pub struct ToolProgress {
         raw,
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: Option<String> = "tool_use_id",
-        /// The tool.
+        /// The tool's name.
         tool_name: Option<String> = "tool_name",
-        /// For how long.
+        /// The elapsed time in seconds.
         elapsed_time_seconds: Option<f64> = "elapsed_time_seconds",
-        /// The call of the subagent that runs it; none for the main thread.
+        /// The tool call that started the subagent; `None` for the main thread.
         parent_tool_use_id: Option<String> = "parent_tool_use_id",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// Logging in.
+lenient_struct! {
+    /// The progress of a login.
     pub struct AuthStatus {
         raw,
-        /// It goes on.
+        /// Whether the login is in progress.
         is_authenticating: bool = "isAuthenticating",
-        /// What to show.
+        /// The lines to show.
         output: Vec<String> = "output",
-        /// What went wrong.
+        /// The error message.
         error: Option<String> = "error",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// A message whose type is known and whose fields are left raw.
-    pub struct Notice {
+lenient_struct! {
+    /// A message of a known type without typed fields.
+    pub struct OtherMessage {
         raw,
         /// The `type`.
         kind: String = "type",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
-impl Notice {
-    /// The types that are read as notices.
+impl OtherMessage {
+    /// The types that are parsed as `OtherMessage`.
     pub const TYPES: [&'static str; 8] = [
         "active_goal",
         "autocompact_state",

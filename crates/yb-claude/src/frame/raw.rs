@@ -1,4 +1,4 @@
-//! JSON kept as the text it was, so that what nobody typed is still there to read.
+//! JSON kept as its original text, so that untyped fields stay accessible.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use super::repair;
 
-/// How much of a raw text is shown by `Debug`.
-const SHOWN: usize = 200;
+/// The maximum length that `Debug` shows.
+const DEBUG_LIMIT: usize = 200;
 
-/// A piece of JSON as the CLI wrote it: a whole message, or one value within it.
+/// Original JSON text: a whole message, or one value of it.
 ///
-/// Pieces of one message share its text, so a clone costs nothing.
+/// Values of one message share its text, so clones are cheap.
 #[derive(Clone)]
 pub struct RawJson {
     text: Arc<str>,
@@ -22,18 +22,18 @@ pub struct RawJson {
 }
 
 impl RawJson {
-    /// The JSON text.
+    /// Returns the JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.text.get(self.start..self.end).unwrap_or("null")
     }
 
-    /// The text as any type that knows how to be read from JSON.
+    /// Deserializes the JSON.
     ///
-    /// Half of a surrogate pair, which JSON allows and a Rust string does not, is read as U+FFFD.
+    /// A lone surrogate, which JSON allows and a Rust string does not, becomes U+FFFD.
     ///
     /// # Errors
-    /// When the value does not have the shape of `T`, or nests deeper than 128 levels.
+    /// If the value does not match `T`, or nests deeper than 128 levels.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_str(self.as_str()).or_else(|error| match repair::lone_surrogates(self.as_str()) {
             Some(repaired) => serde_json::from_str(&repaired),
@@ -41,15 +41,15 @@ impl RawJson {
         })
     }
 
-    /// The text as a JSON value.
+    /// Parses the JSON into a [`Value`].
     ///
     /// # Errors
-    /// When the value nests deeper than 128 levels.
+    /// If the value nests deeper than 128 levels.
     pub fn to_value(&self) -> Result<Value, serde_json::Error> {
         self.parse()
     }
 
-    /// The same JSON in a text of its own, so that a small piece does not keep a large message in memory.
+    /// Copies the JSON, so that a small value does not keep a large message in memory.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self::whole(Arc::from(self.as_str()))
@@ -61,7 +61,7 @@ impl RawJson {
 }
 
 impl Default for RawJson {
-    /// `null`.
+    /// Returns `null`.
     fn default() -> Self {
         Self::whole(Arc::from("null"))
     }
@@ -78,7 +78,7 @@ impl Eq for RawJson {}
 impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = self.as_str();
-        let shown = head(text, SHOWN);
+        let shown = head(text, DEBUG_LIMIT);
         f.write_str(shown)?;
         if shown.len() < text.len() { write!(f, "… ({} bytes)", text.len()) } else { Ok(()) }
     }
@@ -90,25 +90,25 @@ impl fmt::Display for RawJson {
     }
 }
 
-/// The first part of a text, at most `limit` bytes of it, never half a character.
+/// Truncates a text to at most `limit` bytes, at a character boundary.
 pub(crate) fn head(text: &str, limit: usize) -> &str {
     &text[..text.floor_char_boundary(limit)]
 }
 
-/// The text that is being decoded, from which values are cut without copying them.
-pub(crate) struct Source {
+/// The text being decoded; values are slices of it.
+pub(crate) struct SourceText {
     text: Arc<str>,
     whole: RawJson,
     depth: std::cell::Cell<usize>,
 }
 
-impl Source {
+impl SourceText {
     pub(crate) fn new(text: &str) -> Self {
         let text: Arc<str> = Arc::from(text);
         Self { whole: RawJson::whole(Arc::clone(&text)), text, depth: std::cell::Cell::new(0) }
     }
 
-    /// Decodes `text` in place of what `original` holds; [`Source::whole`] stays the original.
+    /// Creates a source for `text`, a repaired version of `original`; [`SourceText::whole`] returns the original.
     pub(crate) fn in_place_of(original: &Self, text: &str) -> Self {
         Self { text: Arc::from(text), whole: original.whole(), depth: std::cell::Cell::new(0) }
     }
@@ -117,12 +117,12 @@ impl Source {
         &self.text
     }
 
-    /// The whole message.
+    /// Returns the whole message.
     pub(crate) fn whole(&self) -> RawJson {
         self.whole.clone()
     }
 
-    /// One value of the message; `part` should be borrowed from [`Source::text`].
+    /// Returns one value of the message; `part` should be borrowed from [`SourceText::text`].
     pub(crate) fn part(&self, part: &str) -> RawJson {
         let start = part.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());
         let end = start.wrapping_add(part.len());
@@ -133,7 +133,7 @@ impl Source {
         }
     }
 
-    /// Runs `inner` one level deeper, or not at all below `limit` levels.
+    /// Runs `inner` one nesting level deeper; returns `None` beyond `limit` levels.
     pub(crate) fn deeper<T>(&self, limit: usize, inner: impl FnOnce() -> T) -> Option<T> {
         let depth = self.depth.get();
         if depth >= limit {
@@ -151,8 +151,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_shares_the_text_of_its_message() {
-        let source = Source::new(r#"{"a":[1,2]}"#);
+    fn part_shares_text_of_its_message() {
+        let source = SourceText::new(r#"{"a":[1,2]}"#);
         let part = source.part(&source.text()[5..10]);
         assert_eq!(part.as_str(), "[1,2]");
         assert!(Arc::ptr_eq(&part.text, &source.text));
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_from_elsewhere_is_copied() {
-        let source = Source::new("{}");
+    fn part_of_other_text_is_copied() {
+        let source = SourceText::new("{}");
         assert_eq!(source.part(&String::from("[3]")).as_str(), "[3]");
     }
 
     #[test]
-    fn debug_is_short_and_never_cuts_a_character() {
+    fn debug_is_truncated_at_character_boundary() {
         let long = RawJson::whole(Arc::from(format!("\"{}\"", "ü".repeat(500))));
         assert!(format!("{long:?}").len() < 230);
         assert_eq!(format!("{:?}", RawJson::default()), "null");

@@ -1,11 +1,11 @@
-//! Whole outputs: every format of the CLI gives the same list of messages.
+//! Parses complete outputs: every output format gives the same list of messages.
 
 use serde_json::value::RawValue;
 
 use super::framer::{Frame, Framer};
 use super::message::Message;
 
-/// Reads the output of `--output-format stream-json`: one message on each line.
+/// Parses the output of `--output-format stream-json`: one message per line.
 #[must_use]
 pub fn read_stream(output: &[u8]) -> Vec<Frame> {
     let mut framer = Framer::new();
@@ -14,9 +14,9 @@ pub fn read_stream(output: &[u8]) -> Vec<Frame> {
     framer.collect()
 }
 
-/// Reads the output of `--output-format json`: one message, or with `--verbose` one list of all of them.
+/// Parses the output of `--output-format json`: one message, or with `--verbose` a list of all messages.
 ///
-/// Other lines around it do no harm, and a stream is read as one.
+/// Other lines around the JSON are skipped, and stream output is accepted, too.
 #[must_use]
 pub fn read_json(output: &[u8]) -> Vec<Frame> {
     if let Some(messages) = document(output) {
@@ -38,7 +38,7 @@ pub fn read_json(output: &[u8]) -> Vec<Frame> {
     frames
 }
 
-/// One JSON document, however many lines it takes.
+/// Parses one JSON document, which may span several lines.
 fn document(output: &[u8]) -> Option<Vec<Message>> {
     match output.trim_ascii_start().first()? {
         b'{' => Message::parse(output).ok().map(|message| vec![message]),
@@ -47,7 +47,7 @@ fn document(output: &[u8]) -> Option<Vec<Message>> {
     }
 }
 
-/// A list in which there is nothing but messages.
+/// Parses a list that contains only messages.
 fn list(text: &[u8]) -> Option<Vec<Message>> {
     if text.trim_ascii_start().first() != Some(&b'[') {
         return None;

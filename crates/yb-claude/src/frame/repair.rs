@@ -1,7 +1,7 @@
-//! Half surrogate pairs: JavaScript cuts strings in the middle of an emoji and then writes `\ud83d`, which is
-//! valid JSON but no Unicode text.
+//! Repairs lone surrogates: JavaScript may split a string inside an emoji and write `\ud83d`, which is valid JSON but
+//! not valid Unicode.
 
-/// The text with every lone surrogate escape replaced by `\ufffd`; `None` when it has none.
+/// Replaces every lone surrogate escape with `\ufffd`; `None` if there is none.
 pub(crate) fn lone_surrogates(json: &str) -> Option<String> {
     let bytes = json.as_bytes();
     let (mut repaired, mut copied) = (String::new(), 0);
@@ -30,7 +30,7 @@ pub(crate) fn lone_surrogates(json: &str) -> Option<String> {
     Some(repaired)
 }
 
-/// The UTF-16 unit of a `\uXXXX` escape at this place.
+/// Returns the UTF-16 code unit of a `\uXXXX` escape at this position.
 fn unit(bytes: &[u8], at: usize) -> Option<u16> {
     let escape = bytes.get(at..at.checked_add(6)?)?;
     let hex = escape.strip_prefix(b"\\u")?;
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_lone_halves_are_replaced() {
+    fn only_lone_surrogates_are_replaced() {
         let check = |input: &str, expected: Option<&str>| {
             assert_eq!(lone_surrogates(input).as_deref(), expected, "{input}");
         };

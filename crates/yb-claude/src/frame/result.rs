@@ -1,35 +1,35 @@
-//! The message that ends a turn, and what it counts.
+//! The result message, which ends a turn, and its usage figures.
 
 use std::collections::BTreeMap;
 
 use serde::de::Deserializer;
 
-use super::lax::{Lax, lax_struct};
-use super::raw::{RawJson, Source};
+use super::lenient::{LenientDeserialize, lenient_struct};
+use super::raw::{RawJson, SourceText};
 
-/// How a turn ended.
+/// The subtype of a [`ResultMessage`]: how the turn ended.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ResultSubtype {
-    /// The model finished; or an API error ended the turn, see [`ResultMessage::is_error`].
+    /// The model finished, or an API error ended the turn: see [`ResultMessage::is_error`].
     Success,
-    /// The turn was aborted, or never began.
+    /// The turn was aborted, or never started.
     ErrorDuringExecution,
-    /// The limit on turns was reached.
+    /// The turn limit was reached.
     ErrorMaxTurns,
-    /// The limit on cost was reached.
+    /// The budget was exhausted.
     ErrorMaxBudgetUsd,
-    /// The model never gave output that fits the schema.
+    /// The model did not produce output that matches the schema.
     ErrorMaxStructuredOutputRetries,
-    /// One that this version does not know.
+    /// A subtype that this version does not know.
     Other(String),
-    /// The message has none.
+    /// The message has no subtype.
     #[default]
     Missing,
 }
 
 impl ResultSubtype {
-    /// The name that the CLI uses; `unknown` when the message has none.
+    /// Returns the name used by the CLI; `unknown` if the message has none.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -44,8 +44,8 @@ impl ResultSubtype {
     }
 }
 
-impl Lax for ResultSubtype {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for ResultSubtype {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         let known = [
             Self::Success,
             Self::ErrorDuringExecution,
@@ -58,23 +58,23 @@ impl Lax for ResultSubtype {
     }
 }
 
-lax_struct! {
-    /// The end of one turn. A run may have several; the last one counts.
+lenient_struct! {
+    /// The end of one turn. A run may have several results; the last one counts.
     pub struct ResultMessage {
         raw,
         /// How the turn ended.
         subtype: ResultSubtype = "subtype",
-        /// Something failed. API errors come as `success` with this set; 2.0 does not set it at the turn limit.
+        /// Whether the turn failed. API errors are reported as `success` with this set; 2.0 does not set it at the turn limit.
         is_error: bool = "is_error",
-        /// The answer, or the words of an API error; absent at every limit.
+        /// The final text, or an API error message; absent if a limit was reached.
         result: Option<String> = "result",
-        /// What went wrong.
+        /// The error messages.
         errors: Vec<String> = "errors",
-        /// The HTTP status of the API, if it was reached.
+        /// The HTTP status, if the API responded.
         api_error_status: Option<u16> = "api_error_status",
-        /// The API's name for its error, `rate_limit_error` for example.
+        /// The API's error type, such as `rate_limit_error`.
         api_error_type: Option<String> = "api_error_type",
-        /// The CLI's name for an error without a status, `connection_failed` for example.
+        /// The CLI's name for an error without HTTP status, such as `connection_failed`.
         api_error: Option<String> = "api_error",
         /// Why the CLI stopped: `completed`, `max_turns`, `api_error`, `aborted_tools` and others.
         terminal_reason: Option<String> = "terminal_reason",
@@ -82,121 +82,121 @@ lax_struct! {
         stop_reason: Option<String> = "stop_reason",
         /// Why the CLI could not start.
         startup_failure_reason: Option<String> = "startup_failure_reason",
-        /// How long the turn took.
+        /// The duration of the turn in milliseconds.
         duration_ms: Option<u64> = "duration_ms",
-        /// How much of it was spent waiting for the API.
+        /// The time spent waiting for the API, in milliseconds.
         duration_api_ms: Option<u64> = "duration_api_ms",
-        /// Until the first token came.
+        /// The time to the first token, in milliseconds.
         ttft_ms: Option<u64> = "ttft_ms",
-        /// One more than the number of messages with tool results; not the number of API calls.
+        /// One more than the number of messages with tool results; not the number of API requests.
         num_turns: Option<u64> = "num_turns",
-        /// The session, to resume it.
+        /// The session ID, for resuming it.
         session_id: Option<String> = "session_id",
-        /// The cost of the session so far, earlier runs of it included.
+        /// The cost of the session so far, including earlier runs.
         total_cost_usd: Option<f64> = "total_cost_usd",
-        /// The main loop of this turn, without subagents; all zero when the budget is exhausted.
+        /// The usage of the main thread in this turn, without subagents; all zero when the budget is exhausted.
         usage: Option<Usage> = "usage",
-        /// The session so far, by model, subagents and earlier runs of it included.
+        /// The usage of the session so far by model, including subagents and earlier runs.
         model_usage: Option<BTreeMap<String, ModelUsage>> = "modelUsage",
-        /// What this turn added to `model_usage`; in streams of newer versions only.
+        /// The part of `model_usage` that this turn added; only in streams of newer versions.
         model_usage_since_last_result: Option<BTreeMap<String, ModelUsage>> = "model_usage_since_last_result",
-        /// Tools that were not allowed.
+        /// Denied tool calls.
         permission_denials: Vec<PermissionDenial> = "permission_denials",
-        /// The answer in the shape that was asked for; may be absent after a success.
+        /// The structured output; may be absent after a success.
         structured_output: Option<RawJson> = "structured_output",
-        /// A tool call that waits for its host.
+        /// A tool call that was deferred to the host.
         deferred_tool_use: Option<RawJson> = "deferred_tool_use",
-        /// What started the turn, when it was not the user.
-        origin: Option<Origin> = "origin",
-        /// The number of this result within the run, from 0.
+        /// The origin of the turn, if it was not the user.
+        origin: Option<TurnOrigin> = "origin",
+        /// The index of this result within the run, from 0.
         result_index: Option<u64> = "result_index",
-        /// Prompts that still wait.
+        /// The number of queued prompts.
         queued_turn_count: Option<u64> = "queued_turn_count",
-        /// The command that the CLI ran itself, without the model.
+        /// The command that the CLI executed without the model.
         local_command: Option<String> = "local_command",
-        /// The model; no version that was measured writes it here.
+        /// The model; not set by any measured version.
         model: Option<String> = "model",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
-lax_struct! {
-    /// What started a turn.
-    pub struct Origin {
-        /// `task-notification` for example.
+lenient_struct! {
+    /// The origin of a turn.
+    pub struct TurnOrigin {
+        /// The kind, such as `task-notification`.
         kind: String = "kind",
-        /// Who.
+        /// The producer.
         producer: Option<String> = "producer",
     }
 }
 
-lax_struct! {
-    /// Tokens as the API counts them.
+lenient_struct! {
+    /// Token counts as reported by the API.
     pub struct Usage {
-        /// Read at the full price.
+        /// Uncached input tokens.
         input_tokens: u64 = "input_tokens",
-        /// Written.
+        /// Output tokens.
         output_tokens: u64 = "output_tokens",
-        /// Written to the cache.
+        /// Input tokens written to the cache.
         cache_creation_input_tokens: u64 = "cache_creation_input_tokens",
-        /// Read from the cache.
+        /// Input tokens read from the cache.
         cache_read_input_tokens: u64 = "cache_read_input_tokens",
-        /// What was written to the cache, by how long it is kept; the sum is above.
+        /// The tokens written to the cache, by lifetime.
         cache_creation: Option<CacheCreation> = "cache_creation",
-        /// How the API treated the request.
+        /// The service tier.
         service_tier: Option<String> = "service_tier",
     }
 }
 
-lax_struct! {
-    /// What was written to the cache, by how long it is kept: the longer, the dearer.
+lenient_struct! {
+    /// Tokens written to the cache, by lifetime.
     pub struct CacheCreation {
-        /// For five minutes.
+        /// Tokens with a lifetime of five minutes.
         ephemeral_5m_input_tokens: u64 = "ephemeral_5m_input_tokens",
-        /// For an hour.
+        /// Tokens with a lifetime of one hour.
         ephemeral_1h_input_tokens: u64 = "ephemeral_1h_input_tokens",
     }
 }
 
-lax_struct! {
-    /// What one model used.
+lenient_struct! {
+    /// The usage of one model.
     pub struct ModelUsage {
-        /// Read at the full price.
+        /// Uncached input tokens.
         input_tokens: u64 = "inputTokens",
-        /// Written.
+        /// Output tokens.
         output_tokens: u64 = "outputTokens",
-        /// Read from the cache.
+        /// Input tokens read from the cache.
         cache_read_input_tokens: u64 = "cacheReadInputTokens",
-        /// Written to the cache.
+        /// Input tokens written to the cache.
         cache_creation_input_tokens: u64 = "cacheCreationInputTokens",
-        /// Thoughts among the output.
+        /// Thinking tokens among the output tokens.
         thinking_tokens: Option<u64> = "thinkingTokens",
-        /// Searches on the web.
+        /// The number of web searches.
         web_search_requests: u64 = "webSearchRequests",
-        /// What it cost.
+        /// The cost in US dollars.
         cost_usd: Option<f64> = "costUSD",
-        /// `list`, or `unknown` for a model that the CLI has no price for.
+        /// `list`, or `unknown` for a model without a known price.
         cost_basis: Option<String> = "costBasis",
-        /// How much fits into the model.
+        /// The size of the context window in tokens.
         context_window: Option<u64> = "contextWindow",
-        /// How much it may write at once.
+        /// The maximum number of output tokens.
         max_output_tokens: Option<u64> = "maxOutputTokens",
-        /// The model's plain name.
+        /// The canonical model name.
         canonical_model: Option<String> = "canonicalModel",
-        /// Who runs the model.
+        /// The provider.
         provider: Option<String> = "provider",
     }
 }
 
-lax_struct! {
-    /// A tool that was not allowed.
+lenient_struct! {
+    /// A denied tool call.
     pub struct PermissionDenial {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: String = "tool_use_id",
-        /// Its arguments.
+        /// The arguments.
         tool_input: Option<RawJson> = "tool_input",
     }
 }

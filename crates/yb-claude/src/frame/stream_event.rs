@@ -1,35 +1,35 @@
-//! Pieces of an answer while it is written, with `--include-partial-messages`.
+//! Partial responses, with `--include-partial-messages`.
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 use serde_json::value::RawValue;
 
 use super::block::Block;
-use super::lax::{Lax, lax_struct};
+use super::lenient::{LenientDeserialize, lenient_struct};
 use super::message::ApiMessage;
-use super::peek::Peek;
-use super::raw::{RawJson, Source};
+use super::raw::{RawJson, SourceText};
 use super::result::Usage;
+use super::type_tag::TypeTag;
 
-lax_struct! {
-    /// One event of the API's stream.
+lenient_struct! {
+    /// A message with one event of the API's stream.
     pub struct StreamEvent {
         raw,
         /// The event.
         event: ApiEvent = "event",
-        /// The call of the subagent that it belongs to; none for the main thread.
+        /// The tool call that started the subagent; `None` for the main thread.
         parent_tool_use_id: Option<String> = "parent_tool_use_id",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
-        /// Until the first token came.
+        /// The time to the first token, in milliseconds.
         ttft_ms: Option<u64> = "ttft_ms",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
 impl StreamEvent {
-    /// The next words of the answer, if the event brings some.
+    /// Returns the text delta, if the event has one.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.event {
@@ -43,48 +43,48 @@ impl StreamEvent {
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum ApiEvent {
-    /// An answer begins.
+    /// The start of a response.
     MessageStart(Box<ApiMessage>),
-    /// A part of it begins.
+    /// The start of a content block.
     BlockStart {
-        /// The number of the part.
+        /// The index of the block.
         index: u64,
-        /// The part, still empty.
+        /// The empty block.
         block: Block,
     },
-    /// A part grows.
+    /// An addition to a content block.
     BlockDelta {
-        /// The number of the part.
+        /// The index of the block.
         index: u64,
-        /// By this.
+        /// The addition.
         delta: Delta,
     },
-    /// A part is complete.
+    /// The end of a content block.
     BlockStop {
-        /// The number of the part.
+        /// The index of the block.
         index: u64,
     },
-    /// The answer stops.
+    /// The final fields of a response.
     MessageDelta {
-        /// Why.
+        /// Why the model stopped.
         stop_reason: Option<String>,
-        /// What it used.
+        /// The usage.
         usage: Option<Box<Usage>>,
     },
-    /// The answer is complete.
+    /// The end of a response.
     MessageStop,
-    /// A sign of life.
+    /// A keep-alive event.
     Ping,
-    /// A kind that this version does not know.
+    /// A type that this version does not know.
     Unknown {
-        /// Its `type`; empty when it has none.
+        /// The `type`; empty if absent.
         kind: String,
-        /// All of it.
+        /// The whole value.
         raw: RawJson,
     },
 }
 
-/// What a part grows by.
+/// An addition to a content block.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Delta {
@@ -94,19 +94,19 @@ pub enum Delta {
     Thinking(String),
     /// The signature of the thinking.
     Signature(String),
-    /// A piece of the JSON that is a tool's input.
+    /// A piece of the JSON of a tool's input.
     InputJson(String),
-    /// A kind that this version does not know.
+    /// A type that this version does not know.
     Unknown {
-        /// Its `type`; empty when it has none.
+        /// The `type`; empty if absent.
         kind: String,
-        /// All of it.
+        /// The whole value.
         raw: RawJson,
     },
 }
 
-lax_struct! {
-    /// The fields of all events together.
+lenient_struct! {
+    /// The union of the fields of all events.
     struct EventFields {
         /// Of `message_start`.
         message: Option<ApiMessage> = "message",
@@ -121,8 +121,8 @@ lax_struct! {
     }
 }
 
-lax_struct! {
-    /// The fields of all deltas together.
+lenient_struct! {
+    /// The union of the fields of all deltas.
     struct DeltaFields {
         /// Of `text_delta`.
         text: String = "text",
@@ -143,15 +143,15 @@ impl Default for ApiEvent {
     }
 }
 
-impl Lax for ApiEvent {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for ApiEvent {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         let raw = <&RawValue>::deserialize(input)?.get();
         typed(raw, source).map_err(D::Error::custom).map(Some)
     }
 }
 
-fn typed(raw: &str, source: &Source) -> serde_json::Result<ApiEvent> {
-    let kind = Peek::at(raw).kind.unwrap_or_default();
+fn typed(raw: &str, source: &SourceText) -> serde_json::Result<ApiEvent> {
+    let kind = TypeTag::read(raw).kind.unwrap_or_default();
     let event: EventFields = read(raw, source)?;
     let (index, delta) = (event.index, event.delta);
     let known = match &*kind {
@@ -175,8 +175,8 @@ fn typed(raw: &str, source: &Source) -> serde_json::Result<ApiEvent> {
     Ok(known.unwrap_or_else(|| ApiEvent::Unknown { kind: kind.into_owned(), raw: source.part(raw) }))
 }
 
-fn typed_delta(raw: &RawJson, source: &Source) -> serde_json::Result<Delta> {
-    let kind = Peek::at(raw.as_str()).kind.unwrap_or_default();
+fn typed_delta(raw: &RawJson, source: &SourceText) -> serde_json::Result<Delta> {
+    let kind = TypeTag::read(raw.as_str()).kind.unwrap_or_default();
     let fields: DeltaFields = read(raw.as_str(), source)?;
     Ok(match &*kind {
         "text_delta" => Delta::Text(fields.text),
@@ -187,6 +187,6 @@ fn typed_delta(raw: &RawJson, source: &Source) -> serde_json::Result<Delta> {
     })
 }
 
-fn read<T: Lax + Default>(raw: &str, source: &Source) -> serde_json::Result<T> {
+fn read<T: LenientDeserialize + Default>(raw: &str, source: &SourceText) -> serde_json::Result<T> {
     T::read(&mut serde_json::Deserializer::from_str(raw), source).map(Option::unwrap_or_default)
 }

@@ -1,18 +1,18 @@
-//! What a run came to, gathered message by message.
+//! Aggregates the messages of a run.
 
 mod failure;
-mod spent;
 mod tools;
+mod usage;
 
 use super::block::Block;
 use super::message::{AssistantMessage, Message, SYNTHETIC};
 use super::result::{ModelUsage, PermissionDenial, ResultMessage, ResultSubtype};
-use super::system::{ApiRetry, System};
+use super::system::{ApiRetry, SystemMessage};
 pub use failure::{ApiFailure, ApiFailureKind};
-pub use spent::{Baseline, SessionTotals, Spent, Tokens, UsageSource};
 pub use tools::{ToolCall, ToolOutcome};
+pub use usage::{RunUsage, SessionTotals, Tokens, UsageBaseline, UsageSource};
 
-/// A fold over the messages of one run of the CLI.
+/// The aggregated messages of one run of the CLI.
 ///
 /// ```
 /// let output = br#"{"type":"system","subtype":"init","model":"claude-opus-5-5","session_id":"s"}
@@ -34,64 +34,64 @@ pub struct RunSummary {
     assistant_model: Option<String>,
     fallback_model: Option<String>,
     results: Vec<ResultMessage>,
-    partial: Partial,
-    tools: tools::Tools,
+    partial: PartialText,
+    tools: tools::ToolCalls,
     denials: Vec<PermissionDenial>,
-    fault: Option<failure::Fault>,
+    assistant_error: Option<failure::AssistantError>,
     retries: u64,
     pending_retry: Option<ApiRetry>,
 }
 
-/// What the main thread said in the turn that is going on, or that ended last.
+/// The text of the main thread in the current or last turn.
 #[derive(Debug, Clone, Default)]
-struct Partial {
+struct PartialText {
     text: String,
-    /// The answer that the last words belong to.
-    answer: Option<String>,
+    /// The ID of the response that the last text belongs to.
+    response: Option<String>,
     turn_ended: bool,
 }
 
-/// A model, and how it is known.
+/// A model name and its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ModelName<'a> {
     /// The name.
     pub name: &'a str,
-    /// Where it stood.
+    /// The source of the name.
     pub source: ModelSource,
 }
 
-/// Where the model was named, the most trustworthy place first.
+/// The source of a model name, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ModelSource {
-    /// In `system/init`, the last one.
+    /// The last `system/init` message.
     Init,
     /// The most expensive model of `modelUsage`.
     ModelUsage,
-    /// In an answer of the main thread.
+    /// A response of the main thread.
     Assistant,
-    /// In the result itself.
+    /// The result message.
     Result,
 }
 
 impl RunSummary {
-    /// Of a run that has not begun.
+    /// Creates an empty summary.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the next message into account.
+    /// Adds a message.
     pub fn observe(&mut self, message: &Message) {
-        // Some messages carry an empty id before the session has one.
+        // Some messages carry an empty ID before the session has one.
         if let Some(id) = message.session_id().filter(|id| !id.is_empty()) {
             self.session_id.get_or_insert_default().replace_range(.., id);
         }
         match message {
             Message::System(system) => self.observe_system(system),
             Message::Assistant(assistant) => self.observe_assistant(assistant),
-            Message::User(user) => self.tools.take_results(user.message.content.blocks()),
+            Message::User(user) => self.tools.add_results(user.message.content.blocks()),
             Message::StreamEvent(_) => self.pending_retry = None,
             Message::Result(result) => {
                 for denial in &result.permission_denials {
@@ -104,21 +104,21 @@ impl RunSummary {
         }
     }
 
-    fn observe_system(&mut self, system: &System) {
+    fn observe_system(&mut self, system: &SystemMessage) {
         match system {
-            System::Init(init) => {
+            SystemMessage::Init(init) => {
                 self.partial.begin_turn();
-                keep(&mut self.cli_version, init.claude_code_version.as_deref());
-                keep(&mut self.init_model, init.model.as_deref());
+                update(&mut self.cli_version, init.claude_code_version.as_deref());
+                update(&mut self.init_model, init.model.as_deref());
             }
-            System::ApiRetry(retry) => {
+            SystemMessage::ApiRetry(retry) => {
                 self.retries += 1;
                 self.pending_retry = Some(ApiRetry::clone(retry));
             }
-            System::ModelFallback(fallback) | System::ModelRefusalFallback(fallback) => {
-                keep(&mut self.fallback_model, fallback.fallback_model.as_deref());
+            SystemMessage::ModelFallback(fallback) | SystemMessage::ModelRefusalFallback(fallback) => {
+                update(&mut self.fallback_model, fallback.fallback_model.as_deref());
             }
-            System::PermissionDenied(denied) => self.deny(&PermissionDenial {
+            SystemMessage::PermissionDenied(denied) => self.deny(&PermissionDenial {
                 tool_name: denied.tool_name.clone(),
                 tool_use_id: denied.tool_use_id.clone(),
                 tool_input: None,
@@ -128,16 +128,16 @@ impl RunSummary {
     }
 
     fn observe_assistant(&mut self, assistant: &AssistantMessage) {
-        self.tools.take_calls(assistant);
+        self.tools.add_calls(assistant);
         self.pending_retry = None;
         if assistant.parent_tool_use_id.is_some() {
             return;
         }
-        self.fault = failure::Fault::of(assistant);
+        self.assistant_error = failure::AssistantError::from_message(assistant);
         if assistant.is_synthetic() {
             return;
         }
-        keep(&mut self.assistant_model, assistant.message.model.as_deref());
+        update(&mut self.assistant_model, assistant.message.model.as_deref());
         if assistant.message.content.iter().any(|block| matches!(block, Block::Text(_))) {
             self.partial.add(assistant);
         }
@@ -152,7 +152,7 @@ impl RunSummary {
         }
     }
 
-    /// The model: of the last `init`, else the most expensive of `modelUsage`, else of an answer, else of the result.
+    /// Returns the model from the first available [`ModelSource`].
     #[must_use]
     pub fn model(&self) -> Option<ModelName<'_>> {
         let named =
@@ -167,13 +167,13 @@ impl RunSummary {
         Some(ModelName { name: name?, source })
     }
 
-    /// By cost rather than by tokens: helpers are cheap models that may read a lot.
+    /// Compares by cost rather than by tokens: helper models are cheap but may read many tokens.
     fn largest_model(&self) -> Option<&str> {
         let result = self.last_result()?;
         let usages = [&result.model_usage_since_last_result, &result.model_usage];
         let models = usages.into_iter().flatten().find(|models| !models.is_empty())?;
         let size =
-            |usage: &ModelUsage| (usage.cost_usd.unwrap_or_default(), Tokens::from(usage).with_cache());
+            |usage: &ModelUsage| (usage.cost_usd.unwrap_or_default(), Tokens::from(usage).total_with_cache());
         let larger = |left: &ModelUsage, right: &ModelUsage| {
             let (left, right) = (size(left), size(right));
             left.0.total_cmp(&right.0).then(left.1.cmp(&right.1))
@@ -181,43 +181,43 @@ impl RunSummary {
         models.iter().max_by(|left, right| larger(left.1, right.1)).map(|(name, _)| name.as_str())
     }
 
-    /// The model that took over, if one did.
+    /// Returns the fallback model, if one was used.
     #[must_use]
     pub fn fallback_model(&self) -> Option<&str> {
         self.fallback_model.as_deref()
     }
 
-    /// The session, to resume it.
+    /// Returns the session ID, for resuming the session.
     #[must_use]
     pub fn session_id(&self) -> Option<&str> {
         self.session_id.as_deref()
     }
 
-    /// The version of the CLI.
+    /// Returns the version of the CLI.
     #[must_use]
     pub fn cli_version(&self) -> Option<&str> {
         self.cli_version.as_deref()
     }
 
-    /// The ends of all turns; more than one when work in the background came back.
+    /// Returns the results of all turns; more than one if background work reported back.
     #[must_use]
     pub fn results(&self) -> &[ResultMessage] {
         &self.results
     }
 
-    /// The result that counts.
+    /// Returns the last result.
     #[must_use]
     pub fn last_result(&self) -> Option<&ResultMessage> {
         self.results.last()
     }
 
-    /// How the last turn ended; none when the output ended before it did.
+    /// Returns how the last turn ended; `None` if the output ended earlier.
     #[must_use]
-    pub fn ending(&self) -> Option<&ResultSubtype> {
+    pub fn result_subtype(&self) -> Option<&ResultSubtype> {
         self.last_result().map(|result| &result.subtype)
     }
 
-    /// The answer; or, when a limit or an end from outside left none, what the main thread had said by then.
+    /// Returns the final text, or the partial text if the run ended without one.
     #[must_use]
     pub fn final_text(&self) -> &str {
         match self.last_result() {
@@ -227,64 +227,64 @@ impl RunSummary {
         }
     }
 
-    /// What the main thread said in the last turn, the words between its tool calls included.
+    /// Returns the text of the main thread in the last turn, including text between tool calls.
     #[must_use]
     pub fn partial_text(&self) -> &str {
         &self.partial.text
     }
 
-    /// How many turns the last result counts.
+    /// Returns the turn count of the last result.
     #[must_use]
     pub fn num_turns(&self) -> Option<u64> {
         self.last_result()?.num_turns
     }
 
-    /// Why the model stopped.
+    /// Returns why the model stopped.
     #[must_use]
     pub fn stop_reason(&self) -> Option<&str> {
         self.last_result()?.stop_reason.as_deref()
     }
 
-    /// The tools that were called, by the main thread and by subagents, in order.
+    /// Returns the tool calls of the main thread and of subagents, in order.
     #[must_use]
     pub fn tools(&self) -> &[ToolCall] {
         self.tools.calls()
     }
 
-    /// The calls that were not allowed.
+    /// Returns the denied tool calls.
     #[must_use]
     pub fn permission_denials(&self) -> &[PermissionDenial] {
         &self.denials
     }
 
-    /// How often the CLI asked the API again.
+    /// Returns the number of API retries.
     #[must_use]
     pub fn api_retries(&self) -> u64 {
         self.retries
     }
 
-    /// The API error that ended the run, if one did.
+    /// Returns the API error that ended the run, if any.
     #[must_use]
     pub fn api_failure(&self) -> Option<ApiFailure> {
-        failure::of_run(self.last_result(), self.fault.as_ref())
+        failure::of_run(self.last_result(), self.assistant_error.as_ref())
     }
 
-    /// The API error that the CLI had not got over when its output ended: what a run that was stopped waited for.
+    /// Returns the API error that the CLI was retrying when its output ended.
     #[must_use]
     pub fn pending_failure(&self) -> Option<ApiFailure> {
         self.pending_retry.as_ref().map(failure::of_retry)
     }
 
-    /// What the session has used, to be the [`Baseline`] of a run that resumes it.
+    /// Returns the usage of the whole session, as the [`UsageBaseline`] of a run that resumes it.
     #[must_use]
     pub fn session_totals(&self) -> Option<SessionTotals> {
         self.last_result().and_then(SessionTotals::of)
     }
 
-    /// What this run used; none when the CLI reported nothing.
+    /// Returns the usage of this run; `None` if the CLI reported none.
     #[must_use]
-    pub fn spent(&self, baseline: Baseline<'_>) -> Option<Spent> {
-        spent::of_run(&self.results, baseline)
+    pub fn usage(&self, baseline: UsageBaseline<'_>) -> Option<RunUsage> {
+        usage::of_run(&self.results, baseline)
     }
 }
 
@@ -302,7 +302,7 @@ impl<'a> FromIterator<&'a Message> for RunSummary {
     }
 }
 
-impl Partial {
+impl PartialText {
     fn begin_turn(&mut self) {
         if self.turn_ended {
             *self = Self::default();
@@ -311,18 +311,18 @@ impl Partial {
 
     fn add(&mut self, assistant: &AssistantMessage) {
         self.begin_turn();
-        let same_answer = assistant.message.id.is_some() && assistant.message.id == self.answer;
-        if !self.text.is_empty() && !same_answer {
+        let same_response = assistant.message.id.is_some() && assistant.message.id == self.response;
+        if !self.text.is_empty() && !same_response {
             self.text.push_str("\n\n");
         }
         self.text.push_str(&assistant.text());
-        self.answer.clone_from(&assistant.message.id);
+        self.response.clone_from(&assistant.message.id);
     }
 }
 
-/// Replaces what is known by what is new and not empty.
-fn keep(known: &mut Option<String>, new: Option<&str>) {
+/// Replaces the value unless the new one is absent or empty.
+fn update(value: &mut Option<String>, new: Option<&str>) {
     if let Some(new) = new.filter(|new| !new.is_empty()) {
-        *known = Some(new.to_owned());
+        *value = Some(new.to_owned());
     }
 }

@@ -1,31 +1,31 @@
-//! `system` messages: what the CLI says about itself.
+//! `system` messages: status information of the CLI.
 
-use super::lax::{Lax, lax_struct};
-use super::raw::{RawJson, Source};
+use super::lenient::{LenientDeserialize, lenient_struct};
+use super::raw::{RawJson, SourceText};
 
 macro_rules! system {
     ($($(#[$about:meta])* $variant:ident($body:ident) = $subtype:literal,)*) => {
-        /// A message of the CLI about itself, by `subtype`.
+        /// A `system` message, by `subtype`.
         #[derive(Debug, Clone, PartialEq)]
         #[non_exhaustive]
-        pub enum System {
+        pub enum SystemMessage {
             $($(#[$about])* $variant(Box<$body>),)*
-            /// A subtype whose fields nobody here needs, or that this version does not know.
-            Other(Box<OtherSystem>),
+            /// A subtype without typed fields, or one that this version does not know.
+            Other(Box<OtherSystemMessage>),
         }
 
-        impl System {
-            pub(crate) fn read(subtype: &str, source: &Source) -> serde_json::Result<Option<Self>> {
+        impl SystemMessage {
+            pub(crate) fn read(subtype: &str, source: &SourceText) -> serde_json::Result<Option<Self>> {
                 let input = &mut serde_json::Deserializer::from_str(source.text());
                 let message = match subtype {
-                    $($subtype => Lax::read(&mut *input, source)?.map(Box::new).map(Self::$variant),)*
-                    _ => Lax::read(&mut *input, source)?.map(Box::new).map(Self::Other),
+                    $($subtype => LenientDeserialize::read(&mut *input, source)?.map(Box::new).map(Self::$variant),)*
+                    _ => LenientDeserialize::read(&mut *input, source)?.map(Box::new).map(Self::Other),
                 };
                 input.end()?;
                 Ok(message)
             }
 
-            /// The message as the CLI wrote it.
+            /// Returns the original JSON.
             #[must_use]
             pub fn raw(&self) -> &RawJson {
                 match self {
@@ -34,7 +34,7 @@ macro_rules! system {
                 }
             }
 
-            /// The subtype.
+            /// Returns the subtype.
             #[must_use]
             pub fn subtype(&self) -> &str {
                 match self {
@@ -43,7 +43,7 @@ macro_rules! system {
                 }
             }
 
-            /// The session.
+            /// Returns the session ID.
             #[must_use]
             pub fn session_id(&self) -> Option<&str> {
                 match self {
@@ -56,66 +56,66 @@ macro_rules! system {
 }
 
 system! {
-    /// The beginning of a turn; comes again at every turn, and is not always the first message.
-    Init(Init) = "init",
-    /// What the CLI is doing.
-    Status(Status) = "status",
+    /// The start of a turn; sent for every turn, and not always the first message.
+    Init(InitMessage) = "init",
+    /// The current activity of the CLI.
+    Status(StatusMessage) = "status",
     /// The conversation was compacted.
     CompactBoundary(CompactBoundary) = "compact_boundary",
-    /// The API failed and is asked again.
+    /// An API request failed and is retried.
     ApiRetry(ApiRetry) = "api_retry",
-    /// Another model took over.
+    /// The CLI switched to a fallback model.
     ModelFallback(ModelFallback) = "model_fallback",
-    /// Another model took over, because the first one refused.
+    /// The CLI switched to a fallback model because the first model refused.
     ModelRefusalFallback(ModelFallback) = "model_refusal_fallback",
-    /// The model refused and no other took over.
+    /// The model refused, and no fallback was used.
     ModelRefusalNoFallback(ModelFallback) = "model_refusal_no_fallback",
-    /// A tool was not allowed.
+    /// A tool call was denied.
     PermissionDenied(PermissionDenied) = "permission_denied",
-    /// A hook of the settings began.
-    HookStarted(Hook) = "hook_started",
-    /// A hook of the settings printed something.
-    HookProgress(Hook) = "hook_progress",
-    /// A hook of the settings ended.
-    HookResponse(Hook) = "hook_response",
-    /// A subagent or a background command began.
-    TaskStarted(Task) = "task_started",
-    /// It goes on.
-    TaskProgress(Task) = "task_progress",
-    /// Its state changed, see [`Task::patch`].
-    TaskUpdated(Task) = "task_updated",
-    /// It ended.
-    TaskNotification(Task) = "task_notification",
-    /// What runs in the background now.
+    /// A settings hook started.
+    HookStarted(HookMessage) = "hook_started",
+    /// A settings hook printed output.
+    HookProgress(HookMessage) = "hook_progress",
+    /// A settings hook finished.
+    HookResponse(HookMessage) = "hook_response",
+    /// A subagent or background command started.
+    TaskStarted(TaskMessage) = "task_started",
+    /// A subagent or background command made progress.
+    TaskProgress(TaskMessage) = "task_progress",
+    /// A subagent or background command changed its state: see [`TaskMessage::patch`].
+    TaskUpdated(TaskMessage) = "task_updated",
+    /// A subagent or background command finished.
+    TaskNotification(TaskMessage) = "task_notification",
+    /// The list of background tasks changed.
     BackgroundTasksChanged(BackgroundTasks) = "background_tasks_changed",
-    /// An estimate while the model thinks.
+    /// An estimate of thinking tokens.
     ThinkingTokens(ThinkingTokens) = "thinking_tokens",
-    /// The session waits or works.
-    SessionStateChanged(SessionState) = "session_state_changed",
-    /// Words for a person.
-    Informational(Note) = "informational",
-    /// Words for a person, to be shown at once.
-    Notification(Note) = "notification",
-    /// What a command printed that the CLI ran itself.
-    LocalCommandOutput(Note) = "local_command_output",
+    /// The session became idle or busy.
+    SessionStateChanged(SessionStateMessage) = "session_state_changed",
+    /// Information for the user.
+    Informational(SystemText) = "informational",
+    /// A notification for the user.
+    Notification(SystemText) = "notification",
+    /// The output of a command that the CLI executed itself.
+    LocalCommandOutput(SystemText) = "local_command_output",
 }
 
-lax_struct! {
-    /// A subtype without typed fields; they are in [`OtherSystem::raw`].
-    pub struct OtherSystem {
+lenient_struct! {
+    /// A message without typed fields; see [`OtherSystemMessage::raw`].
+    pub struct OtherSystemMessage {
         raw,
-        /// The subtype; empty when it has none.
+        /// The subtype; empty if absent.
         subtype: String = "subtype",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// How the session is set up.
-    pub struct Init {
+lenient_struct! {
+    /// The configuration of a session.
+    pub struct InitMessage {
         raw,
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
         /// The version of the CLI.
         claude_code_version: Option<String> = "claude_code_version",
@@ -125,278 +125,278 @@ lax_struct! {
         cwd: Option<String> = "cwd",
         /// The permission mode.
         permission_mode: Option<String> = "permissionMode",
-        /// Where the key for the API came from; `none` is no obstacle.
+        /// The source of the API key; `none` for other authentication methods.
         api_key_source: Option<String> = "apiKeySource",
-        /// The tools that the model may call.
+        /// The available tools.
         tools: Vec<String> = "tools",
-        /// The MCP servers and whether they answered.
+        /// The MCP servers and their status.
         mcp_servers: Vec<McpServerStatus> = "mcp_servers",
-        /// The agents that can be called.
+        /// The available agents.
         agents: Vec<String> = "agents",
-        /// The skills.
+        /// The available skills.
         skills: Vec<String> = "skills",
-        /// The slash commands.
+        /// The available slash commands.
         slash_commands: Vec<String> = "slash_commands",
-        /// What this version offers to a host.
+        /// The capabilities of this version.
         capabilities: Vec<String> = "capabilities",
         /// The output style.
         output_style: Option<String> = "output_style",
-        /// The message's own id.
+        /// The message's UUID.
         uuid: Option<String> = "uuid",
     }
 }
 
-lax_struct! {
-    /// An MCP server.
+lenient_struct! {
+    /// The status of an MCP server.
     pub struct McpServerStatus {
-        /// Its name.
+        /// The server's name.
         name: String = "name",
         /// `connected`, `pending`, `failed`, `needs-auth` and others.
         status: String = "status",
     }
 }
 
-lax_struct! {
-    /// What the CLI is doing.
-    pub struct Status {
+lenient_struct! {
+    /// The current activity of the CLI.
+    pub struct StatusMessage {
         raw,
-        /// `requesting`, `compacting`; none when it is done.
+        /// `requesting` or `compacting`; `None` when done.
         status: Option<String> = "status",
-        /// The permission mode, when it changed.
+        /// The permission mode, if it changed.
         permission_mode: Option<String> = "permissionMode",
-        /// How compacting ended.
+        /// The outcome of a compaction.
         compact_result: Option<String> = "compact_result",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// Where the conversation was compacted.
+lenient_struct! {
+    /// The boundary of a compaction.
     pub struct CompactBoundary {
         raw,
-        /// How.
+        /// Details of the compaction.
         compact_metadata: CompactMetadata = "compact_metadata",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// How the conversation was compacted.
+lenient_struct! {
+    /// Details of a compaction.
     pub struct CompactMetadata {
         /// `manual` or `auto`.
         trigger: Option<String> = "trigger",
-        /// Tokens before.
+        /// Tokens before the compaction.
         pre_tokens: Option<u64> = "pre_tokens",
-        /// Tokens after.
+        /// Tokens after the compaction.
         post_tokens: Option<u64> = "post_tokens",
-        /// How long it took.
+        /// The duration in milliseconds.
         duration_ms: Option<u64> = "duration_ms",
     }
 }
 
-lax_struct! {
-    /// The API failed and is asked again.
+lenient_struct! {
+    /// A retry of a failed API request.
     pub struct ApiRetry {
         raw,
-        /// Which attempt, from 1.
+        /// The attempt number, from 1.
         attempt: u64 = "attempt",
-        /// How many there may be.
+        /// The maximum number of retries.
         max_retries: Option<u64> = "max_retries",
-        /// How long the CLI waits before it.
+        /// The delay before the retry in milliseconds.
         retry_delay_ms: Option<u64> = "retry_delay_ms",
-        /// The HTTP status, if the API was reached.
+        /// The HTTP status, if the API responded.
         error_status: Option<u16> = "error_status",
         /// `authentication_failed`, `rate_limit`, `server_error` and others.
         error: Option<String> = "error",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// Another model took over.
+lenient_struct! {
+    /// A switch to a fallback model.
     pub struct ModelFallback {
         raw,
-        /// Why: `overloaded` for example.
+        /// The reason, such as `overloaded`.
         trigger: Option<String> = "trigger",
-        /// The model that was asked for.
+        /// The requested model.
         original_model: Option<String> = "original_model",
-        /// The model that answers.
+        /// The fallback model.
         fallback_model: Option<String> = "fallback_model",
-        /// The same in words.
+        /// A message for the user.
         content: Option<String> = "content",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// A tool was not allowed.
+lenient_struct! {
+    /// A denied tool call.
     pub struct PermissionDenied {
         raw,
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: String = "tool_use_id",
-        /// What the model is told.
+        /// The message that the model receives.
         message: Option<String> = "message",
-        /// What kind of rule decided: `rule`, `mode`, `hook` and others.
+        /// The kind of rule that decided: `rule`, `mode`, `hook` and others.
         decision_reason_type: Option<String> = "decision_reason_type",
-        /// Why.
+        /// The reason.
         decision_reason: Option<String> = "decision_reason",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// A hook of the settings.
-    pub struct Hook {
+lenient_struct! {
+    /// The state of a settings hook.
+    pub struct HookMessage {
         raw,
-        /// What joins beginning and end.
+        /// The hook run's ID, shared by its messages.
         hook_id: Option<String> = "hook_id",
-        /// The event and its matcher.
+        /// The event and the matcher.
         hook_name: Option<String> = "hook_name",
-        /// The event.
+        /// The event's name.
         hook_event: Option<String> = "hook_event",
-        /// What the CLI took from it.
+        /// The output as used by the CLI.
         output: Option<String> = "output",
-        /// What it printed.
+        /// The hook's stdout.
         stdout: Option<String> = "stdout",
-        /// What it printed as errors.
+        /// The hook's stderr.
         stderr: Option<String> = "stderr",
-        /// How it exited.
+        /// The exit code.
         exit_code: Option<i64> = "exit_code",
         /// `success`, `error`, `cancelled`.
         outcome: Option<String> = "outcome",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// A subagent or a command in the background.
-    pub struct Task {
+lenient_struct! {
+    /// The state of a subagent or background command.
+    pub struct TaskMessage {
         raw,
-        /// What joins the messages about it.
+        /// The task ID, shared by its messages.
         task_id: Option<String> = "task_id",
-        /// The call that began it.
+        /// The tool call that started it.
         tool_use_id: Option<String> = "tool_use_id",
         /// `local_agent`, `local_bash`, `local_workflow`.
         task_type: Option<String> = "task_type",
         /// The subagent's name.
         subagent_type: Option<String> = "subagent_type",
-        /// What it does.
+        /// The description.
         description: Option<String> = "description",
-        /// What it was told.
+        /// The prompt.
         prompt: Option<String> = "prompt",
-        /// Nobody waits for it.
+        /// Whether it runs in the background.
         is_backgrounded: Option<bool> = "is_backgrounded",
         /// `completed`, `failed`, `stopped`.
         status: Option<String> = "status",
-        /// What it says at its end.
+        /// The final summary.
         summary: Option<String> = "summary",
-        /// The file with its output.
+        /// The path of the output file.
         output_file: Option<String> = "output_file",
-        /// The tool it used last.
+        /// The last used tool.
         last_tool_name: Option<String> = "last_tool_name",
-        /// What it used up.
+        /// The usage.
         usage: Option<TaskUsage> = "usage",
-        /// What changed.
+        /// The changed fields.
         patch: Option<TaskPatch> = "patch",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// What a task used up.
+lenient_struct! {
+    /// The usage of a task.
     pub struct TaskUsage {
-        /// Tokens of all kinds.
+        /// The total number of tokens.
         total_tokens: u64 = "total_tokens",
-        /// Calls of tools.
+        /// The number of tool calls.
         tool_uses: u64 = "tool_uses",
-        /// How long it took.
+        /// The duration in milliseconds.
         duration_ms: u64 = "duration_ms",
     }
 }
 
-lax_struct! {
-    /// What changed about a task.
+lenient_struct! {
+    /// The changed fields of a task.
     pub struct TaskPatch {
-        /// Its state now.
+        /// The new state.
         status: Option<String> = "status",
-        /// Whether somebody waits for it.
+        /// Whether it runs in the background.
         is_backgrounded: Option<bool> = "is_backgrounded",
-        /// When it ended, in milliseconds since 1970.
+        /// The end time in milliseconds since the Unix epoch.
         end_time: Option<u64> = "end_time",
     }
 }
 
-lax_struct! {
-    /// What runs in the background.
+lenient_struct! {
+    /// The list of background tasks.
     pub struct BackgroundTasks {
         raw,
-        /// All of it.
+        /// The tasks.
         tasks: Vec<BackgroundTask> = "tasks",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// One thing that runs in the background.
+lenient_struct! {
+    /// A background task.
     pub struct BackgroundTask {
-        /// What joins the messages about it.
+        /// The task ID, shared by its messages.
         task_id: String = "task_id",
         /// `local_agent`, `local_bash`, `local_workflow`.
         task_type: Option<String> = "task_type",
-        /// What it does.
+        /// The description.
         description: Option<String> = "description",
     }
 }
 
-lax_struct! {
-    /// An estimate while the model thinks.
+lenient_struct! {
+    /// An estimate of thinking tokens.
     pub struct ThinkingTokens {
         raw,
-        /// So far.
+        /// The estimate so far.
         estimated_tokens: u64 = "estimated_tokens",
-        /// Since the last estimate.
+        /// The increase since the last estimate.
         estimated_tokens_delta: u64 = "estimated_tokens_delta",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// The session waits or works.
-    pub struct SessionState {
+lenient_struct! {
+    /// The state of the session.
+    pub struct SessionStateMessage {
         raw,
         /// `running`, `requires_action` or `idle`.
         state: Option<String> = "state",
-        /// Meant for the host, not to be shown.
+        /// Whether the message is meant for the host only.
         sdk_host_only: bool = "sdk_host_only",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }
 
-lax_struct! {
-    /// Words for a person.
-    pub struct Note {
+lenient_struct! {
+    /// A text for the user.
+    pub struct SystemText {
         raw,
-        /// The words of an information or of a command.
+        /// The text of an informational message or a command output.
         content: Option<String> = "content",
-        /// The words of a notification.
+        /// The text of a notification.
         text: Option<String> = "text",
-        /// How serious it is.
+        /// The severity.
         level: Option<String> = "level",
-        /// What it is about.
+        /// The topic.
         key: Option<String> = "key",
-        /// The session.
+        /// The session ID.
         session_id: Option<String> = "session_id",
     }
 }

@@ -1,29 +1,29 @@
-//! The definition of an agent, as the JSON that `--agents` takes.
+//! Agent definitions for `--agents`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// What an agent is.
+/// The definition of an agent.
 #[derive(Clone, PartialEq, Default)]
 #[non_exhaustive]
 pub struct AgentDefinition {
-    /// When to use it; the CLI insists on one.
+    /// When to use the agent; required by the CLI.
     pub description: String,
-    /// Its system prompt.
+    /// The system prompt.
     pub prompt: String,
-    /// Its tools; all of them, unless it says.
+    /// The tools; `None` means all tools.
     pub tools: Option<Vec<String>>,
-    /// Tools that it has not.
+    /// Tools that are removed.
     pub disallowed_tools: Option<Vec<String>>,
-    /// Its model: an alias, a full name or `inherit`.
+    /// The model: an alias, a full name or `inherit`.
     pub model: Option<String>,
-    /// Anything else that the CLI knows, under the CLI's names: `maxTurns`, `effort`, `permissionMode`, `skills`, …
+    /// Other fields under the CLI's names: `maxTurns`, `effort`, `permissionMode`, `skills`, …
     pub more: Map<String, Value>,
 }
 
-/// What is in `more` may hold the variables of MCP servers; only its keys are shown.
+/// Shows only the keys of `more`, which may hold secrets of MCP servers.
 impl fmt::Debug for AgentDefinition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -39,26 +39,26 @@ impl fmt::Debug for AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// An agent with all tools and the model of the session.
+    /// Creates an agent with all tools and the session's model.
     pub fn new(description: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self { description: description.into(), prompt: prompt.into(), ..Self::default() }
     }
 
-    /// The same with these tools and no others.
+    /// Restricts the agent to these tools.
     #[must_use]
     pub fn with_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// The same with this model.
+    /// Sets the model.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Whether it may hold a secret, which must not be seen in a list of processes.
+    /// Whether the definition may hold a secret, which must not appear in a process list.
     pub(crate) fn is_private(&self) -> bool {
         self.more.contains_key("mcpServers")
     }

@@ -1,4 +1,4 @@
-//! Agents that are defined in files: Markdown with a header of YAML, below `.claude/agents`.
+//! Agent definitions from Markdown files with a YAML header, below `.claude/agents`.
 
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -7,69 +7,69 @@ use serde_json::{Map, Value};
 
 use super::{Agent, AgentDefinition, Options};
 
-/// A larger file is no agent.
+/// The maximum size of a definition file.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// Keys of the header that are for people or for other programs, or that the name of the file says already.
-const NOT_FOR_THE_CLI: [&str; 3] = ["name", "color", "target"];
+/// Header keys that are not passed to the CLI.
+const IGNORED_KEYS: [&str; 3] = ["name", "color", "target"];
 
-/// Why an agent's definition can't be had.
+/// The error of [`find_agent`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AgentError {
-    /// No file has this name.
+    /// No definition file exists.
     #[error("no definition of agent `{name}`; searched: {}", listed(searched))]
     NotFound {
-        /// The agent.
+        /// The agent's name.
         name: String,
-        /// Every file that was looked for, in order.
+        /// All searched paths, in order.
         searched: Vec<PathBuf>,
     },
-    /// The name could lead anywhere.
-    #[error("expected letters, digits, `-` and `_` as an agent's name: `{0}`")]
+    /// The name contains characters other than letters, digits, `-` and `_`.
+    #[error("invalid agent name (expected letters, digits, `-` and `_`): `{0}`")]
     BadName(String),
-    /// The file can't be read.
-    #[error("failed to read the agent's definition: {}", path.display())]
+    /// The file is not readable.
+    #[error("failed to read agent definition: {}", path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file is no definition.
-    #[error("{problem}: {}", path.display())]
+    /// The file is not a valid definition.
+    #[error("invalid agent definition ({problem}): {}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem.
         problem: String,
     },
 }
 
 impl AgentError {
-    /// What to do about it.
+    /// Returns a hint for fixing the error.
     #[must_use]
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NotFound { .. } => "create one of these files, or define the agent inline",
             Self::BadName(_) => "rename the agent",
-            Self::Unreadable { .. } => "check the file's rights and its size",
-            Self::Malformed { .. } => "begin with a header between `---` lines and let the prompt follow",
+            Self::Unreadable { .. } => "check the file's permissions and size",
+            Self::Malformed { .. } => "start with a header between `---` lines, followed by the prompt",
         }
     }
 }
 
 fn listed(searched: &[PathBuf]) -> String {
     if searched.is_empty() {
-        return "nothing, for no directory was given".to_owned();
+        return "no directories".to_owned();
     }
     searched.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
 }
 
-/// Finds an agent's definition: in each root `.claude/agents/NAME.md`, then `.claude/agents/NAME.agent.md`.
+/// Finds an agent definition: `.claude/agents/NAME.md`, then `.claude/agents/NAME.agent.md`, in each root.
 ///
 /// # Errors
-/// When no root has it, or what is there is no definition.
+/// If no root has a definition, or it is invalid.
 pub fn find_agent(name: &str, roots: &[&Path]) -> Result<(AgentDefinition, PathBuf), AgentError> {
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if name.is_empty() || name.len() > 100 || !name.chars().all(word) {
@@ -95,11 +95,11 @@ pub fn find_agent(name: &str, roots: &[&Path]) -> Result<(AgentDefinition, PathB
 }
 
 impl Options {
-    /// The same, running as this agent: by the definition that it has inline, else by the one in a file below one of
-    /// these roots, the first that has it. So the CLI needs no file, and none is copied into a repository.
+    /// Sets the agent by name, from an inline definition or else from the first root with a definition file. The
+    /// definition is passed inline, so the CLI needs no file.
     ///
     /// # Errors
-    /// As [`find_agent`]; a name that is found nowhere lists every place.
+    /// As [`find_agent`].
     pub fn with_agent_from(mut self, name: &str, roots: &[&Path]) -> Result<Self, AgentError> {
         if !self.agents.contains_key(name) {
             let (definition, _) = find_agent(name, roots)?;
@@ -126,14 +126,14 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// A definition from the text of its file.
+/// Parses a definition file.
 fn parse(name: &str, text: &str) -> Result<AgentDefinition, String> {
     let (header, body) = split(text)?;
     let mut header = header.map(fields).transpose()?.unwrap_or_default();
-    NOT_FOR_THE_CLI.iter().for_each(|key| drop(header.remove(*key)));
+    IGNORED_KEYS.iter().for_each(|key| drop(header.remove(*key)));
     let mut definition = AgentDefinition::new(name, body.trim());
     if definition.prompt.is_empty() {
-        return Err("expected a prompt after the header".to_owned());
+        return Err("missing prompt after the header".to_owned());
     }
     if let Some(description) = take_text(&mut header, "description")?.filter(|text| !text.trim().is_empty()) {
         definition.description = description;
@@ -150,7 +150,7 @@ fn parse(name: &str, text: &str) -> Result<AgentDefinition, String> {
     Ok(definition)
 }
 
-/// The header between two lines of dashes, if there is one, and what follows.
+/// Splits the optional header between `---` lines from the body.
 fn split(text: &str) -> Result<(Option<&str>, &str), String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let Some(rest) = text.strip_prefix("---\n").or_else(|| text.strip_prefix("---\r\n")) else {
@@ -163,15 +163,15 @@ fn split(text: &str) -> Result<(Option<&str>, &str), String> {
         }
         at += line.len();
     }
-    Err("expected a line `---` that ends the header".to_owned())
+    Err("missing `---` line at the end of the header".to_owned())
 }
 
-/// The header's keys. Many files in use are not quite YAML, with a colon in the middle of a description: for those
-/// each line counts by itself, as Claude Code does it.
+/// Parses the header. Many existing files are not valid YAML, for example with a colon in a description; these are parsed
+/// line by line, as Claude Code does.
 fn fields(header: &str) -> Result<Map<String, Value>, String> {
     match serde_saphyr::from_str::<Option<Map<String, Value>>>(header) {
         Ok(map) => Ok(map.unwrap_or_default()),
-        Err(error) => by_line(header).ok_or_else(|| format!("the header is not YAML ({error})")),
+        Err(error) => by_line(header).ok_or_else(|| format!("invalid YAML header: {error}")),
     }
 }
 
@@ -191,13 +191,13 @@ fn take_text(header: &mut Map<String, Value>, key: &str) -> Result<Option<String
     match header.remove(key) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
-        Some(_) => Err(format!("expected a text as `{key}`")),
+        Some(_) => Err(format!("expected a string for `{key}`")),
     }
 }
 
-/// A list, or a text with commas; `*` is the same as nothing.
+/// Takes a list or a comma-separated string; `*` means unset.
 fn take_list(header: &mut Map<String, Value>, key: &str) -> Result<Option<Vec<String>>, String> {
-    let error = || format!("expected a list of names as `{key}`");
+    let error = || format!("expected a list of names for `{key}`");
     let items: Vec<String> = match header.remove(key) {
         None | Some(Value::Null) => return Ok(None),
         Some(Value::String(text)) => split_commas(&text),
@@ -210,7 +210,7 @@ fn take_list(header: &mut Map<String, Value>, key: &str) -> Result<Option<Vec<St
     Ok(Some(items).filter(|items| items.as_slice() != ["*"]))
 }
 
-/// Commas inside parentheses belong to a rule.
+/// Splits at commas outside parentheses.
 fn split_commas(text: &str) -> Vec<String> {
     let text = text.trim().trim_start_matches('[').trim_end_matches(']');
     let mut items = vec![String::new()];

@@ -1,4 +1,4 @@
-//! From options to arguments. A value that a user controls stands behind its flag's `=`, so it can't become a flag.
+//! Converts options to arguments. User-controlled values are passed as `--flag=value`, so they can't become flags.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -6,19 +6,19 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{
-    EnvChange, Finding, INLINE_LIMIT, Invocation, Options, OptionsError, OutputFormat, PrivateFile, Prompt,
-    Session, Settings, SystemPrompt, Target, TextSource, Thinking, agent, mcp,
+    EnvChange, INLINE_LIMIT, Invocation, InvocationTarget, OptionIssue, Options, OptionsError, OutputFormat,
+    PrivateFile, Prompt, Session, Settings, SystemPrompt, TextSource, Thinking, agent, mcp,
 };
 use crate::version::Version;
 
-/// Arguments as they grow, and the files that some of them name.
+/// Arguments under construction, and the files they refer to.
 pub(crate) struct Argv<'a> {
     pub(crate) args: Vec<OsString>,
     files: Vec<PrivateFile>,
     private_dir: &'a Path,
 }
 
-/// Whether a value may be seen by whoever lists processes.
+/// Whether a value may appear in a process list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Secrecy {
     Public,
@@ -30,9 +30,9 @@ impl<'a> Argv<'a> {
         Self { args: Vec::new(), files: Vec::new(), private_dir }
     }
 
-    /// Words of our own choice.
-    pub(crate) fn words(&mut self, words: &[&str]) {
-        self.args.extend(words.iter().map(OsString::from));
+    /// Adds fixed arguments.
+    pub(crate) fn literals(&mut self, args: &[&str]) {
+        self.args.extend(args.iter().map(OsString::from));
     }
 
     fn flag(&mut self, name: &str, on: bool) {
@@ -57,7 +57,7 @@ impl<'a> Argv<'a> {
         self.option(name, list.map(|list| list.join(",")));
     }
 
-    /// A path, which the CLI must not take for JSON.
+    /// Adds a path, which the CLI must not mistake for JSON.
     fn path(&mut self, name: &str, path: &Path) {
         let looks_like_json =
             path.as_os_str().as_encoded_bytes().first().is_some_and(|byte| b"{[".contains(byte));
@@ -65,7 +65,7 @@ impl<'a> Argv<'a> {
         self.value(name, path);
     }
 
-    /// A text in an argument or, when it is long or private, in a file that another flag names.
+    /// Adds a text inline or, if it is large or private, as a file for another flag.
     fn text(&mut self, name: &str, by_file: (&str, &str), text: &str, secrecy: Secrecy) {
         let (file_flag, file_name) = by_file;
         if secrecy == Secrecy::Public && name.len() + text.len() + 3 <= INLINE_LIMIT {
@@ -82,20 +82,20 @@ impl<'a> Argv<'a> {
 }
 
 impl Options {
-    /// The command for one prompt. Nothing is run, read or written.
+    /// Creates the invocation for one prompt. Pure: runs, reads and writes nothing.
     ///
-    /// With [`OutputFormat::StreamJson`] the prompt is a frame on stdin, and the model gets it as it is. The other
-    /// formats take it as plain text on stdin, and so do versions before [`Version::VERBATIM_PROMPTS`] in effect: a
-    /// leading `/` runs a command and `@file` is expanded there, and a warning says so when the prompt has either.
+    /// With [`OutputFormat::StreamJson`] the prompt is a frame on stdin, and the model receives it verbatim. With other
+    /// formats, and with versions before [`Version::VERBATIM_PROMPTS`], the CLI interprets the prompt: a leading `/` runs
+    /// a command and `@file` is expanded. The invocation has a warning if that affects the prompt.
     ///
     /// # Errors
-    /// When a field breaks a rule, as [`validate`](Self::validate) says, or a value fits nowhere.
-    pub fn invocation(&self, prompt: &Prompt, target: &Target) -> Result<Invocation, OptionsError> {
-        let warnings = self.checked(prompt, target)?;
+    /// If an option is invalid (see [`validate`](Self::validate)), or a value is too large.
+    pub fn invocation(&self, prompt: &Prompt, target: &InvocationTarget) -> Result<Invocation, OptionsError> {
+        let warnings = self.validate_with_prompt(prompt, target)?;
         let mut argv = Argv::new(&target.private_dir);
-        argv.words(&["-p", "--output-format", self.output.as_str()]);
+        argv.literals(&["-p", "--output-format", self.output.as_str()]);
         let stdin = if self.output == OutputFormat::StreamJson {
-            argv.words(&["--verbose", "--input-format", "stream-json"]);
+            argv.literals(&["--verbose", "--input-format", "stream-json"]);
             prompt.frame()
         } else {
             prompt.as_text().unwrap_or_default().as_bytes().to_vec()
@@ -105,14 +105,14 @@ impl Options {
         self.finish(argv, stdin, warnings)
     }
 
-    /// Turns, session and allowed tools, whose places the seed's command chooses itself.
+    /// Adds turns, session and allowed tools; the legacy command places these itself.
     pub(crate) fn push_limits(&self, argv: &mut Argv<'_>) {
         argv.option("max-turns", self.max_turns);
         self.push_session(argv);
         argv.list("allowedTools", self.allowed().as_ref());
     }
 
-    /// What needs no permission, skills included.
+    /// Returns the allowed tools, including skills.
     pub(crate) fn allowed(&self) -> Option<Vec<String>> {
         let skills = self.skills.iter().flatten().map(|skill| format!("Skill({skill})"));
         match &self.allowed_tools {
@@ -121,28 +121,33 @@ impl Options {
         }
     }
 
-    /// All rules, those of the prompt included.
-    pub(crate) fn checked(&self, prompt: &Prompt, target: &Target) -> Result<Vec<Finding>, OptionsError> {
-        let mut doubts = Vec::new();
+    /// Validates the options and the prompt.
+    pub(crate) fn validate_with_prompt(
+        &self,
+        prompt: &Prompt,
+        target: &InvocationTarget,
+    ) -> Result<Vec<OptionIssue>, OptionsError> {
+        let mut warnings = Vec::new();
         let old = target.version.as_ref().is_some_and(|version| *version < Version::VERBATIM_PROMPTS);
         let reason = match self.output {
             OutputFormat::StreamJson if !old => None,
             OutputFormat::StreamJson => Some(format!("Claude Code before {}", Version::VERBATIM_PROMPTS)),
             output => Some(format!("output format `{output}`")),
         };
-        if let Some(reason) = reason.filter(|_| prompt.would_change()) {
+        if let Some(reason) = reason.filter(|_| prompt.may_be_interpreted()) {
             let message = format!("with {reason}, a leading `/` runs a command and `@file` is expanded");
-            let hint = "use stream output and a newer version, or change the prompt";
-            doubts.push(Finding::new("prompt", message, hint));
+            let hint = "use `stream-json` output and a newer version, or change the prompt";
+            warnings.push(OptionIssue::new("prompt", message, hint));
         }
-        self.check_with(prompt.check().into_iter().chain(self.text_only(prompt)), doubts)
+        self.check_with(prompt.check().into_iter().chain(self.text_only(prompt)), warnings)
     }
 
-    fn text_only(&self, prompt: &Prompt) -> Option<Finding> {
+    fn text_only(&self, prompt: &Prompt) -> Option<OptionIssue> {
         let blocks = self.output != OutputFormat::StreamJson && prompt.as_text().is_none();
         blocks.then(|| {
-            let message = format!("expected a text, for output format `{}` takes no blocks", self.output);
-            Finding::new("prompt", message, "use stream output")
+            let message =
+                format!("expected text: output format `{}` does not support content blocks", self.output);
+            OptionIssue::new("prompt", message, "use `stream-json` output")
         })
     }
 
@@ -164,7 +169,7 @@ impl Options {
         argv.option("resume-session-at", self.resume_at.as_ref());
     }
 
-    /// Everything but what the seed's command places itself: output, turns, session and allowed tools.
+    /// Adds everything except output, turns, session and allowed tools, which the legacy command places itself.
     pub(crate) fn push_rest(&self, argv: &mut Argv<'_>) {
         argv.option("model", self.model.as_deref().map(without_provider));
         if !self.fallback_models.is_empty() {
@@ -272,11 +277,11 @@ impl Options {
         &self,
         argv: Argv<'_>,
         stdin: Vec<u8>,
-        warnings: Vec<Finding>,
+        warnings: Vec<OptionIssue>,
     ) -> Result<Invocation, OptionsError> {
         let env: Vec<(OsString, EnvChange)> = self.environment().into_iter().collect();
         for argument in &argv.args {
-            fits(argument, argument.len(), || {
+            check_size(argument, argument.len(), || {
                 let text = argument.to_string_lossy();
                 format!(
                     "argument `{}`",
@@ -286,16 +291,16 @@ impl Options {
         }
         for (name, change) in &env {
             let what = || format!("environment variable `{}`", name.to_string_lossy());
-            fits(name, name.len(), what)?;
+            check_size(name, name.len(), what)?;
             if let EnvChange::Set(value) = change {
-                fits(value, name.len() + value.len() + 1, what)?;
+                check_size(value, name.len() + value.len() + 1, what)?;
             }
         }
         if !argv.files.is_empty() && !argv.private_dir.is_absolute() {
-            return Err(OptionsError::Invalid(vec![Finding::new(
+            return Err(OptionsError::Invalid(vec![OptionIssue::new(
                 "private_dir",
                 format!("expected an absolute path: {}", argv.private_dir.display()),
-                "the CLI may run in another directory",
+                "the CLI may run in a different directory",
             )]));
         }
         let (args, files) = (argv.args, argv.files);
@@ -303,12 +308,12 @@ impl Options {
     }
 }
 
-/// Providers of other tools write `anthropic/` before a model's name.
+/// Removes the `anthropic/` prefix that other tools use.
 pub(crate) fn without_provider(model: &str) -> &str {
     model.strip_prefix("anthropic/").unwrap_or(model)
 }
 
-fn fits(value: &OsStr, bytes: usize, what: impl Fn() -> String) -> Result<(), OptionsError> {
+fn check_size(value: &OsStr, bytes: usize, what: impl Fn() -> String) -> Result<(), OptionsError> {
     if bytes > INLINE_LIMIT {
         return Err(OptionsError::TooLarge { what: what(), bytes, limit: INLINE_LIMIT });
     }

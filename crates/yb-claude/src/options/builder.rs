@@ -1,4 +1,4 @@
-//! One `with_…` for each option, so that options can be written as one expression.
+//! A `with_…` method for each option.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ macro_rules! setters {
     ($($name:ident($argument:ident: $type:ty) => $field:ident = $value:expr;)+) => {
         impl Options {
             $(
-                #[doc = concat!("The same with this [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
                 #[must_use]
                 pub fn $name(mut self, $argument: $type) -> Self {
                     self.$field = $value;
@@ -26,7 +26,7 @@ macro_rules! setters {
     };
 }
 
-/// Lists of texts, set whole.
+/// Collects strings.
 fn texts(items: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
     items.into_iter().map(Into::into).collect()
 }
@@ -89,63 +89,63 @@ setters! {
 }
 
 impl Options {
-    /// The same with one more of the [`add_dirs`](Self::add_dirs).
+    /// Adds one of the [`add_dirs`](Self::add_dirs).
     #[must_use]
     pub fn with_add_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.add_dirs.push(directory.into());
         self
     }
 
-    /// The same with one more of the [`plugin_dirs`](Self::plugin_dirs).
+    /// Adds one of the [`plugin_dirs`](Self::plugin_dirs).
     #[must_use]
     pub fn with_plugin_dir(mut self, directory: impl Into<PathBuf>) -> Self {
         self.plugin_dirs.push(directory.into());
         self
     }
 
-    /// The same with this variable in its [`env`](Self::env).
+    /// Sets a variable in [`env`](Self::env).
     #[must_use]
     pub fn with_env(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), EnvChange::Set(value.into()));
         self
     }
 
-    /// The same without this variable in its [`env`](Self::env), also if the host has it.
+    /// Removes a variable in [`env`](Self::env), even if it is inherited.
     #[must_use]
     pub fn without_env(mut self, name: impl Into<OsString>) -> Self {
         self.env.insert(name.into(), EnvChange::Remove);
         self
     }
 
-    /// The same with one more of the [`mcp_servers`](Self::mcp_servers).
+    /// Adds one of the [`mcp_servers`](Self::mcp_servers).
     #[must_use]
     pub fn with_mcp_server(mut self, name: impl Into<String>, server: McpServer) -> Self {
         self.mcp_servers.insert(name.into(), server);
         self
     }
 
-    /// The same with one more of the [`mcp_config_files`](Self::mcp_config_files).
+    /// Adds one of the [`mcp_config_files`](Self::mcp_config_files).
     #[must_use]
     pub fn with_mcp_config_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.mcp_config_files.push(file.into());
         self
     }
 
-    /// The same with one more of the [`agents`](Self::agents).
+    /// Adds one of the [`agents`](Self::agents).
     #[must_use]
     pub fn with_agent_definition(mut self, name: impl Into<String>, definition: AgentDefinition) -> Self {
         self.agents.insert(name.into(), definition);
         self
     }
 
-    /// The same with one more flag, given without its dashes: `--flag`.
+    /// Adds a flag, given without dashes: `--flag`.
     #[must_use]
     pub fn with_extra_flag(mut self, flag: impl Into<String>) -> Self {
         self.extra_args.push((flag.into(), None));
         self
     }
 
-    /// The same with one more flag, given without its dashes, and its value: `--flag=value`.
+    /// Adds a flag, given without dashes, and its value: `--flag=value`.
     #[must_use]
     pub fn with_extra_arg(mut self, flag: impl Into<String>, value: impl Into<OsString>) -> Self {
         self.extra_args.push((flag.into(), Some(value.into())));

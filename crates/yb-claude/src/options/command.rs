@@ -1,4 +1,4 @@
-//! From an invocation to a supervised child.
+//! Converts an invocation to a supervised command.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use yb_supervise::{Command, Stdin};
 use super::{EnvChange, Invocation};
 
 impl Invocation {
-    /// The command that runs it with this program. Deadline, output and log are the caller's to add; so is
-    /// [`write_files`](Self::write_files) before it runs.
+    /// Creates the command that runs the invocation with the given program. The caller sets deadline, output and log, and
+    /// calls [`write_files`](Self::write_files) before running it.
     ///
-    /// The child gets the variables of this invocation and the few that every supervised child gets. A caller who
-    /// passes on more calls `inherit_env`: what this invocation removes stays removed.
+    /// The child gets the variables of this invocation and the default variables of every supervised child. Call
+    /// `inherit_env` to pass on all others; variables that this invocation removes stay removed.
     pub fn command(&self, program: &Path) -> Command {
         let mut command =
             Command::new(program).args(&self.args).stdin(Stdin::Bytes(self.stdin.clone().into()));

@@ -1,4 +1,4 @@
-//! The environment that follows from options: what a child gets, what it must not inherit, and what is secret in it.
+//! The environment that results from options: variables to set, variables to remove, and secrets.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,16 +7,16 @@ use std::fmt;
 use super::{Options, Secret};
 use crate::env_vars as vars;
 
-/// What happens to one variable of a child.
+/// A change of one environment variable.
 #[derive(Clone, PartialEq, Eq)]
 pub enum EnvChange {
-    /// It is set to this.
+    /// Set to this value.
     Set(OsString),
-    /// It is not passed on.
+    /// Removed.
     Remove,
 }
 
-/// A value may be a secret.
+/// Hides the value, which may be a secret.
 impl fmt::Debug for EnvChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -26,25 +26,25 @@ impl fmt::Debug for EnvChange {
     }
 }
 
-/// Who we are, in the CLI's statistics.
+/// The default entry point in the CLI's statistics.
 const ENTRYPOINT: &str = "sdk-rs";
 
-/// Last words of names whose values are secrets.
+/// Last words of the names of secret variables.
 const SECRET_WORDS: [&str; 9] =
     ["KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "HEADERS", "AUTH"];
 
-/// Whether a variable's name says that its value is a secret.
+/// Whether the name of a variable suggests a secret value.
 fn is_secret_name(name: &OsStr) -> bool {
     let name = name.to_string_lossy().to_ascii_uppercase();
     name.rsplit(['_', '-']).next().is_some_and(|word| SECRET_WORDS.contains(&word))
 }
 
 impl Options {
-    /// Every variable once, in the order of their names; what the caller set wins.
+    /// Returns all changes, sorted by name; changes from the caller take precedence.
     pub(crate) fn environment(&self) -> BTreeMap<OsString, EnvChange> {
-        let mut env = Changes::default();
+        let mut env = EnvChanges::default();
         env.remove(vars::CLAUDECODE);
-        // Both change how the CLI's own runtime behaves.
+        // Both affect the CLI's JavaScript runtime.
         env.remove("NODE_OPTIONS");
         env.remove("DEBUG");
         if !self.telemetry_export {
@@ -83,13 +83,13 @@ impl Options {
         env
     }
 
-    /// What must not appear in anything that is written down.
+    /// Returns the secrets, which must be redacted from logs and recordings.
     pub(crate) fn secrets(&self) -> Vec<(String, Vec<u8>)> {
         let mut secrets: Vec<(String, Vec<u8>)> = Vec::new();
         for (name, change) in self.environment() {
             let EnvChange::Set(value) = change else { continue };
             let is_url = name == vars::ANTHROPIC_BASE_URL;
-            // An address alone is no secret, and would be missed in a log.
+            // A URL without credentials is not a secret, and is useful in a log.
             let is_secret = is_secret_name(&name) || is_url && value.to_string_lossy().contains('@');
             if is_secret && !value.is_empty() {
                 secrets.push((name.to_string_lossy().into_owned(), value.into_encoded_bytes()));
@@ -110,9 +110,9 @@ impl Options {
 }
 
 #[derive(Default)]
-struct Changes(BTreeMap<OsString, EnvChange>);
+struct EnvChanges(BTreeMap<OsString, EnvChange>);
 
-impl Changes {
+impl EnvChanges {
     fn set(&mut self, name: &str, value: impl Into<OsString>) {
         self.0.insert(name.into(), EnvChange::Set(value.into()));
     }

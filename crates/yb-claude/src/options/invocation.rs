@@ -1,34 +1,35 @@
-//! What options become: arguments, variables, input and files, all of it data and nothing done yet.
+//! Invocations: arguments, variables, stdin and files, as plain data.
 
 use std::ffi::OsString;
 use std::fmt;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{EnvChange, Finding};
+use super::{EnvChange, OptionIssue};
+use crate::hermetic;
 use crate::version::Version;
 
-/// The largest argument. Linux takes 131,071 bytes in one, Windows 32,767 characters in all of them together.
+/// The maximum size of an inline argument. Linux allows 131,071 bytes per argument, Windows 32,767 characters in total.
 pub const INLINE_LIMIT: usize = if cfg!(windows) { 8 * 1024 } else { 100 * 1024 };
 
-/// Where an invocation will run.
+/// The target of an invocation: a private directory and the CLI's version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Target {
-    /// An absolute path of a directory for this run alone, which need not exist: what is too large or too secret
-    /// for an argument becomes a file there.
+pub struct InvocationTarget {
+    /// The absolute path of a directory for this run only, which need not exist. Values that are too large or secret for
+    /// an argument are written to files there.
     pub private_dir: PathBuf,
-    /// The CLI's version; when it is not known, it is taken for a new one.
+    /// The CLI's version; `None` is treated as a current version.
     pub version: Option<Version>,
 }
 
-impl Target {
-    /// A target of unknown version.
+impl InvocationTarget {
+    /// Creates a target with unknown version.
     pub fn new(private_dir: impl Into<PathBuf>) -> Self {
         Self { private_dir: private_dir.into(), version: None }
     }
 
-    /// The same with this version of the CLI.
+    /// Sets the CLI's version.
     #[must_use]
     pub fn with_version(mut self, version: Version) -> Self {
         self.version = Some(version);
@@ -36,33 +37,33 @@ impl Target {
     }
 }
 
-/// One command, ready to be run.
+/// A CLI invocation, ready to run.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Invocation {
     /// The arguments, without the program.
     pub args: Vec<OsString>,
-    /// The variables to set and to remove, each once.
+    /// The variables to set or remove, without duplicates.
     pub env: Vec<(OsString, EnvChange)>,
-    /// What the CLI reads.
+    /// The data for stdin.
     pub stdin: Vec<u8>,
-    /// The working directory, if it is not the host's.
+    /// The working directory, if it differs from the host's.
     pub cwd: Option<PathBuf>,
-    /// Values that must not appear in anything that is written down, by name.
+    /// Secrets by name, which must be redacted from logs and recordings.
     pub secrets: Vec<(String, Vec<u8>)>,
-    /// Files that arguments name: write them first, with [`write_files`](Self::write_files).
+    /// Files that arguments refer to; write them first with [`write_files`](Self::write_files).
     pub files: Vec<PrivateFile>,
-    /// What will go otherwise than asked.
-    pub warnings: Vec<Finding>,
+    /// Warnings about options that have a different effect than requested.
+    pub warnings: Vec<OptionIssue>,
 }
 
-/// A file that has to be there before the command runs.
+/// A file that must exist before the command runs.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PrivateFile {
-    /// Where.
+    /// The path.
     pub path: PathBuf,
-    /// What stands in it.
+    /// The content.
     pub bytes: Vec<u8>,
 }
 
@@ -72,7 +73,7 @@ impl fmt::Debug for PrivateFile {
     }
 }
 
-/// Input, variables and files may hold secrets; only their names and sizes are shown.
+/// Shows only names and sizes of stdin, variables and files, which may hold secrets.
 impl fmt::Debug for Invocation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
@@ -88,13 +89,13 @@ impl fmt::Debug for Invocation {
 }
 
 impl Invocation {
-    /// Writes its files, readable for nobody else; without any, nothing is created.
+    /// Writes the files with mode 0600. Without files, nothing is created.
     ///
     /// # Errors
-    /// When a directory or file can't be created. A file that is there already is never followed or overwritten.
+    /// If a directory or file can't be created. Existing files are never followed or overwritten.
     pub fn write_files(&self) -> io::Result<()> {
         self.files.iter().try_for_each(|file| {
-            file.path.parent().map_or(Ok(()), create_private_dir)?;
+            file.path.parent().map_or(Ok(()), hermetic::create_private_dir)?;
             let mut options = std::fs::OpenOptions::new();
             options.write(true).create_new(true);
             #[cfg(unix)]
@@ -102,12 +103,4 @@ impl Invocation {
             options.open(&file.path)?.write_all(&file.bytes)
         })
     }
-}
-
-fn create_private_dir(path: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
 }

@@ -1,56 +1,56 @@
-//! MCP servers that a run brings along, as the JSON that `--mcp-config` takes.
+//! MCP server configurations for `--mcp-config`.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde_json::{Map, Value, json};
 
-/// One MCP server.
+/// The configuration of an MCP server.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum McpServer {
-    /// A program that speaks over its pipes.
+    /// A program that uses stdin and stdout.
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<String>,
-        /// Its variables, on top of those it inherits.
+        /// Additional environment variables.
         env: BTreeMap<String, String>,
     },
-    /// A server that speaks HTTP.
+    /// A server with the streamable HTTP transport.
     Http {
-        /// Where it is.
+        /// The URL.
         url: String,
-        /// What each request carries.
+        /// The headers of each request.
         headers: BTreeMap<String, String>,
     },
-    /// A server that speaks the older protocol over server-sent events.
+    /// A server with the older SSE transport.
     Sse {
-        /// Where it is.
+        /// The URL.
         url: String,
-        /// What each request carries.
+        /// The headers of each request.
         headers: BTreeMap<String, String>,
     },
-    /// Any other configuration, as it is.
+    /// Any other configuration, passed on unchanged.
     Other(Map<String, Value>),
 }
 
 impl McpServer {
-    /// A program that speaks over its pipes.
+    /// Creates the configuration of a stdio server.
     pub fn stdio(command: impl Into<String>, args: impl IntoIterator<Item = impl Into<String>>) -> Self {
         let args = args.into_iter().map(Into::into).collect();
         Self::Stdio { command: command.into(), args, env: BTreeMap::new() }
     }
 
-    /// A server that speaks HTTP.
+    /// Creates the configuration of an HTTP server.
     pub fn http(url: impl Into<String>) -> Self {
         Self::Http { url: url.into(), headers: BTreeMap::new() }
     }
 
-    /// The same with a variable, for a program, or a header, for a server.
+    /// Adds an environment variable (stdio) or a header (HTTP and SSE).
     #[must_use]
-    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+    pub fn with_env_or_header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         match &mut self {
             Self::Stdio { env: pairs, .. }
             | Self::Http { headers: pairs, .. }
@@ -64,7 +64,7 @@ impl McpServer {
         self
     }
 
-    /// Whether it may hold a secret, which must not be seen in a list of processes.
+    /// Whether the configuration may hold a secret, which must not appear in a process list.
     pub(crate) fn is_private(&self) -> bool {
         match self {
             Self::Stdio { env: pairs, .. }
@@ -86,7 +86,7 @@ impl McpServer {
     }
 }
 
-/// Variables and headers may be secrets; only their names are shown.
+/// Shows only the names of variables and headers, whose values may be secrets.
 impl fmt::Debug for McpServer {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

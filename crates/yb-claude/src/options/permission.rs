@@ -1,40 +1,40 @@
-//! Permission modes: one set, and the other names under which people know them.
+//! Permission modes and their aliases.
 
 use std::fmt;
 use std::str::FromStr;
 
-use super::finding::Finding;
-use super::values::{UnknownValue, words};
+use super::issue::OptionIssue;
+use super::values::{UnknownValue, string_enum};
 
-words! {
-    /// What an agent may do without being asked.
+string_enum! {
+    /// The permission mode: the actions that are allowed without a permission request.
     PermissionMode {
-        /// Reads and harmless commands; the rest is asked for, which without anybody there means denied.
+        /// Reads and harmless commands; everything else needs permission, and is denied without a permission handler.
         Default = "default",
-        /// Edits inside the working directory as well.
+        /// Also edits inside the working directory.
         AcceptEdits = "acceptEdits",
-        /// A classifier decides. It needs the network for more than the model.
+        /// A classifier decides. Requires network access beyond the model API.
         Auto = "auto",
-        /// Everything, everywhere. Root needs [`Options::sandboxed`](crate::Options::sandboxed) for it.
+        /// Everything. Root needs [`Options::sandboxed`](crate::Options::sandboxed) .
         BypassPermissions = "bypassPermissions",
-        /// What was allowed beforehand, and nothing else.
+        /// Only explicitly allowed actions; all others are denied.
         DontAsk = "dontAsk",
-        /// Looks and plans, changes nothing.
+        /// Reads and plans, without changes.
         Plan = "plan",
     }
 }
 
 impl PermissionMode {
-    /// Reads a mode under any of its names; an old name comes with a warning.
+    /// Parses a mode or an alias; an alias comes with a warning.
     ///
     /// # Errors
-    /// When it is no mode.
-    pub fn read(text: &str) -> Result<(Self, Option<Finding>), UnknownValue> {
+    /// If the text is not a mode.
+    pub fn parse_with_aliases(text: &str) -> Result<(Self, Option<OptionIssue>), UnknownValue> {
         match text {
             "ask" | "manual" => {
-                let message = format!("`{text}` is another name of `default`, which is used");
-                let hint = "write `default`: without anybody to ask, what would be asked is denied";
-                Ok((Self::Default, Some(Finding::new("permission_mode", message, hint))))
+                let message = format!("`{text}` is an alias of `default`");
+                let hint = "use `default`: without a permission handler, permission requests are denied";
+                Ok((Self::Default, Some(OptionIssue::new("permission_mode", message, hint))))
             }
             _ => text.parse().map(|mode| (mode, None)),
         }

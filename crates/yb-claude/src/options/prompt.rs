@@ -1,61 +1,61 @@
-//! What the user says, and how it reaches the CLI without being interpreted on the way.
+//! Prompts, passed to the CLI without being interpreted.
 
 use serde_json::{Value, json};
 
-use super::finding::Finding;
+use super::issue::OptionIssue;
 
-/// The longest prompt, in characters.
+/// The maximum length of a prompt in characters.
 pub const MAX_PROMPT_CHARS: usize = 1_000_000;
 
-/// What the user says.
+/// A prompt: text or content blocks.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Prompt {
-    content: Content,
+    content: PromptContent,
     interpreted: bool,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Content {
+enum PromptContent {
     Text(String),
     Blocks(Vec<Value>),
 }
 
 impl Prompt {
-    /// A text, which the model gets as it is.
+    /// Creates a text prompt, which the model receives verbatim.
     pub fn text(text: impl Into<String>) -> Self {
-        Self { content: Content::Text(text.into()), interpreted: false }
+        Self { content: PromptContent::Text(text.into()), interpreted: false }
     }
 
-    /// Blocks of the Messages API, such as images; only with stream output.
+    /// Creates a prompt from content blocks of the Messages API, such as images. Requires `stream-json` output.
     #[must_use]
     pub fn blocks(blocks: Vec<Value>) -> Self {
-        Self { content: Content::Blocks(blocks), interpreted: false }
+        Self { content: PromptContent::Blocks(blocks), interpreted: false }
     }
 
-    /// The same, read as if it were typed: a leading `/` is a command, and `@file` the file's content.
+    /// Lets the CLI interpret the prompt as if typed: a leading `/` runs a command, and `@file` is expanded.
     #[must_use]
     pub fn interpreted(mut self) -> Self {
         self.interpreted = true;
         self
     }
 
-    /// The text, if it is one.
+    /// Returns the text of a text prompt.
     #[must_use]
     pub fn as_text(&self) -> Option<&str> {
         match &self.content {
-            Content::Text(text) => Some(text),
-            Content::Blocks(_) => None,
+            PromptContent::Text(text) => Some(text),
+            PromptContent::Blocks(_) => None,
         }
     }
 
-    /// The line that says it on the CLI's stdin, with its newline.
+    /// Returns the user frame for stdin, with its newline.
     ///
-    /// `client_composed` keeps a leading `/` from running a command and `@file` from being expanded, from
-    /// [`Version::VERBATIM_PROMPTS`](crate::Version::VERBATIM_PROMPTS) on; older versions ignore the field.
+    /// `client_composed` prevents interpretation of `/` and `@file`, from
+    /// [`Version::VERBATIM_PROMPTS`](crate::Version::VERBATIM_PROMPTS) on; older versions ignore it.
     pub(crate) fn frame(&self) -> Vec<u8> {
         let content = match &self.content {
-            Content::Text(text) => json!(text),
-            Content::Blocks(blocks) => json!(blocks),
+            PromptContent::Text(text) => json!(text),
+            PromptContent::Blocks(blocks) => json!(blocks),
         };
         let mut frame = json!({
             "type": "user",
@@ -71,8 +71,8 @@ impl Prompt {
         line
     }
 
-    /// Whether a CLI that interprets prompts would change it. A guess on the safe side: only it knows its commands.
-    pub(crate) fn would_change(&self) -> bool {
+    /// Whether a CLI that interprets prompts could change this one. Conservative, because only the CLI knows its commands.
+    pub(crate) fn may_be_interpreted(&self) -> bool {
         let text = |text: &str| {
             let mut before = ' ';
             let mentions = text.chars().any(|letter| {
@@ -84,34 +84,36 @@ impl Prompt {
         };
         !self.interpreted
             && match &self.content {
-                Content::Text(content) => text(content),
-                Content::Blocks(blocks) => blocks.iter().filter_map(|block| block["text"].as_str()).any(text),
+                PromptContent::Text(content) => text(content),
+                PromptContent::Blocks(blocks) => {
+                    blocks.iter().filter_map(|block| block["text"].as_str()).any(text)
+                }
             }
     }
 
-    /// What is wrong with it.
-    pub(crate) fn check(&self) -> Option<Finding> {
-        let finding = |message: String, hint: &str| Some(Finding::new("prompt", message, hint));
+    /// Validates the prompt.
+    pub(crate) fn check(&self) -> Option<OptionIssue> {
+        let issue = |message: String, hint: &str| Some(OptionIssue::new("prompt", message, hint));
         match &self.content {
-            Content::Text(text) => {
+            PromptContent::Text(text) => {
                 if text.trim().is_empty() {
-                    return finding("expected a text, it is blank".to_owned(), "say what to do");
+                    return issue("expected text, got a blank prompt".to_owned(), "describe the task");
                 }
                 let chars = text.chars().count();
                 if chars > MAX_PROMPT_CHARS {
-                    let message = format!("expected at most {MAX_PROMPT_CHARS} characters, it has {chars}");
-                    return finding(message, "put the long part into a file and let the prompt name it");
+                    let message = format!("expected at most {MAX_PROMPT_CHARS} characters, got {chars}");
+                    return issue(message, "put the long part into a file and refer to it");
                 }
                 if text.contains('\0') {
-                    return finding("expected text, it contains a NUL".to_owned(), "remove it");
+                    return issue("expected text without NUL characters".to_owned(), "remove the NUL");
                 }
             }
-            Content::Blocks(blocks) => {
+            PromptContent::Blocks(blocks) => {
                 let typed = |block: &Value| block["type"].is_string();
                 if blocks.is_empty() || !blocks.iter().all(typed) {
-                    return finding(
-                        "expected content blocks, objects with a `type`".to_owned(),
-                        "give at least one block",
+                    return issue(
+                        "expected content blocks (objects with a `type`)".to_owned(),
+                        "add at least one block",
                     );
                 }
             }
@@ -137,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_frame_is_one_line_and_verbatim() {
+    fn frame_is_one_line_and_verbatim() {
         let line = String::from_utf8(Prompt::text("a\n\"b\"\u{2028}").frame()).unwrap();
         assert_eq!(line.matches('\n').count(), 1);
         let frame: Value = serde_json::from_str(&line).unwrap();
@@ -148,13 +150,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cli_would_interpret_is_seen() {
+    fn interpreted_syntax_is_detected() {
         for changed in ["/cost", "  /x", "@file", "see @file", "(@a/b)", "é @f"] {
-            assert!(Prompt::text(changed).would_change(), "{changed}");
-            assert!(!Prompt::text(changed).interpreted().would_change(), "{changed}");
+            assert!(Prompt::text(changed).may_be_interpreted(), "{changed}");
+            assert!(!Prompt::text(changed).interpreted().may_be_interpreted(), "{changed}");
         }
         for kept in ["hello", "a/b", "me@example.org", "-x"] {
-            assert!(!Prompt::text(kept).would_change(), "{kept}");
+            assert!(!Prompt::text(kept).may_be_interpreted(), "{kept}");
         }
     }
 }

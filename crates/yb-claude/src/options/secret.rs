@@ -1,18 +1,18 @@
-//! A text that is never printed. It is handed to a child's environment, so wiping it from memory would prove nothing.
+//! A string that is never printed. Not zeroed on drop, because it is passed to a child's environment anyway.
 
 use std::fmt;
 
-/// A secret text; `Debug` does not show it.
+/// A secret string, hidden by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes a text into custody.
+    /// Wraps a string.
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text itself. It belongs into a child's environment and nowhere else.
+    /// Returns the string. Use it only for a child's environment.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

@@ -1,31 +1,31 @@
-//! The command of a conversation in both directions: what is large or private travels in `initialize`, not in arguments.
+//! The command of an SDK session: large or private options are sent in `initialize`, not as arguments.
 
 use serde_json::{Map, Value, json};
 
 use super::argv::Argv;
 use super::{
-    EnvChange, Finding, Invocation, Options, OptionsError, OutputFormat, SystemPrompt, Target, TextSource,
-    agent,
+    EnvChange, Invocation, InvocationTarget, OptionIssue, Options, OptionsError, OutputFormat, SystemPrompt,
+    TextSource, agent,
 };
 use crate::env_vars as vars;
 
 impl Options {
-    /// The command of a session whose prompts come over stdin later, and the fields of `initialize` that go with it.
+    /// Returns the invocation of a session, whose prompts are sent over stdin, and the fields of its `initialize` request.
     pub(crate) fn session_invocation(
         &self,
-        target: &Target,
-        asks_host: bool,
+        target: &InvocationTarget,
+        handles_permissions: bool,
     ) -> Result<(Invocation, Map<String, Value>), OptionsError> {
-        let mut warnings = self.check_with(self.session_errors(asks_host), Vec::new())?;
-        if asks_host {
-            warnings.extend(self.shadowed_questions());
+        let mut warnings = self.check_with(self.session_errors(handles_permissions), Vec::new())?;
+        if handles_permissions {
+            warnings.extend(self.unreachable_permission_handler());
         }
         let (mut rest, initialize) = self.split();
-        if asks_host {
+        if handles_permissions {
             rest.permission_prompt_tool = Some("stdio".to_owned());
         }
         let mut argv = Argv::new(&target.private_dir);
-        argv.words(&["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]);
+        argv.literals(&["--output-format", "stream-json", "--verbose", "--input-format", "stream-json"]);
         rest.push_limits(&mut argv);
         rest.push_rest(&mut argv);
         let mut invocation = rest.finish(argv, Vec::new(), warnings)?;
@@ -33,40 +33,40 @@ impl Options {
         Ok((invocation, initialize))
     }
 
-    fn session_errors(&self, asks_host: bool) -> Vec<Finding> {
+    fn session_errors(&self, handles_permissions: bool) -> Vec<OptionIssue> {
         let mut errors = Vec::new();
         if self.output != OutputFormat::StreamJson {
-            let message = format!("a session speaks `stream-json`, not `{}`", self.output);
-            errors.push(Finding::new("output", message, "leave it out"));
+            let message = format!("a session requires `stream-json`, not `{}`", self.output);
+            errors.push(OptionIssue::new("output", message, "remove it"));
         }
-        if asks_host && self.permission_prompt_tool.is_some() {
-            errors.push(Finding::new(
+        if handles_permissions && self.permission_prompt_tool.is_some() {
+            errors.push(OptionIssue::new(
                 "permission_prompt_tool",
-                "there is a callback for permissions already",
-                "have one of the two",
+                "conflicts with the permission callback",
+                "use one of the two",
             ));
         }
         errors
     }
 
-    /// Tools that nobody will be asked about although there is a callback.
-    fn shadowed_questions(&self) -> Vec<Finding> {
-        let mut doubts = Vec::new();
-        let hint = "a `PreToolUse` hook hears of every call";
+    /// Warns about tools for which the permission callback is never called.
+    fn unreachable_permission_handler(&self) -> Vec<OptionIssue> {
+        let mut warnings = Vec::new();
+        let hint = "a `PreToolUse` hook is called for every tool call";
         if self.permission_mode == Some(super::PermissionMode::BypassPermissions) {
-            let message = "the callback for permissions is never asked in this mode";
-            doubts.push(Finding::new("permission_mode", message, hint));
+            let message = "the permission callback is never called in this mode";
+            warnings.push(OptionIssue::new("permission_mode", message, hint));
         }
         for (at, tool) in self.allowed_tools.iter().flatten().enumerate() {
             if !tool.contains('(') {
-                let message = format!("the callback for permissions is never asked about `{tool}`");
-                doubts.push(Finding::new(format!("allowed_tools[{at}]"), message, hint));
+                let message = format!("the permission callback is never called for `{tool}`");
+                warnings.push(OptionIssue::new(format!("allowed_tools[{at}]"), message, hint));
             }
         }
-        doubts
+        warnings
     }
 
-    /// These options without what `initialize` carries, and that.
+    /// Splits off the options that are sent in `initialize`.
     fn split(&self) -> (Self, Map<String, Value>) {
         let (mut rest, mut fields) = (self.clone(), Map::new());
         if let SystemPrompt::Text(text) = &self.system_prompt {
@@ -90,7 +90,7 @@ impl Options {
         (rest, fields)
     }
 
-    /// What the CLI is told about who speaks to it.
+    /// Adds variables that identify the SDK to the CLI.
     fn add_sdk_variables(&self, invocation: &mut Invocation) {
         let mut set = |name: &str, value: &str, overridable: bool| {
             let known = invocation.env.iter().position(|(known, _)| known == name);

@@ -1,9 +1,9 @@
-//! The grammar of tools and rules: a name, a pattern of MCP names, or a name with a rule in parentheses.
+//! The grammar of tool rules: a name, an MCP name pattern, or a name with a rule in parentheses.
 
-/// What a rule looks like, for messages.
+/// The description of the expected format, for error messages.
 pub(crate) const EXPECTED: &str = "expected a tool such as `Read`, `Bash(git *)` or `mcp__server__*`";
 
-/// Whether a text is a tool's name or a rule for a tool.
+/// Returns whether the text is a tool name or a tool rule.
 pub(crate) fn is_rule(text: &str) -> bool {
     match text.split_once('(') {
         None => is_name(text),
@@ -14,7 +14,7 @@ pub(crate) fn is_rule(text: &str) -> bool {
     }
 }
 
-/// Never begins with a dash, so that it can stand where a flag could.
+/// Never starts with a dash, so it can't be mistaken for a flag.
 fn is_name(text: &str) -> bool {
     let pattern = text.starts_with("mcp__");
     text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
@@ -28,7 +28,7 @@ mod tests {
     use super::is_rule;
 
     #[test]
-    fn rules_are_told_from_flags_and_sentences() {
+    fn rules_are_distinguished_from_flags_and_text() {
         for good in [
             "Read",
             "Bash(git *)",

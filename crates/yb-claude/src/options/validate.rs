@@ -1,22 +1,23 @@
-//! The rules that options obey. All of them are looked at, so that a user hears of every problem at once.
+//! Validates options. All rules are checked, so that every problem is reported at once.
 
 use std::path::Path;
 
 use super::argv::without_provider;
 use super::values::is_uuid;
 use super::{
-    Agent, EnvChange, Finding, Options, OptionsError, OutputFormat, Session, SystemPrompt, TextSource, tools,
+    Agent, EnvChange, OptionIssue, Options, OptionsError, OutputFormat, Session, SystemPrompt, TextSource,
+    tools,
 };
 
-/// The longest system prompt that passes in strict mode, in characters.
+/// The maximum length of a system prompt in strict mode, in characters.
 const MAX_SYSTEM_PROMPT: usize = 50_000;
-/// The longest addition to a system prompt that passes in strict mode, in characters.
+/// The maximum length of an appended system prompt in strict mode, in characters.
 const MAX_APPENDED: usize = 10_000;
 const MAX_AGENT_NAME: usize = 100;
 const MAX_OUTPUT_TOKENS: u32 = 200_000;
 
-/// Flags that this crate sets itself: a second one would break what it relies on.
-const OWN_FLAGS: [&str; 10] = [
+/// Flags that this crate sets itself, and that must not be overridden.
+const RESERVED_FLAGS: [&str; 10] = [
     "print",
     "p",
     "output-format",
@@ -30,22 +31,20 @@ const OWN_FLAGS: [&str; 10] = [
 ];
 
 impl Options {
-    /// Looks at every field.
-    ///
-    /// Lenient, it gives what is doubtful as warnings; with [`strict`](Self::strict), each of them is an error.
+    /// Validates all fields and returns warnings. With [`strict`](Self::strict), warnings are errors.
     ///
     /// # Errors
-    /// [`OptionsError::Invalid`] with everything that is wrong.
-    pub fn validate(&self) -> Result<Vec<Finding>, OptionsError> {
+    /// [`OptionsError::Invalid`] with all errors.
+    pub fn validate(&self) -> Result<Vec<OptionIssue>, OptionsError> {
         self.check_with([], Vec::new())
     }
 
     pub(crate) fn check_with(
         &self,
-        errors: impl IntoIterator<Item = Finding>,
-        doubts: Vec<Finding>,
-    ) -> Result<Vec<Finding>, OptionsError> {
-        let mut check = Check { errors: errors.into_iter().collect(), doubts };
+        errors: impl IntoIterator<Item = OptionIssue>,
+        warnings: Vec<OptionIssue>,
+    ) -> Result<Vec<OptionIssue>, OptionsError> {
+        let mut check = Checker { errors: errors.into_iter().collect(), warnings };
         self.check_models(&mut check);
         self.check_limits(&mut check);
         self.check_prompts(&mut check);
@@ -55,26 +54,26 @@ impl Options {
         self.check_stream_only(&mut check);
         self.check_environment(&mut check);
         self.check_extra_args(&mut check);
-        let Check { mut errors, mut doubts } = check;
+        let Checker { mut errors, mut warnings } = check;
         if self.strict {
-            errors.append(&mut doubts);
+            errors.append(&mut warnings);
         }
-        if errors.is_empty() { Ok(doubts) } else { Err(OptionsError::Invalid(errors)) }
+        if errors.is_empty() { Ok(warnings) } else { Err(OptionsError::Invalid(errors)) }
     }
 
-    fn check_models(&self, check: &mut Check) {
+    fn check_models(&self, check: &mut Checker) {
         let fallbacks = self.fallback_models.iter().enumerate();
         let fallbacks = fallbacks.map(|(at, model)| (format!("fallback_models[{at}]"), model));
         for (field, model) in self.model.iter().map(|model| ("model".to_owned(), model)).chain(fallbacks) {
             if self.strict {
-                check.rule(
+                check.require(
                     is_full_model(model),
                     field,
                     "expected `claude-` and a name, such as `claude-sonnet-4-5`",
-                    "write the full name, without alias or provider",
+                    "use the full name, without alias or provider",
                 );
             } else {
-                check.rule(
+                check.require(
                     is_model(without_provider(model)),
                     field,
                     "expected an alias such as `sonnet`, or a model's full name",
@@ -83,57 +82,62 @@ impl Options {
             }
         }
         let same = self.model.as_ref().is_some_and(|model| self.fallback_models.contains(model));
-        check.doubt(!same, "fallback_models", "the model itself is no fallback", "name another model");
+        check.warn_unless(
+            !same,
+            "fallback_models",
+            "the model can't be its own fallback",
+            "use another model",
+        );
         for (at, beta) in self.betas.iter().enumerate() {
             let header = !beta.is_empty() && beta.chars().all(|c| c.is_ascii_graphic() && c != ',');
-            check.rule(
+            check.require(
                 header,
                 format!("betas[{at}]"),
-                "expected the name of a beta header",
-                "one name in each element",
+                "expected a beta header name",
+                "one name per element",
             );
         }
     }
 
-    fn check_limits(&self, check: &mut Check) {
-        check.rule(
-            self.max_turns != Some(0),
-            "max_turns",
-            "expected at least 1",
-            "leave it out for no limit",
-        );
+    fn check_limits(&self, check: &mut Checker) {
+        check.require(self.max_turns != Some(0), "max_turns", "expected at least 1", "omit it for no limit");
         let budget = self.max_budget_usd.is_none_or(|usd| usd.is_finite() && usd > 0.0);
-        check.rule(budget, "max_budget_usd", "expected a number above 0", "leave it out for no limit");
-        check.rule(
+        check.require(budget, "max_budget_usd", "expected a number above 0", "omit it for no limit");
+        check.require(
             self.task_budget != Some(0),
             "task_budget",
             "expected at least 1",
-            "leave it out for no budget",
+            "omit it for no budget",
         );
         let tokens = self.max_output_tokens.is_none_or(|tokens| (1..=MAX_OUTPUT_TOKENS).contains(&tokens));
         let expected = format!("expected 1 to {MAX_OUTPUT_TOKENS}");
-        check.rule(tokens, "max_output_tokens", expected, "leave it out for what the model can");
+        check.require(tokens, "max_output_tokens", expected, "omit it for the model's maximum");
         if let Some(temperature) = self.temperature {
             if (0.0..=1.0).contains(&temperature) {
-                check.doubt(false, "temperature", "unsupported by the CLI, it has no effect", "leave it out");
+                check.warn_unless(
+                    false,
+                    "temperature",
+                    "not supported by the CLI; it has no effect",
+                    "omit it",
+                );
             } else {
-                check.rule(
+                check.require(
                     false,
                     "temperature",
                     "expected 0 to 1",
-                    "leave it out: the CLI does not support it",
+                    "omit it: the CLI does not support it",
                 );
             }
         }
         let schema = self.json_schema.as_ref().is_none_or(serde_json::Value::is_object);
-        check.rule(schema, "json_schema", "expected a JSON Schema, an object", "wrap it: `{\"type\": …}`");
+        check.require(schema, "json_schema", "expected a JSON Schema object", "wrap it: `{\"type\": …}`");
     }
 
-    fn check_prompts(&self, check: &mut Check) {
+    fn check_prompts(&self, check: &mut Checker) {
         let mut length = |field: &str, text: &str, limit: usize| {
             let chars = text.chars().count();
-            let message = format!("expected at most {limit} characters, it has {chars}");
-            check.doubt(chars <= limit, field, message, "a long prompt costs tokens in every turn");
+            let message = format!("expected at most {limit} characters, got {chars}");
+            check.warn_unless(chars <= limit, field, message, "a long prompt costs tokens in every turn");
         };
         if let SystemPrompt::Text(text) = &self.system_prompt {
             length("system_prompt", text, MAX_SYSTEM_PROMPT);
@@ -143,19 +147,24 @@ impl Options {
         }
         let has_nul = |text: &str| text.contains('\0');
         if let SystemPrompt::Text(text) = &self.system_prompt {
-            check.rule(!has_nul(text), "system_prompt", "expected text, it contains a NUL", "remove it");
+            check.require(
+                !has_nul(text),
+                "system_prompt",
+                "expected text without NUL characters",
+                "remove the NUL",
+            );
         }
         if let Some(TextSource::Text(text)) = &self.append_system_prompt {
-            check.rule(
+            check.require(
                 !has_nul(text),
                 "append_system_prompt",
-                "expected text, it contains a NUL",
-                "remove it",
+                "expected text without NUL characters",
+                "remove the NUL",
             );
         }
     }
 
-    fn check_tools(&self, check: &mut Check) {
+    fn check_tools(&self, check: &mut Checker) {
         let lists = [
             ("tools", &self.tools),
             ("allowed_tools", &self.allowed_tools),
@@ -163,48 +172,43 @@ impl Options {
         ];
         for (field, list) in lists {
             for (at, rule) in list.iter().flatten().enumerate() {
-                let hint = "one tool in each element; letters, digits, `_`, `-`, and a rule in parentheses";
-                check.rule(tools::is_rule(rule), format!("{field}[{at}]"), tools::EXPECTED, hint);
+                let hint = "one tool per element; letters, digits, `_`, `-`, and a rule in parentheses";
+                check.require(tools::is_rule(rule), format!("{field}[{at}]"), tools::EXPECTED, hint);
             }
         }
         for (at, skill) in self.skills.iter().flatten().enumerate() {
             let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
-            check.rule(
+            check.require(
                 !skill.is_empty() && !skill.starts_with('-') && skill.chars().all(plain),
                 format!("skills[{at}]"),
-                "expected the name of a skill",
-                "one name in each element; letters, digits, `_`, `-`, `.`, `:` and `/`",
+                "expected a skill name",
+                "one name per element; letters, digits, `_`, `-`, `.`, `:` and `/`",
             );
         }
         let in_file = matches!(self.settings, Some(super::Settings::File(_))) && self.sandbox.is_some();
-        check.rule(
+        check.require(
             !in_file,
             "sandbox",
-            "expected settings that are no file, for it becomes a part of them",
-            "write it into the file",
+            "conflicts with a settings file, because it is merged into the settings",
+            "put it into the file",
         );
         if let Some(tool) = &self.permission_prompt_tool {
-            let hint = "give the whole name of the tool, or `stdio`";
-            check.rule(tools::is_rule(tool), "permission_prompt_tool", tools::EXPECTED, hint);
+            let hint = "use the full name of the tool, or `stdio`";
+            check.require(tools::is_rule(tool), "permission_prompt_tool", tools::EXPECTED, hint);
         }
     }
 
-    fn check_agents(&self, check: &mut Check) {
+    fn check_agents(&self, check: &mut Checker) {
         for (name, definition) in &self.agents {
             let field = format!("agents[{name}]");
             check_name(check, &field, name);
             let described = !definition.description.trim().is_empty();
-            check.rule(
-                described,
-                &field,
-                "expected a description",
-                "say in a sentence when to use the agent",
-            );
-            check.rule(
+            check.require(described, &field, "expected a description", "describe when to use the agent");
+            check.require(
                 !definition.prompt.trim().is_empty(),
                 &field,
                 "expected a prompt",
-                "say what the agent does",
+                "describe what the agent does",
             );
         }
         match &self.agent {
@@ -212,36 +216,36 @@ impl Options {
             Some(Agent::Defined(name)) => {
                 check_name(check, "agent", name);
                 let message = format!("no definition of agent `{name}`");
-                let hint = "look it up, add its definition, or say that the CLI knows it";
-                check.rule(self.agents.contains_key(name), "agent", message, hint);
+                let hint = "add its definition, or use `Agent::KnownToCli`";
+                check.require(self.agents.contains_key(name), "agent", message, hint);
             }
             Some(Agent::KnownToCli(name)) => {
                 let plain = !name.is_empty() && name.chars().all(|c| c.is_ascii_graphic());
-                check.rule(plain, "agent", "expected a name", "letters, digits, `-`, `_` and `:`");
-                let message = format!("`{name}` is ignored in silence if the CLI does not know it");
-                check.doubt(false, "agent", message, "add its definition, so that it is known");
+                check.require(plain, "agent", "expected a name", "letters, digits, `-`, `_` and `:`");
+                let message = format!("`{name}` is silently ignored if the CLI does not know it");
+                check.warn_unless(false, "agent", message, "add its definition");
             }
         }
         for name in self.mcp_servers.keys() {
             let named =
                 !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
             let hint = "letters, digits, `-`, `_` and `.`";
-            check.rule(named, format!("mcp_servers[{name}]"), "expected a server's name", hint);
+            check.require(named, format!("mcp_servers[{name}]"), "expected a server name", hint);
         }
     }
 
-    fn check_session(&self, check: &mut Check) {
+    fn check_session(&self, check: &mut Checker) {
         let new_id = match &self.session {
             Session::WithId(id) => Some(id),
             Session::Fork { id, .. } => id.as_ref(),
             _ => None,
         };
         let uuid = new_id.is_none_or(|id| is_uuid(id));
-        check.rule(
+        check.require(
             uuid,
             "session",
-            "expected a UUID as the id of a new session",
-            "an existing one is resumed",
+            "expected a UUID as the ID of a new session",
+            "use `Session::Resume` for an existing session",
         );
         let existing = match &self.session {
             Session::Resume(id) => Some(id),
@@ -249,18 +253,18 @@ impl Options {
             _ => None,
         };
         let named = existing.is_none_or(|id| !id.trim().is_empty());
-        check.rule(named, "session", "expected the id of the session to resume", "it is in every result");
+        check.require(
+            named,
+            "session",
+            "expected the ID of the session to resume",
+            "every result message contains it",
+        );
         let resumes = !matches!(self.session, Session::New | Session::WithId(_));
         let at = self.resume_at.is_none() || resumes;
-        check.rule(
-            at,
-            "resume_at",
-            "expected only with a session that is resumed",
-            "resume one, or leave it out",
-        );
+        check.require(at, "resume_at", "only valid for a resumed session", "resume a session, or omit it");
     }
 
-    fn check_stream_only(&self, check: &mut Check) {
+    fn check_stream_only(&self, check: &mut Checker) {
         let fields = [
             ("include_partial_messages", self.include_partial_messages),
             ("include_hook_events", self.include_hook_events),
@@ -269,81 +273,86 @@ impl Options {
         ];
         for (field, set) in fields {
             let possible = !set || self.output == OutputFormat::StreamJson;
-            check.rule(
+            check.require(
                 possible,
                 field,
-                "expected only with stream output",
+                "only valid with `stream-json` output",
                 "use output format `stream-json`",
             );
         }
     }
 
-    fn check_environment(&self, check: &mut Check) {
+    fn check_environment(&self, check: &mut Checker) {
         for (name, change) in &self.env {
             let bytes = name.as_encoded_bytes();
             let field = format!("env[{}]", name.to_string_lossy());
             let named = !bytes.is_empty() && !bytes.contains(&b'=') && !bytes.contains(&0);
-            check.rule(named, &field, "expected a variable's name, without `=`", "give name and value apart");
+            check.require(
+                named,
+                &field,
+                "expected a variable name without `=`",
+                "pass name and value separately",
+            );
             if let EnvChange::Set(value) = change {
-                check.rule(
+                check.require(
                     !value.as_encoded_bytes().contains(&0),
                     &field,
-                    "expected a value without NUL",
-                    "remove it",
+                    "expected a value without NUL characters",
+                    "remove the NUL",
                 );
             }
         }
         let cwd = self.cwd.as_deref().is_none_or(Path::is_absolute);
-        check.rule(cwd, "cwd", "expected an absolute path", "make it absolute first");
+        check.require(cwd, "cwd", "expected an absolute path", "make it absolute");
     }
 
-    fn check_extra_args(&self, check: &mut Check) {
+    fn check_extra_args(&self, check: &mut Checker) {
         for (at, (flag, _)) in self.extra_args.iter().enumerate() {
             let field = format!("extra_args[{at}]");
             let named = flag.starts_with(|c: char| c.is_ascii_alphabetic())
                 && flag.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
-            check.rule(named, &field, "expected a flag's name, without its dashes", "give its value apart");
-            let own = OWN_FLAGS.contains(&flag.as_str());
-            let message = format!("`--{flag}` is not for this place");
-            check.rule(!own, &field, message, "there is an option for it, or it must not change");
+            check.require(named, &field, "expected a flag name without dashes", "pass the value separately");
+            let own = RESERVED_FLAGS.contains(&flag.as_str());
+            let message = format!("`--{flag}` is reserved");
+            check.require(!own, &field, message, "use the corresponding option, if there is one");
         }
     }
 }
 
-fn check_name(check: &mut Check, field: &str, name: &str) {
+fn check_name(check: &mut Checker, field: &str, name: &str) {
     let word = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
-    let message = format!("expected 1 to {MAX_AGENT_NAME} letters, digits, `-` and `_` as an agent's name");
-    check.rule(word && name.len() <= MAX_AGENT_NAME, field, message, "rename the agent");
+    let message = format!("expected 1 to {MAX_AGENT_NAME} letters, digits, `-` and `_` as agent name");
+    check.require(word && name.len() <= MAX_AGENT_NAME, field, message, "rename the agent");
 }
 
-/// The strict form: `claude-` and word characters, dashes and dots.
+/// Strict: `claude-` followed by word characters, dashes and dots.
 fn is_full_model(model: &str) -> bool {
     model.strip_prefix("claude-").is_some_and(|rest| {
         !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
     })
 }
 
-/// The lenient form: aliases, a `[1m]` suffix, and the names that cloud providers give.
+/// Lenient: aliases, a `[1m]` suffix, and model names of cloud providers.
 fn is_model(model: &str) -> bool {
     model.starts_with(|c: char| c.is_ascii_alphanumeric())
         && model.chars().all(|c| c.is_ascii_alphanumeric() || "_-.:/@[]".contains(c))
 }
 
-struct Check {
-    errors: Vec<Finding>,
-    doubts: Vec<Finding>,
+struct Checker {
+    errors: Vec<OptionIssue>,
+    warnings: Vec<OptionIssue>,
 }
 
-impl Check {
-    fn rule(&mut self, holds: bool, field: impl Into<String>, message: impl Into<String>, hint: &str) {
-        if !holds {
-            self.errors.push(Finding::new(field, message, hint));
+impl Checker {
+    fn require(&mut self, valid: bool, field: impl Into<String>, message: impl Into<String>, hint: &str) {
+        if !valid {
+            self.errors.push(OptionIssue::new(field, message, hint));
         }
     }
 
-    fn doubt(&mut self, holds: bool, field: impl Into<String>, message: impl Into<String>, hint: &str) {
-        if !holds {
-            self.doubts.push(Finding::new(field, message, hint));
+    fn warn_unless(&mut self, valid: bool, field: impl Into<String>, message: impl Into<String>, hint: &str) {
+        if !valid {
+            self.warnings.push(OptionIssue::new(field, message, hint));
         }
     }
 }

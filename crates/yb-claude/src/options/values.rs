@@ -1,4 +1,4 @@
-//! The closed sets and small sums that options are made of.
+//! The enums that options consist of.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use serde_json::{Map, Value};
 
-/// A text that is none of the values of its set.
+/// The error for a value that is not in the set of an enum.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("expected one of {expected}: `{found}`")]
 pub struct UnknownValue {
@@ -14,8 +14,8 @@ pub struct UnknownValue {
     pub(crate) found: String,
 }
 
-/// A set of words: the enum, its spelling on the command line, and reading it back.
-macro_rules! words {
+/// Declares an enum with its command-line spelling and its parser.
+macro_rules! string_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $word:literal,)+ }) => {
         $(#[$meta])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,10 +23,10 @@ macro_rules! words {
         pub enum $name { $($(#[$doc])* $variant,)+ }
 
         impl $name {
-            /// All of them.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant,)+];
 
-            /// How the command line spells it.
+            /// Returns the command-line spelling.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word,)+ }
@@ -52,69 +52,69 @@ macro_rules! words {
         }
     };
 }
-pub(crate) use words;
+pub(crate) use string_enum;
 
-words! {
-    /// What the CLI prints.
+string_enum! {
+    /// The output format of the CLI.
     #[derive(Default)]
     OutputFormat {
-        /// Every message as a line of JSON, as it happens. The only one that takes a prompt verbatim.
+        /// One JSON message per line, streamed. The only format that takes a prompt verbatim.
         #[default]
         StreamJson = "stream-json",
-        /// The result alone, as one JSON object.
+        /// Only the result, as one JSON object.
         Json = "json",
-        /// The answer alone.
+        /// Only the final text.
         Text = "text",
     }
 }
 
-words! {
-    /// How much effort the model makes.
+string_enum! {
+    /// The reasoning effort of the model.
     Effort {
-        /// Little.
+        /// Low effort.
         Low = "low",
-        /// The middle.
+        /// Medium effort.
         Medium = "medium",
-        /// Much.
+        /// High effort.
         High = "high",
-        /// More than much.
+        /// Extra high effort.
         Xhigh = "xhigh",
-        /// All it has.
+        /// Maximum effort.
         Max = "max",
     }
 }
 
-words! {
-    /// Where settings are read from.
+string_enum! {
+    /// A source of settings.
     SettingSource {
-        /// The user's own.
+        /// User settings.
         User = "user",
-        /// Those of the project, shared by all who work on it.
+        /// Shared project settings.
         Project = "project",
-        /// Those of the project that are not shared.
+        /// Local project settings.
         Local = "local",
     }
 }
 
-words! {
-    /// What is shown of the model's thoughts.
+string_enum! {
+    /// How thinking is shown.
     ThinkingDisplay {
-        /// A summary.
+        /// Summarized.
         Summarized = "summarized",
-        /// Nothing.
+        /// Omitted.
         Omitted = "omitted",
     }
 }
 
-/// Whether the model thinks before it answers. New models decide for themselves whatever is said here.
+/// The thinking mode. New models decide themselves, regardless of this setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Thinking {
-    /// As much as the model likes.
+    /// The model decides.
     Adaptive,
-    /// Up to a number of tokens. Only models before the adaptive ones obey it.
+    /// At most this many tokens. Ignored by models with adaptive thinking.
     Budget(u32),
-    /// Not at all.
+    /// No thinking.
     Disabled,
 }
 
@@ -122,16 +122,16 @@ pub enum Thinking {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum SystemPrompt {
-    /// Claude Code's own.
+    /// Claude Code's default system prompt.
     #[default]
     Preset,
-    /// This text instead; it may be empty.
+    /// A text that replaces it; may be empty.
     Text(String),
-    /// What stands in this file instead.
+    /// A file whose content replaces it.
     File(PathBuf),
 }
 
-/// A text, or the file in which it stands.
+/// A text, or a file that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TextSource {
@@ -141,17 +141,17 @@ pub enum TextSource {
     File(PathBuf),
 }
 
-/// Settings on top of those that are found.
+/// Additional settings.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Settings {
-    /// These.
+    /// Inline settings.
     Json(Map<String, Value>),
-    /// Those in a file.
+    /// A settings file.
     File(PathBuf),
 }
 
-/// Settings may hold variables and helpers with secrets; only the names of the keys are shown.
+/// Shows only the keys, because settings may hold secrets.
 impl fmt::Debug for Settings {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -161,37 +161,37 @@ impl fmt::Debug for Settings {
     }
 }
 
-/// Which conversation a run belongs to.
+/// The session of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Session {
-    /// A new one, whose id the CLI makes.
+    /// A new session with a generated ID.
     #[default]
     New,
-    /// A new one with this id, a UUID that no other session has.
+    /// A new session with this ID, a unique UUID.
     WithId(String),
-    /// One that exists goes on, under its id or title.
+    /// Resumes a session by ID or title.
     Resume(String),
-    /// The latest of the working directory goes on; a new one, when there is none.
+    /// Resumes the latest session of the working directory, or starts a new one.
     Continue,
-    /// A copy of another goes on, and the other stays as it is.
+    /// Resumes a copy of a session, which itself stays unchanged.
     Fork {
-        /// The id of the other; without one the latest of the working directory.
+        /// The ID of the original session; `None` means the latest of the working directory.
         of: Option<String>,
-        /// The copy's id, a UUID; without one the CLI makes it.
+        /// The UUID of the copy; `None` means a generated ID.
         id: Option<String>,
     },
 }
 
 impl Session {
-    /// What a bare id means: a UUID names a new session, anything else an existing one.
+    /// Interprets an ID: a UUID starts a new session, anything else resumes an existing one.
     pub fn from_id(id: impl Into<String>) -> Self {
         let id = id.into();
         if is_uuid(&id) { Self::WithId(id) } else { Self::Resume(id) }
     }
 }
 
-/// Whether a text has the form of a UUID, which is all that the CLI asks for.
+/// Whether the text has the format of a UUID, which is all that the CLI checks.
 pub(crate) fn is_uuid(text: &str) -> bool {
     text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -200,19 +200,18 @@ pub(crate) fn is_uuid(text: &str) -> bool {
         })
 }
 
-/// The agent that a session runs as.
+/// The agent of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Agent {
-    /// One whose definition is in [`Options::agents`](crate::Options::agents).
+    /// An agent defined in [`Options::agents`](crate::Options::agents).
     Defined(String),
-    /// One that the CLI is trusted to know: built in, or from a plugin. With stream input it ignores a name that it
-    /// does not know and works as itself, which is why this is a choice of its own.
+    /// A built-in agent or one from a plugin. With stream input, the CLI silently ignores an unknown name.
     KnownToCli(String),
 }
 
 impl Agent {
-    /// The agent's name.
+    /// Returns the agent's name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {

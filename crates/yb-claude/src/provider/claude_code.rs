@@ -1,4 +1,4 @@
-//! Claude Code as a provider: no key needed, the user's own login does.
+//! Claude Code as a provider, authenticated by the user's login.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,21 +7,23 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use yb_supervise::CancellationToken;
 
-use super::answer::{Answer, Pieces};
-use super::run::{Observer, Run, Watch};
-use super::{Context, OutgoingMessage, Provider, ProviderError, Stop};
+use super::response::{CliResponse, CombinedResponse};
+use super::run::{CliRun, MessageObserver, RunLimits};
+use super::{Context, OutgoingMessage, Provider, ProviderError, StopReason};
 use crate::env_vars as vars;
 use crate::launcher::Launcher;
-use crate::{Availability, AvailabilityCheck, Baseline, Message, Options, Prompt, Session, Target};
+use crate::{
+    Availability, AvailabilityCheck, InvocationTarget, Message, Options, Prompt, Session, UsageBaseline,
+};
 
 const NAME: &str = "claude-code";
-/// What a session that reached its limit of turns is told.
-const GO_ON: &str = "Continue where you left off. Complete the remaining work.";
-/// The first pause before a question is asked again; it doubles.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The prompt that continues a session after the turn limit.
+const CONTINUE_PROMPT: &str = "Continue where you left off. Complete the remaining work.";
+/// The delay before the first retry; it doubles with each retry.
+const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Answers by running the locally installed `claude` CLI.
+/// A provider that runs the locally installed `claude` CLI.
 ///
 /// ```no_run
 /// use yb_claude::{ClaudeCodeProvider, Context, Provider};
@@ -34,7 +36,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// # }
 /// ```
 ///
-/// Dropping the future of [`complete`](Provider::complete) ends the agent with everything that it started.
+/// Dropping the future of [`complete`](Provider::complete) kills the CLI. Its descendants are killed too, if the program
+/// calls [`shim_main`](crate::shim_main) first in `main`.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ClaudeCodeProvider {
@@ -46,7 +49,7 @@ pub struct ClaudeCodeProvider {
     launcher: Launcher,
     continuations: u32,
     retries: u32,
-    seed_compatible: bool,
+    legacy_command_line: bool,
     cancel: CancellationToken,
 }
 
@@ -57,13 +60,13 @@ impl Default for ClaudeCodeProvider {
 }
 
 impl ClaudeCodeProvider {
-    /// Ten turns, the tools Bash, Read, Write and Edit, ten minutes.
+    /// Creates a provider with 10 turns, the tools Bash, Read, Write and Edit, and a timeout of 10 minutes.
     pub fn new() -> Self {
         let tools = ["Bash", "Read", "Write", "Edit"].map(str::to_owned).to_vec();
         Self::from_config(10, tools, 600)
     }
 
-    /// Other limits. An empty list of tools leaves them to the CLI's own rules.
+    /// Creates a provider with the given limits. With an empty list of tools, the CLI's own rules apply.
     pub fn from_config(max_turns: u32, allowed_tools: Vec<String>, timeout_secs: u64) -> Self {
         Self {
             session_id: None,
@@ -74,79 +77,79 @@ impl ClaudeCodeProvider {
             launcher: Launcher::default(),
             continuations: 0,
             retries: 0,
-            seed_compatible: false,
+            legacy_command_line: false,
             cancel: CancellationToken::new(),
         }
     }
 
-    /// Whether the CLI is installed and says its version. Nothing is asked of a model.
+    /// Returns whether the CLI is installed and runs, without a model request.
     pub async fn check_cli() -> bool {
         !matches!(Self::new().availability().await, Availability::Missing(_))
     }
 
-    /// Whether the CLI is there and logged in, with hints if not.
+    /// Checks whether the CLI is installed and authenticated.
     pub async fn availability(&self) -> Availability {
         let mut check = AvailabilityCheck::new(self.launcher.environment());
         if let Some(program) = &self.launcher.program {
-            check = check.program(program);
+            check = check.with_program(program);
         }
         if let Some(shim) = &self.launcher.shim {
-            check = check.shim(shim);
+            check = check.with_shim(shim);
         }
         check.check().await
     }
 
-    /// The session of every call that names none: a UUID begins it, anything else is resumed.
+    /// Sets the default session: a UUID starts a new session, anything else resumes an existing one.
     pub fn with_session_id(mut self, id: impl Into<String>) -> Self {
         self.session_id = Some(id.into());
         self
     }
 
-    /// The model of every call that names none.
+    /// Sets the default model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.options.model = Some(model.into());
         self
     }
 
-    /// What one call may cost, continuations included.
+    /// Sets the budget of one call, including continuations.
     pub fn with_max_budget_usd(mut self, usd: f64) -> Self {
         self.options.max_budget_usd = Some(usd);
         self
     }
 
-    /// How often the agent is told to go on after it has reached its limit of turns; by default never, because the
-    /// limit would mean nothing. The texts are joined, cost and tokens summed.
+    /// Sets how often a run is continued after it reached the turn limit; 0 by default, so that the limit is effective.
+    /// Texts are joined, cost and tokens are summed.
     pub fn with_continuations(mut self, attempts: u32) -> Self {
         self.continuations = attempts;
         self
     }
 
-    /// How often a question is asked again after an API error that may pass; by default never, because the CLI itself
-    /// already tries ten times. A question whose answer has used a tool is not asked again: its work would be done twice.
+    /// Sets the number of retries after a transient API error; 0 by default, because the CLI itself retries ten times. A run
+    /// that has used a tool is not retried, because its work would be repeated.
     pub fn with_retries(mut self, attempts: u32) -> Self {
         self.retries = attempts;
         self
     }
 
-    /// Everything else that can be said about a run. Limits, tools and session are still the provider's.
+    /// Sets all other options. Turn limit, tools and session are still taken from the provider.
     pub fn with_options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// This program, and no other.
+    /// Sets the program, instead of searching for one.
     pub fn with_program(mut self, path: impl Into<PathBuf>) -> Self {
         self.launcher.program = Some(path.into());
         self
     }
 
-    /// The program that contains the agent; by default the running one, if it called `yb_supervise::shim_main`.
+    /// Sets the shim program; by default the current executable, if it calls [`shim_main`](crate::shim_main).
     pub fn with_shim(mut self, path: impl Into<PathBuf>) -> Self {
         self.launcher.shim = Some(path.into());
         self
     }
 
-    /// Exactly these variables for the agent, instead of the host's own.
+    /// Sets the complete environment of the CLI, instead of the host's own.
     pub fn with_environment(
         mut self,
         env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
@@ -155,20 +158,20 @@ impl ClaudeCodeProvider {
         self
     }
 
-    /// Ends every call when this token is cancelled.
+    /// Cancels all calls when the token is cancelled.
     pub fn with_cancellation(mut self, token: CancellationToken) -> Self {
         self.cancel = token;
         self
     }
 
-    /// The command in the literal form of the specification: `-p PROMPT --output-format json`, and `--allowedTools` for each
-    /// tool. The CLI then interprets the prompt, and at the limit of turns there is no text.
-    pub fn with_seed_compatibility(mut self, on: bool) -> Self {
-        self.seed_compatible = on;
+    /// Uses the legacy command line: see [`Options::legacy_invocation`]. The CLI then interprets the prompt, and returns no
+    /// text at the turn limit.
+    pub fn with_legacy_command_line(mut self, on: bool) -> Self {
+        self.legacy_command_line = on;
         self
     }
 
-    /// [`complete`](Provider::complete), with every message of the agent as it comes.
+    /// Like [`complete`](Provider::complete), and calls `observe` for every message as it arrives.
     ///
     /// # Errors
     /// As [`complete`](Provider::complete).
@@ -177,71 +180,73 @@ impl ClaudeCodeProvider {
         context: &Context,
         observe: &mut (dyn FnMut(&Message) + Send),
     ) -> Result<OutgoingMessage, ProviderError> {
-        let began = Instant::now();
+        let started = Instant::now();
         let program = self.find()?;
         let mut options = self.options_for(context)?;
         let mut prompt = Prompt::text(context.to_prompt_string());
         let resumes =
             matches!(options.session, Session::Resume(_) | Session::Continue | Session::Fork { .. });
-        let mut pieces = Pieces::new(if resumes { Baseline::Unknown } else { Baseline::NewSession });
+        let mut combined =
+            CombinedResponse::new(if resumes { UsageBaseline::Unknown } else { UsageBaseline::NewSession });
         loop {
-            let answer = match self.ask(&program, &options, &prompt, observe).await {
-                Ok(answer) => answer,
-                // What was said and paid for is not thrown away because going on failed.
-                Err(error) if pieces.count() > 0 && !matches!(error, ProviderError::Cancelled) => {
-                    tracing::warn!(%error, "could not go on after the limit of turns");
+            let response = match self.run_with_retries(&program, &options, &prompt, observe).await {
+                Ok(response) => response,
+                // A failed continuation does not discard the text so far.
+                Err(error) if combined.count() > 0 && !matches!(error, ProviderError::Cancelled) => {
+                    tracing::warn!(%error, "failed to continue after the turn limit");
                     break;
                 }
                 Err(error) => return Err(error),
             };
-            let session = answer.run.summary.session_id().map(str::to_owned);
-            let stop = answer.stop.clone();
-            pieces.add(answer);
-            let (Stop::MaxTurns, Some(session), true) = (stop, session, pieces.count() <= self.continuations)
+            let session = response.run.summary.session_id().map(str::to_owned);
+            let stop_reason = response.stop_reason.clone();
+            combined.add(response);
+            let (StopReason::MaxTurns, Some(session), true) =
+                (stop_reason, session, combined.count() <= self.continuations)
             else {
                 break;
             };
             if let Some(budget) = self.options.max_budget_usd {
-                // A cost that is not known can't be kept within a budget.
-                match pieces.cost_usd().map(|cost| budget - cost) {
+                // An unknown cost can't be limited by a budget.
+                match combined.cost_usd().map(|cost| budget - cost) {
                     Some(left) if left > 0.0 => options.max_budget_usd = Some(left),
                     _ => break,
                 }
             }
             options.session = Session::Resume(session);
-            prompt = Prompt::text(GO_ON);
+            prompt = Prompt::text(CONTINUE_PROMPT);
         }
         let model = context.model.as_deref().or(self.options.model.as_deref());
-        Ok(pieces.into_message(NAME, model, began.elapsed()))
+        Ok(combined.into_message(NAME, model, started.elapsed()))
     }
 
-    /// One run, asked again after API errors that may pass.
-    async fn ask(
+    /// Runs the CLI, with retries after transient API errors.
+    async fn run_with_retries(
         &self,
         program: &Path,
         options: &Options,
         prompt: &Prompt,
-        observe: Observer<'_>,
-    ) -> Result<Answer, ProviderError> {
-        let mut pause = FIRST_PAUSE;
+        observe: MessageObserver<'_>,
+    ) -> Result<CliResponse, ProviderError> {
+        let mut delay = FIRST_RETRY_DELAY;
         let mut left = self.retries;
         loop {
-            let mut worked = false;
+            let mut used_tool = false;
             let mut watch = |message: &Message| {
-                worked |= matches!(message, Message::User(_));
+                used_tool |= matches!(message, Message::User(_));
                 observe(message);
             };
             match self.run(program, options, prompt, &mut watch).await {
-                Err(error) if error.is_retryable() && left > 0 && !worked => {
-                    tracing::warn!(%error, ?pause, "asking again");
+                Err(error) if error.is_retryable() && left > 0 && !used_tool => {
+                    tracing::warn!(%error, ?delay, "retrying");
                     tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
+                        () = tokio::time::sleep(delay) => {}
                         () = self.cancel.cancelled() => return Err(ProviderError::Cancelled),
                     }
                     left -= 1;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    delay = (delay * 2).min(MAX_RETRY_DELAY);
                 }
-                answer => return answer,
+                response => return response,
             }
         }
     }
@@ -251,28 +256,31 @@ impl ClaudeCodeProvider {
         program: &Path,
         options: &Options,
         prompt: &Prompt,
-        observe: Observer<'_>,
-    ) -> Result<Answer, ProviderError> {
+        observe: MessageObserver<'_>,
+    ) -> Result<CliResponse, ProviderError> {
         let private = tempfile::TempDir::with_prefix("yb-claude-")
             .map_err(|error| ProviderError::NotStarted { reason: error.to_string(), hints: Vec::new() })?;
-        let target = Target::new(private.path().join("files"));
-        let invocation = if self.seed_compatible {
-            options.seed_invocation(prompt, &target)
+        let target = InvocationTarget::new(private.path().join("files"));
+        let invocation = if self.legacy_command_line {
+            options.legacy_invocation(prompt, &target)
         } else {
             options.invocation(prompt, &target)
         };
         let invocation = invocation.map_err(|error| ProviderError::Invalid { reason: error.to_string() })?;
         for warning in &invocation.warnings {
-            tracing::warn!(%warning, "an option goes otherwise than asked");
+            tracing::warn!(%warning, "an option has a different effect than requested");
         }
         invocation
             .write_files()
             .map_err(|error| ProviderError::NotStarted { reason: error.to_string(), hints: Vec::new() })?;
         let command = self.launcher.in_environment(invocation.command(program), &invocation.env);
-        let watch =
-            Watch { deadline: self.timeout, cancel: self.cancel.clone(), streams: !self.seed_compatible };
-        let run = Run::of(command, &watch, observe).await?;
-        Answer::of(run)
+        let limits = RunLimits {
+            deadline: self.timeout,
+            cancel: self.cancel.clone(),
+            streams: !self.legacy_command_line,
+        };
+        let run = CliRun::start(command, &limits, observe).await?;
+        CliResponse::from_run(run)
     }
 
     fn find(&self) -> Result<PathBuf, ProviderError> {
@@ -304,7 +312,7 @@ impl ClaudeCodeProvider {
         Ok(options)
     }
 
-    /// The agent's definition goes along, so that a name that the CLI does not know is an error and not ignored.
+    /// Passes the agent's definition inline, so that an unknown name is an error; the CLI would ignore it.
     fn choose_agent(&self, options: &mut Options, name: &str) -> Result<(), ProviderError> {
         if !options.agents.contains_key(name) {
             let cwd = options.cwd.clone().or_else(|| std::env::current_dir().ok());
@@ -334,7 +342,7 @@ impl Provider for ClaudeCodeProvider {
         self.complete_observed(context, &mut |_| {}).await
     }
 
-    /// Installed and, as far as it can be told without asking a model, logged in.
+    /// Returns whether the CLI is installed and, as far as known without a model request, authenticated.
     async fn is_available(&self) -> bool {
         self.availability().await.is_ready()
     }
@@ -361,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn it_can_be_shared_between_threads_and_hidden_behind_the_trait() {
+    fn provider_is_send_sync_and_object_safe() {
         fn is_send_and_sync<T: Send + Sync>() {}
         is_send_and_sync::<ClaudeCodeProvider>();
         let provider: Box<dyn Provider> = Box::new(ClaudeCodeProvider::default());
@@ -369,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_context_wins_over_the_provider() {
+    fn context_overrides_provider() {
         let provider = ClaudeCodeProvider::new().with_model("sonnet").with_session_id("not-a-uuid");
         let options = provider.options_for(&Context::new("x")).unwrap();
         assert_eq!((options.model.as_deref(), options.max_turns), (Some("sonnet"), Some(10)));

@@ -1,54 +1,54 @@
-//! What a provider is asked: a system prompt, the conversation so far, and the message to answer.
+//! The input of a provider: a system prompt, the conversation so far, and the message to answer.
 
-/// Who said something.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// The person.
+    /// The user.
     User,
     /// The model.
     Assistant,
 }
 
-/// One earlier message of a conversation.
+/// An earlier message of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ContextEntry {
-    /// Who said it.
+    /// The author.
     pub role: Role,
-    /// What was said.
+    /// The text.
     pub content: String,
 }
 
-/// A question with everything that belongs to it. What is `None` is up to the provider.
+/// A message with its context. Fields that are `None` use the provider's defaults.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Context {
-    /// How the model should behave; may be empty.
+    /// The system prompt; may be empty.
     pub system_prompt: String,
-    /// What was said before, oldest first.
+    /// Earlier messages, oldest first.
     pub history: Vec<ContextEntry>,
-    /// What to answer.
+    /// The message to answer.
     pub current_message: String,
-    /// A session to go on with. Its provider knows the history already, so it is not sent again.
+    /// The session to resume. It already contains the history, which is not sent again.
     pub session_id: Option<String>,
-    /// Another model for this one call.
+    /// The model for this call.
     pub model: Option<String>,
-    /// The subagent that answers this one call, instead of the general one.
+    /// The agent for this call.
     pub agent_name: Option<String>,
-    /// Another limit of turns for this one call.
+    /// The turn limit for this call.
     pub max_turns: Option<u32>,
-    /// Other tools for this one call; an empty list is no tools at all.
+    /// The allowed tools for this call; an empty list means no tools.
     pub allowed_tools: Option<Vec<String>>,
-    /// Whether the message goes alone and as it is, without labels.
+    /// Whether the message is sent verbatim, without labels, history and system prompt.
     pub bare: bool,
 }
 
 impl Context {
-    /// A message without history or system prompt.
+    /// Creates a context without history or system prompt.
     pub fn new(current_message: impl Into<String>) -> Self {
         Self { current_message: current_message.into(), ..Self::default() }
     }
 
-    /// A message that goes alone and as it is, without labels.
+    /// Creates a context whose message is sent verbatim, without labels.
     pub fn bare(current_message: impl Into<String>) -> Self {
         Self { bare: true, ..Self::new(current_message) }
     }
@@ -67,44 +67,44 @@ impl Context {
         self
     }
 
-    /// Goes on with a session.
+    /// Resumes a session.
     #[must_use]
     pub fn with_session(mut self, session_id: impl Into<String>) -> Self {
         self.session_id = Some(session_id.into());
         self
     }
 
-    /// Asks another model, this once.
+    /// Sets the model for this call.
     #[must_use]
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Asks a subagent, this once.
+    /// Sets the agent for this call.
     #[must_use]
     pub fn with_agent(mut self, agent_name: impl Into<String>) -> Self {
         self.agent_name = Some(agent_name.into());
         self
     }
 
-    /// Limits the turns otherwise, this once.
+    /// Sets the turn limit for this call.
     #[must_use]
     pub fn with_max_turns(mut self, max_turns: u32) -> Self {
         self.max_turns = Some(max_turns);
         self
     }
 
-    /// Allows other tools, this once; an empty list is no tools at all.
+    /// Sets the allowed tools for this call; an empty list means no tools.
     #[must_use]
     pub fn with_allowed_tools(mut self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.allowed_tools = Some(tools.into_iter().map(Into::into).collect());
         self
     }
 
-    /// Everything as one text, for a provider that takes a single prompt: labelled parts with blank lines between.
+    /// Formats the context as a single prompt: labeled parts, separated by blank lines.
     ///
-    /// A subagent brings its own system prompt and gets the bare message. A session has seen the history.
+    /// An agent has its own system prompt and receives only the message. A resumed session does not receive the history.
     ///
     /// ```
     /// use yb_claude::{Context, Role};
@@ -152,20 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_message_is_labelled() {
+    fn message_is_labeled_unless_bare() {
         check(&Context::new("hi"), "[User]\nhi");
         check(&Context::bare("hi"), "hi");
     }
 
     #[test]
-    fn a_session_gets_no_history() {
+    fn session_prompt_omits_history() {
         let context = Context::new("hi").with_history(Role::User, "old").with_session("s");
         check(&context, "[User]\nhi");
         check(&context.with_system_prompt("Be brief."), "[User]\nBe brief.\n\nhi");
     }
 
     #[test]
-    fn a_subagent_gets_the_bare_message_also_in_a_session() {
+    fn agent_prompt_is_bare_message() {
         check(&Context::new("hi").with_system_prompt("x").with_session("s").with_agent("a"), "hi");
     }
 }

@@ -1,60 +1,60 @@
-//! Why a provider has no answer.
+//! The error type of providers.
 
 use std::time::Duration;
 
-/// Why a provider has no answer. `Display` is the text of the specification, without a prefix.
+/// The error of a [`Provider`](super::Provider).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProviderError {
     /// The CLI could not be found or started.
     #[error("failed to run claude CLI: {reason}")]
     NotStarted {
-        /// What went wrong, in one line.
+        /// The problem, in one line.
         reason: String,
-        /// What the user can do about it.
+        /// Hints for the user.
         hints: Vec<String>,
     },
-    /// What was asked for can't be asked for.
+    /// The options are invalid.
     #[error("failed to run claude CLI: {reason}")]
     Invalid {
-        /// Every problem, in one line.
+        /// All problems, in one line.
         reason: String,
     },
-    /// The CLI ended without an answer.
+    /// The CLI exited without an answer.
     #[error("claude CLI exited with {status}: {message}")]
     Exited {
-        /// How it ended, e.g. `exit status: 1`.
+        /// The exit status, such as `exit status: 1`.
         status: String,
-        /// What it said on stderr.
+        /// The message from stderr.
         message: String,
     },
-    /// The model's API refused, or could not be reached.
+    /// The model API returned an error or was unreachable.
     #[error("claude CLI exited with {status}: {message}")]
     Api {
-        /// How the CLI ended.
+        /// The exit status of the CLI.
         status: String,
-        /// What it said.
+        /// The error message.
         message: String,
-        /// What kind of failure that is.
+        /// The kind of failure.
         failure: crate::ApiFailureKind,
-        /// The HTTP status, if there was one.
+        /// The HTTP status, if the API responded.
         api_status: Option<u16>,
     },
-    /// The deadline came; the agent and everything that it had started is gone.
+    /// The timeout expired, and the CLI was killed.
     #[error("claude CLI timed out after {}s", after.as_secs())]
     TimedOut {
-        /// The deadline.
+        /// The timeout.
         after: Duration,
-        /// What the agent had said by then.
+        /// The partial text.
         partial: String,
     },
-    /// The caller cancelled.
+    /// The call was cancelled.
     #[error("claude CLI was cancelled")]
     Cancelled,
-    /// No provider of a list could answer; each with its reason.
+    /// No provider of a [`FallbackProvider`](super::FallbackProvider) answered.
     #[error("no provider answered: {}", reasons.join("; "))]
-    NoneAnswered {
-        /// `name: reason`, in the order of the list.
+    AllProvidersFailed {
+        /// The reasons as `name: reason`, in order.
         reasons: Vec<String>,
     },
 }
@@ -65,18 +65,18 @@ impl ProviderError {
         Self::NotStarted { reason: format!("{error}{cause}"), hints: error.hint().into_iter().collect() }
     }
 
-    /// Whether the same question may be answered a little later.
+    /// Returns whether a retry may succeed.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Api { failure, .. } if failure.is_retryable())
     }
 
-    /// Whether somebody else may be able to answer: this one is missing, not authenticated or rate limited.
+    /// Returns whether another provider should be tried: this one is missing, unauthenticated, rate limited or overloaded.
     #[must_use]
-    pub fn is_reason_to_ask_another(&self) -> bool {
+    pub fn should_fall_back(&self) -> bool {
         use crate::ApiFailureKind::{Billing, Overloaded, RateLimited, Unauthenticated};
         match self {
-            Self::NotStarted { .. } | Self::NoneAnswered { .. } => true,
+            Self::NotStarted { .. } | Self::AllProvidersFailed { .. } => true,
             Self::Api { failure, .. } => {
                 matches!(failure, Unauthenticated | RateLimited | Overloaded | Billing)
             }
@@ -84,7 +84,7 @@ impl ProviderError {
         }
     }
 
-    /// What the user can do about it.
+    /// Returns hints for the user.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -95,7 +95,7 @@ impl ProviderError {
                     "or set `ANTHROPIC_API_KEY` to an API key".to_owned(),
                 ]
             }
-            Self::TimedOut { .. } => vec!["allow more time, or ask for less".to_owned()],
+            Self::TimedOut { .. } => vec!["increase the timeout, or reduce the task".to_owned()],
             _ => Vec::new(),
         }
     }

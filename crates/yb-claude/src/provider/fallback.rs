@@ -1,19 +1,19 @@
-//! Several providers behind one name: the first that can answer does.
+//! A provider that tries several providers in order.
 
 use async_trait::async_trait;
 
 use super::{Context, OutgoingMessage, Provider, ProviderError};
 
-/// Asks its providers in order. It moves on when one is not available, not authenticated or rate limited; any other
-/// error is the answer, because asking somebody else would hide it (and may cost twice).
+/// Tries its providers in order. It moves on if a provider is unavailable, unauthenticated, rate limited or overloaded.
+/// Other errors are returned, because a fallback would hide them and may cost twice.
 ///
-/// [`MessageMetadata::provider_used`](super::MessageMetadata::provider_used) says who answered.
+/// [`MessageMetadata::provider_used`](super::MessageMetadata::provider_used) names the provider that answered.
 pub struct FallbackProvider {
     providers: Vec<Box<dyn Provider>>,
 }
 
 impl FallbackProvider {
-    /// Providers in the order in which they are asked.
+    /// Creates a fallback over the given providers, in order.
     #[must_use]
     pub fn new(providers: Vec<Box<dyn Provider>>) -> Self {
         Self { providers }
@@ -26,7 +26,7 @@ impl Provider for FallbackProvider {
         "fallback"
     }
 
-    /// Whether there is no way around a key.
+    /// Returns whether all providers need a key.
     fn requires_api_key(&self) -> bool {
         self.providers.iter().all(|provider| provider.requires_api_key())
     }
@@ -39,14 +39,14 @@ impl Provider for FallbackProvider {
                 continue;
             }
             match provider.complete(context).await {
-                Err(error) if error.is_reason_to_ask_another() => {
-                    tracing::warn!(provider = provider.name(), %error, "asking the next provider");
+                Err(error) if error.should_fall_back() => {
+                    tracing::warn!(provider = provider.name(), %error, "falling back to the next provider");
                     reasons.push(format!("{}: {error}", provider.name()));
                 }
                 answer => return answer,
             }
         }
-        Err(ProviderError::NoneAnswered { reasons })
+        Err(ProviderError::AllProvidersFailed { reasons })
     }
 
     async fn is_available(&self) -> bool {
@@ -68,7 +68,7 @@ mod tests {
     use crate::ApiFailureKind;
     use crate::provider::MessageMetadata;
 
-    /// What a provider of these tests does.
+    /// The behavior of a scripted provider.
     #[derive(Clone, Copy)]
     enum Plan {
         Answer,
@@ -79,7 +79,7 @@ mod tests {
     struct Scripted {
         name: &'static str,
         plan: Plan,
-        asked: Arc<AtomicUsize>,
+        calls: Arc<AtomicUsize>,
     }
 
     #[async_trait]
@@ -93,7 +93,7 @@ mod tests {
         }
 
         async fn complete(&self, context: &Context) -> Result<OutgoingMessage, ProviderError> {
-            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.calls.fetch_add(1, Ordering::Relaxed);
             match self.plan {
                 Plan::Fail(failure) => Err(ProviderError::Api {
                     status: "exit status: 1".to_owned(),
@@ -118,35 +118,35 @@ mod tests {
     }
 
     async fn ask(plans: &[Plan]) -> (Result<OutgoingMessage, ProviderError>, usize) {
-        let asked = Arc::new(AtomicUsize::new(0));
+        let calls = Arc::new(AtomicUsize::new(0));
         let names = ["one", "two", "three"];
         let providers = plans.iter().zip(names).map(|(plan, name)| {
-            Box::new(Scripted { name, plan: *plan, asked: asked.clone() }) as Box<dyn Provider>
+            Box::new(Scripted { name, plan: *plan, calls: calls.clone() }) as Box<dyn Provider>
         });
         let answer = FallbackProvider::new(providers.collect()).complete(&Context::new("hi")).await;
-        (answer, asked.load(Ordering::Relaxed))
+        (answer, calls.load(Ordering::Relaxed))
     }
 
     #[tokio::test]
-    async fn the_first_that_can_answer_does_and_says_so() {
+    async fn fallback_uses_first_available_provider() {
         let plans = [Plan::Missing, Plan::Fail(ApiFailureKind::RateLimited), Plan::Answer];
-        let (answer, asked) = ask(&plans).await;
+        let (answer, calls) = ask(&plans).await;
         let answer = answer.unwrap();
         assert_eq!((answer.text.as_str(), answer.metadata.provider_used.as_str()), ("HI", "three"));
-        assert_eq!(asked, 2);
+        assert_eq!(calls, 2);
         let (answer, _) = ask(&[Plan::Fail(ApiFailureKind::Unauthenticated), Plan::Answer]).await;
         assert_eq!(answer.unwrap().metadata.provider_used, "two");
     }
 
     #[tokio::test]
-    async fn an_error_that_another_would_only_hide_is_the_answer() {
-        let (answer, asked) = ask(&[Plan::Fail(ApiFailureKind::InvalidRequest), Plan::Answer]).await;
+    async fn fallback_returns_other_errors() {
+        let (answer, calls) = ask(&[Plan::Fail(ApiFailureKind::InvalidRequest), Plan::Answer]).await;
         assert!(answer.is_err());
-        assert_eq!(asked, 1);
+        assert_eq!(calls, 1);
     }
 
     #[tokio::test]
-    async fn when_none_answers_each_reason_is_told() {
+    async fn fallback_error_lists_all_reasons() {
         let (answer, _) = ask(&[Plan::Missing, Plan::Fail(ApiFailureKind::RateLimited)]).await;
         let text = answer.unwrap_err().to_string();
         assert_eq!(

@@ -1,53 +1,53 @@
-//! What a provider answers.
+//! The output of a provider.
 
-/// An answer, ready to be sent to whoever asked.
+/// An answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct OutgoingMessage {
     /// The text.
     pub text: String,
-    /// How it came about.
+    /// Metadata of the answer.
     pub metadata: MessageMetadata,
-    /// Where it goes; set by whoever routes it.
+    /// The recipient; set by the caller.
     pub reply_target: Option<String>,
 }
 
-/// How an answer came about. Nothing here is estimated: what was not reported is `None`.
+/// Metadata of an answer. Nothing is estimated: figures that were not reported are `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct MessageMetadata {
-    /// Who answered.
+    /// The name of the provider that answered.
     pub provider_used: String,
-    /// All tokens of this call: input, output and cache.
+    /// The total tokens of this call: input, output and cache.
     pub tokens_used: Option<u64>,
-    /// From the question to the answer, in milliseconds.
+    /// The duration of the call in milliseconds.
     pub processing_time_ms: u64,
     /// The model that answered.
     pub model: Option<String>,
-    /// The session, for going on with it.
+    /// The session ID, for resuming it.
     pub session_id: Option<String>,
-    /// What this call cost, in US dollars.
+    /// The cost of this call in US dollars.
     pub cost_usd: Option<f64>,
-    /// What the whole session has cost so far, earlier calls included.
+    /// The cost of the session so far, including earlier calls.
     pub session_cost_usd: Option<f64>,
-    /// How many turns the agent took.
+    /// The number of turns.
     pub turns: Option<u64>,
-    /// Why the answer ends where it does.
-    pub stop: Stop,
-    /// How often the agent was asked to go on after it had reached its limit of turns.
+    /// Why the run stopped.
+    pub stop_reason: StopReason,
+    /// The number of continuations after the turn limit.
     pub continuations: u32,
 }
 
-/// Why an answer ends where it does.
+/// Why a run stopped.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Stop {
-    /// The agent was done.
+pub enum StopReason {
+    /// The agent finished.
     #[default]
     Done,
-    /// It reached its limit of turns; the text is what it had said by then.
+    /// The turn limit was reached; the text is partial.
     MaxTurns,
-    /// It reached its budget; the text is what it had said by then.
+    /// The budget was exhausted; the text is partial.
     MaxBudget,
-    /// It ended for another reason, in its own words.
+    /// Another reason, as reported by the CLI.
     Other(String),
 }

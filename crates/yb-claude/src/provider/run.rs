@@ -1,4 +1,4 @@
-//! One run of the CLI: its messages as they come, and how it ended.
+//! Runs the CLI once and collects its messages and exit status.
 
 use std::time::Duration;
 
@@ -7,39 +7,39 @@ use yb_supervise::{CancellationToken, Command, End, ExitStatus, Output, OutputMo
 use super::ProviderError;
 use crate::{Message, RunSummary, read_json};
 
-/// How much of what is no message is kept, to be the answer if nothing else is.
+/// The maximum size of kept output that is not a message.
 const UNPARSED_LIMIT: usize = 1 << 20;
 
-/// Hears the messages of a run as they come.
-pub(super) type Observer<'a> = &'a mut (dyn FnMut(&Message) + Send);
+/// A callback for messages as they arrive.
+pub(super) type MessageObserver<'a> = &'a mut (dyn FnMut(&Message) + Send);
 
-/// What a run came to.
+/// A finished run of the CLI.
 #[derive(Debug)]
-pub(super) struct Run {
+pub(super) struct CliRun {
     pub(super) summary: RunSummary,
-    /// What the CLI printed that was no message.
+    /// Output that is not a message.
     pub(super) unparsed: String,
     pub(super) stderr: String,
     pub(super) status: Option<ExitStatus>,
 }
 
-/// How a run is watched.
-pub(super) struct Watch {
+/// The limits of a run.
+pub(super) struct RunLimits {
     pub(super) deadline: Duration,
     pub(super) cancel: CancellationToken,
-    /// Whether the CLI prints a line for each message, or one document at its end.
+    /// Whether the CLI prints one message per line, or one document at the end.
     pub(super) streams: bool,
 }
 
-impl Run {
-    /// Runs the command to its end; ends that are not the CLI's own are errors.
-    pub(super) async fn of(
+impl CliRun {
+    /// Runs the command to completion. Timeout, cancellation and spawn failure are errors.
+    pub(super) async fn start(
         command: Command,
-        watch: &Watch,
-        observe: Observer<'_>,
+        limits: &RunLimits,
+        observe: MessageObserver<'_>,
     ) -> Result<Self, ProviderError> {
-        let command = command.deadline(watch.deadline).cancel_on(watch.cancel.clone());
-        let run = if watch.streams {
+        let command = command.deadline(limits.deadline).cancel_on(limits.cancel.clone());
+        let run = if limits.streams {
             Self::stream(command.output(OutputMode::stream()), observe).await?
         } else {
             Self::document(command, observe).await
@@ -54,7 +54,7 @@ impl Run {
         }
     }
 
-    async fn stream(command: Command, observe: Observer<'_>) -> Result<(Self, Report), ProviderError> {
+    async fn stream(command: Command, observe: MessageObserver<'_>) -> Result<(Self, Report), ProviderError> {
         let mut running = command.spawn().await.map_err(|error| ProviderError::not_started(&error))?;
         let (mut summary, mut unparsed) = (RunSummary::new(), Vec::new());
         if let Some(mut lines) = running.lines() {
@@ -81,7 +81,7 @@ impl Run {
         Ok((Self { summary, unparsed: trimmed(&unparsed), stderr, status: report.status }, report))
     }
 
-    async fn document(command: Command, observe: Observer<'_>) -> (Self, Report) {
+    async fn document(command: Command, observe: MessageObserver<'_>) -> (Self, Report) {
         let report = command.run().await;
         let (stdout, stderr) = report
             .output
@@ -97,7 +97,7 @@ impl Run {
         (Self { summary, unparsed, stderr: trimmed(&stderr), status: report.status }, report)
     }
 
-    /// How it ended, in the words of std.
+    /// Returns the exit status in the format of std.
     pub(super) fn status_text(&self) -> String {
         match self.status {
             #[cfg(unix)]
@@ -114,7 +114,7 @@ impl Run {
         }
     }
 
-    pub(super) fn exited_well(&self) -> bool {
+    pub(super) fn succeeded(&self) -> bool {
         self.status == Some(ExitStatus::Code(0))
     }
 }

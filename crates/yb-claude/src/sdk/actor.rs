@@ -1,6 +1,6 @@
-//! The one task that owns a session: it reads what the CLI prints, routes it, answers it and sees it to its end.
+//! The task that owns a session: reads the CLI's output, routes messages, and shuts the session down.
 //!
-//! Handlers run as tasks of their own and answer through the writer, never through a consumer's queue.
+//! Handlers run in separate tasks and respond through the writer, independent of consumers.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -10,83 +10,83 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use yb_supervise::StreamItem;
 
-use super::calls::{Answered, Calls};
 use super::handlers::Handlers;
-use super::questions::Questions;
-use super::run_end::RunEnd;
-use super::spool::Filler;
-use super::transport::{Connection, Output};
+use super::incoming::IncomingRequests;
+use super::outgoing::{OutgoingRequests, ResponseSender};
+use super::run_end::RunEndDetector;
+use super::spool::SpoolWriter;
+use super::transport::{Connection, TransportOutput};
 use super::turns::Sink;
 use super::writer::Writer;
 use super::{Error, Exit};
-use crate::frame::{FrameError, Init, System, excerpt};
+use crate::frame::{FrameError, InitMessage, SystemMessage, excerpt};
 use crate::{Message, ResultMessage, Version};
 
-/// How long the CLI has to leave by itself once its input has ended and it was asked to close.
+/// The time for the CLI to exit after its stdin was closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-/// Of a line that can't be read.
+/// The maximum length of an excerpt of an invalid line.
 const EXCERPT: usize = 200;
 
-/// What a handle asks of the session.
-pub(super) enum Command {
-    /// A question to the CLI.
-    Call { body: Value, patience: Duration, answer: Answered },
-    /// The only prompt of a query; the input ends with it, or with the run.
+/// A command from a handle to the session.
+pub(super) enum SessionCommand {
+    /// A control request to the CLI.
+    Request { body: Value, timeout: Duration, response: ResponseSender },
+    /// The prompt of a query. stdin is closed afterwards, or at the end of the run.
     Prompt { line: Vec<u8>, stays_open: bool },
     /// A turn of a client.
-    Turn { line: Vec<u8>, filler: Filler },
-    /// A message beside the turns.
+    Turn { line: Vec<u8>, writer: SpoolWriter },
+    /// A message outside of turns.
     Send { line: Vec<u8>, written: oneshot::Sender<Result<(), Error>> },
-    /// Somebody hears what belongs to no turn.
-    Unclaimed(Filler),
-    /// The graceful end.
+    /// Subscribes to messages that belong to no turn.
+    Unclaimed(SpoolWriter),
+    /// Closes the session gracefully.
     Close(oneshot::Sender<Exit>),
 }
 
-/// When a run is over, and how long the CLI may take to leave then; none is for ever.
-pub(super) struct Limits {
-    pub(super) end: RunEnd,
+/// When a run is over, and how long the CLI may take to exit then; `None` means no limit.
+pub(super) struct ShutdownPolicy {
+    pub(super) end: RunEndDetector,
     pub(super) linger: Option<Duration>,
 }
 
-/// Where others learn of a session: its span, and how it ended.
-pub(super) struct Known {
+/// The externally visible state of a session: its span and its exit.
+pub(super) struct SessionMonitor {
     pub(super) span: tracing::Span,
     pub(super) exit: Arc<OnceLock<Exit>>,
 }
 
-/// One session.
+/// The owner of one session.
 pub(super) struct Actor {
-    output: Box<dyn Output>,
-    /// None when the input has ended.
+    output: Box<dyn TransportOutput>,
+    /// `None` when stdin is closed.
     writer: Option<Writer>,
-    commands: mpsc::UnboundedReceiver<Command>,
+    commands: mpsc::UnboundedReceiver<SessionCommand>,
     has_handles: bool,
     sink: Sink,
-    questions: Questions,
-    calls: Calls,
+    incoming: IncomingRequests,
+    outgoing: OutgoingRequests,
     lines: u64,
-    limits: Limits,
-    /// The input ends when the run is over.
+    shutdown: ShutdownPolicy,
+    /// Whether stdin is closed at the end of the run.
     ends_with_run: bool,
-    looked_at: bool,
+    init_seen: bool,
     last_result: Option<Box<ResultMessage>>,
-    leave_by: Option<Instant>,
+    exit_deadline: Option<Instant>,
     terminated: bool,
     closed: bool,
     failure: Option<Error>,
     waiters: Vec<oneshot::Sender<Exit>>,
-    known: Known,
+    monitor: SessionMonitor,
 }
 
 impl Actor {
     pub(super) fn new(
         connection: Connection,
-        commands: mpsc::UnboundedReceiver<Command>,
+        commands: mpsc::UnboundedReceiver<SessionCommand>,
         handlers: Arc<Handlers>,
         sink: Sink,
-        limits: Limits,
-        known: Known,
+        shutdown: ShutdownPolicy,
+        monitor: SessionMonitor,
     ) -> Self {
         Self {
             output: connection.output,
@@ -94,58 +94,60 @@ impl Actor {
             commands,
             has_handles: true,
             sink,
-            questions: Questions::new(handlers),
-            calls: Calls::default(),
+            incoming: IncomingRequests::new(handlers),
+            outgoing: OutgoingRequests::default(),
             lines: 0,
-            limits,
+            shutdown,
             ends_with_run: false,
-            looked_at: false,
+            init_seen: false,
             last_result: None,
-            leave_by: None,
+            exit_deadline: None,
             terminated: false,
             closed: false,
             failure: None,
             waiters: Vec::new(),
-            known,
+            monitor,
         }
     }
 
-    /// Sees the session to its end.
+    /// Runs the session to its end.
     pub(super) async fn run(mut self) {
-        let mut printing = true;
+        let mut output_open = true;
         let exit = loop {
             let full = self.sink.full();
             let deadline = self.deadline();
             tokio::select! {
                 biased;
-                answer = self.questions.answered() => {
+                answer = self.incoming.next_response() => {
                     if let Some(line) = answer {
                         self.write(line, None);
                     }
                 }
                 command = self.commands.recv(), if self.has_handles => match command {
-                    Some(command) => self.obey(command),
-                    None => self.abandoned(),
+                    Some(command) => self.handle_command(command),
+                    None => self.all_handles_dropped(),
                 },
-                event = heard(&mut *self.output, printing), if !printing || full.is_none() => match event {
-                    Event::Printed(item) => self.read(item),
-                    Event::Silent => {
-                        printing = false;
-                        self.leave_within(CLOSE_GRACE);
+                event = next_cli_event(&mut *self.output, output_open), if !output_open || full.is_none() => match event {
+                    CliEvent::Item(item) => self.handle_item(item),
+                    CliEvent::OutputEnded => {
+                        output_open = false;
+                        self.exit_within(CLOSE_GRACE);
                     }
-                    Event::Gone(exit) => break exit,
+                    CliEvent::Exited(exit) => break exit,
                 },
-                () = room(full.as_ref()), if full.is_some() => {}
-                () = at(deadline) => self.expire(),
+                () = wait_for_room(full.as_ref()), if full.is_some() => {}
+                () = sleep_until_deadline(deadline) => self.expire(),
             }
         };
         self.finish(&exit);
     }
 
-    fn obey(&mut self, command: Command) {
+    fn handle_command(&mut self, command: SessionCommand) {
         match command {
-            Command::Call { body, patience, answer } => self.call(&body, patience, answer),
-            Command::Prompt { line, stays_open } => {
+            SessionCommand::Request { body, timeout, response } => {
+                self.send_request(&body, timeout, response);
+            }
+            SessionCommand::Prompt { line, stays_open } => {
                 self.write(line, None);
                 if stays_open {
                     self.ends_with_run = true;
@@ -153,39 +155,39 @@ impl Actor {
                     self.writer = None;
                 }
             }
-            Command::Turn { line, filler } => {
+            SessionCommand::Turn { line, writer } => {
                 if let Sink::Turns(turns) = &mut self.sink
-                    && let Some(line) = turns.begin(line, filler)
+                    && let Some(line) = turns.begin(line, writer)
                 {
                     self.write(line, None);
                 }
             }
-            Command::Send { line, written } => {
+            SessionCommand::Send { line, written } => {
                 if let Sink::Turns(turns) = &mut self.sink {
-                    turns.steer();
+                    turns.note_message_sent();
                 }
                 self.write(line, Some(written));
             }
-            Command::Unclaimed(filler) => {
+            SessionCommand::Unclaimed(writer) => {
                 if let Sink::Turns(turns) = &mut self.sink {
-                    turns.hear_unclaimed(filler);
+                    turns.set_unclaimed(writer);
                 }
             }
-            Command::Close(waiter) => {
+            SessionCommand::Close(waiter) => {
                 self.waiters.push(waiter);
                 self.closed = true;
                 self.writer = None;
-                self.leave_within(CLOSE_GRACE);
+                self.exit_within(CLOSE_GRACE);
             }
         }
     }
 
-    fn call(&mut self, body: &Value, patience: Duration, answer: Answered) {
+    fn send_request(&mut self, body: &Value, timeout: Duration, response: ResponseSender) {
         if self.writer.is_none() || self.failure.is_some() {
-            let _ = answer.send(Err(self.failure.clone().unwrap_or(Error::Closed)));
+            let _ = response.send(Err(self.failure.clone().unwrap_or(Error::Closed)));
             return;
         }
-        let line = self.calls.begin(body, patience, answer);
+        let line = self.outgoing.begin(body, timeout, response);
         self.write(line, None);
     }
 
@@ -199,8 +201,8 @@ impl Actor {
         }
     }
 
-    /// Nobody holds a handle any more: the CLI ends, unless it is on its way out already.
-    fn abandoned(&mut self) {
+    /// Handles the drop of the last handle: terminates the CLI, unless it is closing already.
+    fn all_handles_dropped(&mut self) {
         self.has_handles = false;
         if !self.closed {
             self.terminate();
@@ -209,19 +211,19 @@ impl Actor {
 
     fn terminate(&mut self) {
         self.terminated = true;
-        self.leave_by = None;
+        self.exit_deadline = None;
         self.writer = None;
         self.output.terminate();
     }
 
-    fn leave_within(&mut self, time: Duration) {
+    fn exit_within(&mut self, time: Duration) {
         if !self.terminated {
             let by = Instant::now() + time;
-            self.leave_by = Some(self.leave_by.map_or(by, |set| set.min(by)));
+            self.exit_deadline = Some(self.exit_deadline.map_or(by, |set| set.min(by)));
         }
     }
 
-    fn read(&mut self, item: StreamItem) {
+    fn handle_item(&mut self, item: StreamItem) {
         self.lines += 1;
         let (line, whole) = match item {
             StreamItem::Line(line) => (line, true),
@@ -237,7 +239,7 @@ impl Actor {
             return;
         }
         if line.first() != Some(&b'{') {
-            tracing::debug!(line = %excerpt(line, EXCERPT), "the CLI printed what is no message");
+            tracing::debug!(line = %excerpt(line, EXCERPT), "the CLI printed a line that is not a message");
             return;
         }
         match Message::parse(line) {
@@ -252,46 +254,46 @@ impl Actor {
 
     fn route(&mut self, message: Message) {
         match message {
-            Message::ControlRequest(request) => self.questions.ask(*request),
-            Message::ControlResponse(response) => self.calls.complete(response.response),
-            Message::ControlCancel(cancel) => self.questions.take_back(&cancel.request_id),
+            Message::ControlRequest(request) => self.incoming.start(*request),
+            Message::ControlResponse(response) => self.outgoing.complete(response.response),
+            Message::ControlCancel(cancel) => self.incoming.cancel(&cancel.request_id),
             message => {
-                self.limits.end.observe(&message, Instant::now());
+                self.shutdown.end.observe(&message, Instant::now());
                 match &message {
                     Message::Result(result) => {
                         self.record(result);
                         self.last_result = Some(result.clone());
                     }
-                    Message::System(System::Init(init)) => self.look_at(init),
+                    Message::System(SystemMessage::Init(init)) => self.record_init(init),
                     _ => {}
                 }
                 if let Some(prompt) = self.sink.push(message) {
                     self.write(prompt, None);
                 }
-                let is_query = matches!(self.sink, Sink::Whole(_));
-                if is_query && self.limits.end.is_over() {
-                    self.run_is_over();
+                let is_query = matches!(self.sink, Sink::Single(_));
+                if is_query && self.shutdown.end.is_over() {
+                    self.end_input();
                 }
             }
         }
     }
 
-    /// The first message of a turn says which CLI this is.
-    fn look_at(&mut self, init: &Init) {
-        if std::mem::replace(&mut self.looked_at, true) {
+    /// Records the session ID and checks the version, once.
+    fn record_init(&mut self, init: &InitMessage) {
+        if std::mem::replace(&mut self.init_seen, true) {
             return;
         }
         if let Some(session) = &init.session_id {
-            self.known.span.record("session_id", session.as_str());
+            self.monitor.span.record("session_id", session.as_str());
         }
         let version = init.claude_code_version.as_deref().and_then(|text| text.parse::<Version>().ok());
         if let Some(version) = version.filter(|version| *version < Version::CONTROL_PROTOCOL) {
-            tracing::warn!(%version, "this CLI is older than the protocol that is spoken to it");
+            tracing::warn!(%version, "the CLI is older than the control protocol");
         }
     }
 
     fn record(&self, result: &ResultMessage) {
-        let span = &self.known.span;
+        let span = &self.monitor.span;
         span.record("subtype", result.subtype.as_str());
         if let Some(session) = &result.session_id {
             span.record("session_id", session.as_str());
@@ -301,62 +303,61 @@ impl Actor {
         }
     }
 
-    fn run_is_over(&mut self) {
+    fn end_input(&mut self) {
         self.writer = None;
-        if let Some(linger) = self.limits.linger {
-            self.leave_within(linger);
+        if let Some(linger) = self.shutdown.linger {
+            self.exit_within(linger);
         }
     }
 
     fn fail(&mut self, error: FrameError) {
         if self.failure.is_none() {
             let error = Error::from(error);
-            self.calls.fail(&error);
+            self.outgoing.fail(&error);
             self.sink.end(Some(&error));
             self.failure = Some(error);
             self.writer = None;
-            self.leave_within(CLOSE_GRACE);
+            self.exit_within(CLOSE_GRACE);
         }
     }
 
     fn deadline(&self) -> Option<Instant> {
-        let calls = self.calls.deadline();
+        let calls = self.outgoing.deadline();
         let background =
-            if self.ends_with_run && self.writer.is_some() { self.limits.end.deadline() } else { None };
-        [calls, self.leave_by, background].into_iter().flatten().min()
+            if self.ends_with_run && self.writer.is_some() { self.shutdown.end.deadline() } else { None };
+        [calls, self.exit_deadline, background].into_iter().flatten().min()
     }
 
-    /// Something took too long.
+    /// Handles expired deadlines.
     fn expire(&mut self) {
         let now = Instant::now();
-        for line in self.calls.expire(now) {
+        for line in self.outgoing.expire(now) {
             self.write(line, None);
         }
-        if self.leave_by.is_some_and(|by| by <= now) {
+        if self.exit_deadline.is_some_and(|by| by <= now) {
             self.terminate();
         }
         if self.ends_with_run
             && self.writer.is_some()
-            && self.limits.end.deadline().is_some_and(|at| at <= now)
+            && self.shutdown.end.deadline().is_some_and(|at| at <= now)
         {
-            tracing::warn!("background work took longer than the host waits for it");
-            self.run_is_over();
+            tracing::warn!("background work exceeded the wait limit");
+            self.end_input();
         }
     }
 
     fn finish(mut self, exit: &Exit) {
-        let _ = self.known.exit.set(exit.clone());
-        let error = self.failure.take().or_else(|| self.ending(exit));
-        let gone = error.clone().unwrap_or(Error::Closed);
-        self.calls.fail(&gone);
-        self.sink.end(error.as_ref());
+        let _ = self.monitor.exit.set(exit.clone());
+        let reason = self.failure.take().or_else(|| self.exit_error(exit));
+        self.outgoing.fail(reason.as_ref().unwrap_or(&Error::Closed));
+        self.sink.end(reason.as_ref());
         for waiter in self.waiters.drain(..) {
             let _ = waiter.send(exit.clone());
         }
     }
 
-    /// What the end means: an error result says more than an exit code.
-    fn ending(&mut self, exit: &Exit) -> Option<Error> {
+    /// Returns the error of an exit; an error result takes precedence over an exit code.
+    fn exit_error(&mut self, exit: &Exit) -> Option<Error> {
         if self.closed {
             return None;
         }
@@ -368,34 +369,34 @@ impl Actor {
     }
 }
 
-/// Whether a turn did not succeed; API errors come as a success that is an error.
+/// Whether a turn failed; API errors are reported as `success` with `is_error`.
 pub(super) fn is_failure(result: &ResultMessage) -> bool {
     result.is_error || result.subtype.as_str().starts_with("error")
 }
 
-/// What comes from the CLI.
-enum Event {
-    Printed(StreamItem),
-    /// Nothing more will be printed.
-    Silent,
-    Gone(Exit),
+/// An event from the CLI.
+enum CliEvent {
+    Item(StreamItem),
+    /// stdout was closed.
+    OutputEnded,
+    Exited(Exit),
 }
 
-async fn heard(output: &mut dyn Output, printing: bool) -> Event {
-    if !printing {
-        return Event::Gone(output.wait().await);
+async fn next_cli_event(output: &mut dyn TransportOutput, output_open: bool) -> CliEvent {
+    if !output_open {
+        return CliEvent::Exited(output.wait().await);
     }
-    output.next().await.map_or(Event::Silent, Event::Printed)
+    output.next().await.map_or(CliEvent::OutputEnded, CliEvent::Item)
 }
 
-async fn room(full: Option<&Filler>) {
+async fn wait_for_room(full: Option<&SpoolWriter>) {
     match full {
-        Some(filler) => filler.room().await,
+        Some(writer) => writer.room().await,
         None => std::future::pending().await,
     }
 }
 
-async fn at(instant: Option<Instant>) {
+async fn sleep_until_deadline(instant: Option<Instant>) {
     match instant {
         Some(instant) => sleep_until(instant).await,
         None => std::future::pending().await,

@@ -1,4 +1,4 @@
-//! A session over many turns.
+//! Sessions with many turns.
 
 use std::fmt;
 use std::pin::Pin;
@@ -10,16 +10,17 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use super::actor::Command;
-use super::messages::{self, Handle, Messages};
+use super::actor::SessionCommand;
+use super::messages::{self, Messages, SessionHandle};
 use super::spool::spool;
-use super::turns::{Sink, Turns};
-use super::{Error, Exit, Host, Initialized, ServerStatus, initialize};
-use crate::frame::lax::{from_raw, lax_struct};
+use super::turns::{Sink, TurnQueue};
+use super::{Error, Exit, Host, InitializeResponse, McpServerInfo, initialize};
+use crate::frame::lenient::{from_raw, lenient_struct};
 use crate::{Message, OptionsError, PermissionMode, Prompt, RawJson, ResultMessage};
 
-/// A session over many turns. Clones are handles of the same session; when the last one and the last [`Turn`] are
-/// dropped, the CLI ends with everything that it started. [`close`](Self::close) is the graceful way.
+/// A session with many turns. Clones are handles of the same session. When the last handle and the last [`Turn`] are
+/// dropped, the CLI is killed; [`close`](Self::close) ends it gracefully. See [`shim_main`](crate::shim_main) for the
+/// CLI's descendants.
 ///
 /// ```no_run
 /// use yb_claude::Options;
@@ -35,50 +36,50 @@ use crate::{Message, OptionsError, PermissionMode, Prompt, RawJson, ResultMessag
 /// ```
 #[derive(Clone)]
 pub struct Client {
-    handle: Handle,
-    initialized: Arc<Initialized>,
-    patience: Duration,
+    handle: SessionHandle,
+    initialize_response: Arc<InitializeResponse>,
+    control_timeout: Duration,
 }
 
-lax_struct! {
-    /// What an interrupt came to.
-    pub struct Interrupted {
+lenient_struct! {
+    /// The response to an interrupt request.
+    pub struct InterruptResponse {
         raw,
-        /// Prompts that still wait, by id.
+        /// The IDs of prompts that are still queued.
         still_queued: Vec<String> = "still_queued",
     }
 }
 
-lax_struct! {
-    /// How much of the model's context is used, and by what.
+lenient_struct! {
+    /// The usage of the model's context window.
     pub struct ContextUsage {
         raw,
-        /// All of it.
+        /// The used tokens.
         total_tokens: u64 = "totalTokens",
-        /// How much there is.
+        /// The size of the context window in tokens.
         max_tokens: u64 = "maxTokens",
-        /// How much that is, in percent.
+        /// The used percentage.
         percentage: Option<f64> = "percentage",
         /// The model.
         model: Option<String> = "model",
-        /// What uses it: objects with `name` and `tokens`.
+        /// The usage by category: objects with `name` and `tokens`.
         categories: Vec<RawJson> = "categories",
     }
 }
 
-lax_struct! {
-    /// What rewinding files came to.
-    pub struct Rewound {
+lenient_struct! {
+    /// The result of rewinding files.
+    pub struct RewindFilesResult {
         raw,
-        /// Whether it can be done.
+        /// Whether the files can be rewound.
         can_rewind: bool = "canRewind",
-        /// Why not.
+        /// The reason if not.
         error: Option<String> = "error",
-        /// The files that change.
+        /// The changed files.
         files_changed: Vec<String> = "filesChanged",
-        /// Lines that come back.
+        /// The number of inserted lines.
         insertions: Option<u64> = "insertions",
-        /// Lines that go.
+        /// The number of deleted lines.
         deletions: Option<u64> = "deletions",
     }
 }
@@ -87,68 +88,73 @@ impl Client {
     /// Opens a session. `host` is [`Options`](crate::Options) or a [`Host`].
     ///
     /// # Errors
-    /// When the CLI can't be started, or refuses what is asked of it.
+    /// If the CLI can't be started, or rejects the `initialize` request.
     pub async fn connect(host: impl Into<Host>) -> Result<Self, Error> {
         let host = host.into();
-        let (handle, initialized) = initialize::open(&host, Sink::Turns(Turns::default())).await?;
-        Ok(Self { handle, initialized: Arc::new(initialized), patience: host.patience })
+        let (handle, initialize_response) =
+            initialize::open(&host, Sink::Turns(TurnQueue::default())).await?;
+        Ok(Self {
+            handle,
+            initialize_response: Arc::new(initialize_response),
+            control_timeout: host.control_timeout,
+        })
     }
 
-    /// What the CLI said about itself at the beginning.
+    /// Returns the CLI's response to the `initialize` request.
     #[must_use]
-    pub fn initialized(&self) -> &Initialized {
-        &self.initialized
+    pub fn initialize_response(&self) -> &InitializeResponse {
+        &self.initialize_response
     }
 
-    /// Says something; the turn ends with its own result. Turns wait for each other, so several may be begun at
-    /// once. One that is dropped before it began is never said.
+    /// Sends a prompt; the turn ends with its own result. Turns are queued, so several may be created at once. A turn that
+    /// is dropped before it starts is never sent.
     pub fn turn(&self, prompt: impl Into<Prompt>) -> Turn {
         let prompt = prompt.into();
-        let (filler, spool) = spool();
-        if let Some(finding) = prompt.check() {
-            filler.end(Some(OptionsError::Invalid(vec![finding]).into()));
+        let (writer, spool) = spool();
+        if let Some(issue) = prompt.check() {
+            writer.end(Some(OptionsError::Invalid(vec![issue]).into()));
         } else if let Err(error) =
-            self.handle.send(Command::Turn { line: prompt.frame(), filler: filler.clone() })
+            self.handle.send(SessionCommand::Turn { line: prompt.frame(), writer: writer.clone() })
         {
-            filler.end(Some(error));
+            writer.end(Some(error));
         }
         Turn { messages: Messages::new(spool, self.handle.clone()) }
     }
 
-    /// Says something beside the turns, while one goes on: the model hears it as soon as it can. What comes of it
-    /// belongs to the turn that is on, or to nobody: see [`unclaimed`](Self::unclaimed).
+    /// Sends a message outside of turns, even while a turn is running. Resulting messages belong to the current turn, if
+    /// any, else to [`unclaimed`](Self::unclaimed).
     ///
     /// # Errors
-    /// When the session is over.
+    /// If the session is closed.
     pub async fn send(&self, prompt: impl Into<Prompt>) -> Result<(), Error> {
         let prompt = prompt.into();
-        if let Some(finding) = prompt.check() {
-            return Err(OptionsError::Invalid(vec![finding]).into());
+        if let Some(issue) = prompt.check() {
+            return Err(OptionsError::Invalid(vec![issue]).into());
         }
         let (written, was_written) = oneshot::channel();
-        self.handle.send(Command::Send { line: prompt.frame(), written })?;
+        self.handle.send(SessionCommand::Send { line: prompt.frame(), written })?;
         was_written.await.unwrap_or(Err(Error::Closed))
     }
 
-    /// The messages that belong to no turn, from now on: of agents that report later, for example. Without this they
-    /// are dropped. Only the last one who asked hears them.
+    /// Subscribes to messages that belong to no turn, such as reports of background agents. Without a subscriber they are
+    /// dropped. Only the latest subscriber receives them.
     pub fn unclaimed(&self) -> Turn {
-        let (filler, spool) = spool();
-        if let Err(error) = self.handle.send(Command::Unclaimed(filler.clone())) {
-            filler.end(Some(error));
+        let (writer, spool) = spool();
+        if let Err(error) = self.handle.send(SessionCommand::Unclaimed(writer.clone())) {
+            writer.end(Some(error));
         }
         Turn { messages: Messages::new(spool, self.handle.clone()) }
     }
 
-    /// Stops the turn that is on. It ends with a result that says so, and the session can be used further.
+    /// Interrupts the current turn, which ends with an error result. The session stays usable.
     ///
     /// # Errors
     /// As [`control`](Self::control).
-    pub async fn interrupt(&self) -> Result<Interrupted, Error> {
-        self.ask(json!({"subtype": "interrupt"})).await
+    pub async fn interrupt(&self) -> Result<InterruptResponse, Error> {
+        self.request(json!({"subtype": "interrupt"})).await
     }
 
-    /// Changes the model, for all turns from now on; none is the default one.
+    /// Sets the model for later turns; `None` selects the default.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -156,7 +162,7 @@ impl Client {
         self.control(json!({"subtype": "set_model", "model": model})).await.map(drop)
     }
 
-    /// Changes the mode of permissions.
+    /// Sets the permission mode.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -164,7 +170,7 @@ impl Client {
         self.control(json!({"subtype": "set_permission_mode", "mode": mode.as_str()})).await.map(drop)
     }
 
-    /// Changes how many tokens the model may think; none is the default.
+    /// Sets the maximum number of thinking tokens; `None` selects the default.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -174,16 +180,16 @@ impl Client {
             .map(drop)
     }
 
-    /// The MCP servers and how they are.
+    /// Returns the status of the MCP servers.
     ///
     /// # Errors
     /// As [`control`](Self::control).
-    pub async fn mcp_status(&self) -> Result<Vec<ServerStatus>, Error> {
-        let answer: Servers = self.ask(json!({"subtype": "mcp_status"})).await?;
-        Ok(answer.servers)
+    pub async fn mcp_status(&self) -> Result<Vec<McpServerInfo>, Error> {
+        let response: McpStatusResponse = self.request(json!({"subtype": "mcp_status"})).await?;
+        Ok(response.servers)
     }
 
-    /// Connects to an MCP server again.
+    /// Reconnects an MCP server.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -191,7 +197,7 @@ impl Client {
         self.control(json!({"subtype": "mcp_reconnect", "serverName": server})).await.map(drop)
     }
 
-    /// Switches an MCP server on or off.
+    /// Enables or disables an MCP server.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -200,34 +206,34 @@ impl Client {
         self.control(body).await.map(drop)
     }
 
-    /// How much of the model's context is used.
+    /// Returns the usage of the context window.
     ///
     /// # Errors
     /// As [`control`](Self::control).
     pub async fn context_usage(&self) -> Result<ContextUsage, Error> {
-        self.ask(json!({"subtype": "get_context_usage"})).await
+        self.request(json!({"subtype": "get_context_usage"})).await
     }
 
-    /// What [`rewind_files`](Self::rewind_files) would do.
+    /// Returns what [`rewind_files`](Self::rewind_files) would do.
     ///
     /// # Errors
     /// As [`control`](Self::control).
-    pub async fn can_rewind_files(&self, user_message: &str) -> Result<Rewound, Error> {
+    pub async fn can_rewind_files(&self, user_message: &str) -> Result<RewindFilesResult, Error> {
         let body = json!({"subtype": "rewind_files", "user_message_id": user_message, "dry_run": true});
-        self.ask(body).await
+        self.request(body).await
     }
 
-    /// Brings files back to what they were at a message of the user, by its `uuid`; needs
+    /// Restores files to their state at a user message, given by its `uuid`. Requires
     /// [`file_checkpointing`](crate::Options::file_checkpointing), and
-    /// [`replay_user_messages`](crate::Options::replay_user_messages) to learn the id.
+    /// [`replay_user_messages`](crate::Options::replay_user_messages) to obtain the ID.
     ///
     /// # Errors
     /// As [`control`](Self::control).
-    pub async fn rewind_files(&self, user_message: &str) -> Result<Rewound, Error> {
-        self.ask(json!({"subtype": "rewind_files", "user_message_id": user_message})).await
+    pub async fn rewind_files(&self, user_message: &str) -> Result<RewindFilesResult, Error> {
+        self.request(json!({"subtype": "rewind_files", "user_message_id": user_message})).await
     }
 
-    /// Stops a task that runs in the background.
+    /// Stops a background task.
     ///
     /// # Errors
     /// As [`control`](Self::control).
@@ -235,28 +241,31 @@ impl Client {
         self.control(json!({"subtype": "stop_task", "task_id": task})).await.map(drop)
     }
 
-    /// Any request of the control protocol, an object with its `subtype`.
+    /// Sends a control request, an object with a `subtype`.
     ///
     /// # Errors
-    /// [`Error::Control`] when the CLI refuses, [`Error::Timeout`] when it does not answer, and what ended the session
-    /// as soon as it is over.
+    /// [`Error::Control`] if the CLI rejects it, [`Error::Timeout`] if it does not respond, and the session's error when
+    /// the session ends.
     pub async fn control(&self, body: Value) -> Result<RawJson, Error> {
-        self.handle.call(body, self.patience).await
+        self.handle.request(body, self.control_timeout).await
     }
 
-    async fn ask<T: crate::frame::lax::Lax + Default>(&self, body: Value) -> Result<T, Error> {
+    async fn request<T: crate::frame::lenient::LenientDeserialize + Default>(
+        &self,
+        body: Value,
+    ) -> Result<T, Error> {
         Ok(from_raw(&self.control(body).await?).unwrap_or_default())
     }
 
-    /// Ends the session: the CLI's input ends, and it has 5 s to leave; then it is told to, and 5 s later it is made to.
-    /// Closing what is over already only tells how it ended.
+    /// Closes the session: closes stdin, sends SIGTERM after 5 s and SIGKILL after another 5 s. For a session that has
+    /// ended, only returns its exit.
     ///
     /// # Errors
-    /// When the runtime in which the session ran is gone.
+    /// If the runtime of the session was shut down.
     pub async fn close(&self) -> Result<Exit, Error> {
         let (sender, exit) = oneshot::channel();
-        let asked = self.handle.send(Command::Close(sender));
-        if asked.is_ok()
+        let sent = self.handle.send(SessionCommand::Close(sender));
+        if sent.is_ok()
             && let Ok(exit) = exit.await
         {
             return Ok(exit);
@@ -265,11 +274,11 @@ impl Client {
     }
 }
 
-lax_struct! {
-    /// The answer to `mcp_status`.
-    struct Servers {
-        /// All of them.
-        servers: Vec<ServerStatus> = "mcpServers",
+lenient_struct! {
+    /// The response to `mcp_status`.
+    struct McpStatusResponse {
+        /// The servers.
+        servers: Vec<McpServerInfo> = "mcpServers",
     }
 }
 
@@ -279,27 +288,27 @@ impl fmt::Debug for Client {
     }
 }
 
-/// What comes of one prompt: a stream of messages that ends with its result.
-#[must_use = "a turn that is dropped before it began is never said"]
+/// The messages of one prompt, a stream that ends with the result.
+#[must_use = "a turn that is dropped before it starts is never sent"]
 pub struct Turn {
     messages: Messages,
 }
 
 impl Turn {
-    /// The next message; `None` after the result. Cancel-safe.
+    /// Returns the next message; `None` after the result. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Message, Error>> {
         std::future::poll_fn(|cx| self.messages.poll_next(cx)).await
     }
 
-    /// Reads it to its end: the result.
+    /// Reads all messages and returns the result.
     ///
     /// # Errors
-    /// [`Error::Result`] when that is an error, and whatever ended the session before.
+    /// [`Error::Result`] if the turn failed, or the error that ended the session.
     pub async fn result(mut self) -> Result<ResultMessage, Error> {
         messages::result(&mut self).await
     }
 
-    /// Reads it to its end: the answer's text.
+    /// Reads all messages and returns the final text.
     ///
     /// # Errors
     /// As [`result`](Self::result).
@@ -307,7 +316,7 @@ impl Turn {
         Ok(self.result().await?.result.unwrap_or_default())
     }
 
-    /// Reads it to its end: the answer in the shape of `T`. The schema is the session's.
+    /// Reads all messages and returns the structured output, with the session's schema.
     ///
     /// # Errors
     /// [`Error::NoStructuredOutput`], [`Error::WrongStructuredOutput`], and as [`result`](Self::result).

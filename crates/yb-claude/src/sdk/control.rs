@@ -1,37 +1,37 @@
-//! Control frames as the host writes them, and the answers that have a type.
+//! Control frames from the host, and typed control responses.
 
 use serde_json::{Value, json};
 
 use crate::RawJson;
-use crate::frame::lax::lax_struct;
+use crate::frame::lenient::lenient_struct;
 
-/// A question to the CLI.
+/// Returns the line of a control request.
 pub(super) fn request(id: &str, body: &Value) -> Vec<u8> {
     json!({"type": "control_request", "request_id": id, "request": body}).to_string().into_bytes()
 }
 
-/// The host no longer wants an answer.
+/// Returns the line that cancels a control request.
 pub(super) fn cancel(id: &str) -> Vec<u8> {
     json!({"type": "control_cancel_request", "request_id": id}).to_string().into_bytes()
 }
 
-/// The host's answer to the CLI.
-pub(super) enum Answer {
+/// The response of a handler to a control request.
+pub(super) enum HandlerResponse {
     Success(Value),
     Error {
         message: String,
         code: Option<&'static str>,
     },
-    /// None at all.
+    /// No response is sent.
     Silent,
 }
 
-impl Answer {
+impl HandlerResponse {
     pub(super) fn error(message: impl Into<String>) -> Self {
         Self::Error { message: message.into(), code: None }
     }
 
-    /// The line that says it.
+    /// Returns the line to write.
     pub(super) fn line(self, request_id: &str) -> Option<Vec<u8>> {
         let response = match self {
             Self::Silent => return None,
@@ -49,45 +49,45 @@ impl Answer {
     }
 }
 
-lax_struct! {
-    /// What the CLI says about itself when a session begins.
-    pub struct Initialized {
+lenient_struct! {
+    /// The CLI's response to the `initialize` request.
+    pub struct InitializeResponse {
         raw,
-        /// Whether a hook that fails can stop what it was asked about.
+        /// Whether a failing hook can block the action.
         hook_on_failure_supported: bool = "hook_on_failure_supported",
-        /// Whether the hooks are in force; not said means yes.
+        /// Whether hooks are active; `None` means yes.
         hooks_applied: Option<bool> = "hooks_applied",
-        /// The style of its answers.
+        /// The output style.
         output_style: Option<String> = "output_style",
-        /// Its process.
+        /// The process ID.
         pid: Option<u64> = "pid",
-        /// What it can do beside the usual, by name.
+        /// The additional capabilities.
         capabilities: Vec<String> = "capabilities",
-        /// Its commands.
+        /// The available commands.
         commands: Vec<RawJson> = "commands",
-        /// Its agents.
+        /// The available agents.
         agents: Vec<RawJson> = "agents",
-        /// Its models.
+        /// The available models.
         models: Vec<RawJson> = "models",
-        /// Whose account it uses.
+        /// The account.
         account: Option<RawJson> = "account",
     }
 }
 
-lax_struct! {
-    /// An MCP server of a session.
-    pub struct ServerStatus {
-        /// Its name.
+lenient_struct! {
+    /// The status of an MCP server of a session.
+    pub struct McpServerInfo {
+        /// The name.
         name: String = "name",
         /// `connected`, `failed`, `pending`, `needs-auth` or `disabled`.
         status: String = "status",
-        /// Why it failed.
+        /// The error, if it failed.
         error: Option<String> = "error",
-        /// Where it was configured.
+        /// The scope of its configuration.
         scope: Option<String> = "scope",
-        /// What it is.
+        /// The server information.
         server_info: Option<RawJson> = "serverInfo",
-        /// Its tools.
+        /// The tools.
         tools: Vec<RawJson> = "tools",
     }
 }

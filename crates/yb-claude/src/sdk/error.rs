@@ -1,4 +1,4 @@
-//! Why a conversation with the CLI failed.
+//! The error type of the SDK.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,75 +6,75 @@ use std::time::Duration;
 use crate::frame::FrameError;
 use crate::{ApiFailure, FindError, OptionsError, RawJson, ResultMessage, RunSummary};
 
-/// Why a conversation with the CLI failed.
+/// An error of the SDK.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Options, a prompt or a host break a rule; nothing was started.
+    /// Options or prompt are invalid; nothing was started.
     #[error(transparent)]
     Invalid(#[from] OptionsError),
-    /// There is no `claude`.
+    /// `claude` was not found.
     #[error(transparent)]
     CliNotFound(#[from] FindError),
-    /// It could not be started.
+    /// The CLI could not be started.
     #[error("failed to start claude CLI: {reason}")]
     Spawn {
-        /// What went wrong, in one line.
+        /// The problem, in one line.
         reason: String,
-        /// What the user can do about it.
+        /// Hints for the user.
         hints: Vec<String>,
     },
-    /// It refused what `initialize` asked for.
-    #[error("claude CLI refused to begin: {reason}")]
+    /// The CLI rejected the `initialize` request.
+    #[error("claude CLI rejected `initialize`: {reason}")]
     Handshake {
-        /// Its words, or what it lacks.
+        /// The CLI's message, or the missing capability.
         reason: String,
     },
-    /// It refused a request of the host.
-    #[error("claude CLI refused `{subtype}`: {message}")]
+    /// The CLI rejected a control request.
+    #[error("claude CLI rejected `{subtype}`: {message}")]
     Control {
-        /// What was asked for.
+        /// The subtype of the request.
         subtype: String,
-        /// Its words.
+        /// The CLI's message.
         message: String,
-        /// Its name for the error, `unsupported_request` for example.
+        /// The CLI's error code, such as `unsupported_request`.
         code: Option<String>,
     },
-    /// It did not answer a request of the host.
-    #[error("claude CLI did not answer `{subtype}` within {} s", after.as_secs_f64())]
+    /// The CLI did not respond to a control request.
+    #[error("claude CLI did not respond to `{subtype}` within {} s", after.as_secs_f64())]
     Timeout {
-        /// What was asked for.
+        /// The subtype of the request.
         subtype: String,
-        /// How long the host waited.
+        /// The timeout.
         after: Duration,
     },
-    /// It printed what can't be understood; the session was ended.
+    /// The CLI printed an invalid message; the session was ended.
     #[error(transparent)]
     Protocol(#[from] FrameError),
-    /// It ended without a result.
-    #[error("claude CLI ended before its result: {0}")]
+    /// The CLI exited without a result.
+    #[error("claude CLI exited without a result: {0}")]
     Exited(Exit),
-    /// The turn ended with an error.
+    /// The turn failed.
     #[error("{}", result_text(.0))]
     Result(Box<ResultMessage>),
-    /// The turn succeeded and has no structured output.
-    #[error("the turn succeeded without structured output")]
+    /// The turn succeeded without structured output.
+    #[error("turn succeeded without structured output")]
     NoStructuredOutput(Box<ResultMessage>),
-    /// The structured output has not the expected shape.
-    #[error("the structured output has another shape: {reason}")]
+    /// The structured output does not match the type.
+    #[error("structured output does not match the schema: {reason}")]
     WrongStructuredOutput {
-        /// What is wrong with it.
+        /// The mismatch.
         reason: String,
-        /// What came instead.
+        /// The structured output.
         raw: RawJson,
     },
-    /// The session is over.
-    #[error("the session is over")]
+    /// The session is closed.
+    #[error("session is closed")]
     Closed,
     /// A transcript could not be read or written.
-    #[error("failed to read the transcripts: {reason}")]
+    #[error("failed to access transcript: {reason}")]
     Transcript {
-        /// What went wrong.
+        /// The problem.
         reason: String,
     },
 }
@@ -84,7 +84,7 @@ impl Error {
         Self::Spawn { reason: reason.to_string(), hints: Vec::new() }
     }
 
-    /// The API error behind it, if there is one.
+    /// Returns the underlying API error, if any.
     #[must_use]
     pub fn api_failure(&self) -> Option<ApiFailure> {
         let Self::Result(result) = self else { return None };
@@ -93,13 +93,13 @@ impl Error {
         summary.api_failure()
     }
 
-    /// Whether the same may succeed a little later: the API was overloaded, limited or out of reach.
+    /// Returns whether a retry may succeed: the API was overloaded, rate limited or unreachable.
     #[must_use]
     pub fn is_retryable(&self) -> bool {
         self.api_failure().is_some_and(|failure| failure.retryable)
     }
 
-    /// What the user can do about it.
+    /// Returns hints for the user.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -107,7 +107,7 @@ impl Error {
             Self::CliNotFound(error) => error.hints(),
             Self::Spawn { hints, .. } => hints.clone(),
             Self::NoStructuredOutput(_) => {
-                vec!["the model never called the tool; ask for it in the prompt, or ask again".to_owned()]
+                vec!["request structured output in the prompt, or retry".to_owned()]
             }
             Self::Result(_) => match self.api_failure().map(|failure| failure.kind) {
                 Some(crate::ApiFailureKind::Unauthenticated) => {
@@ -120,39 +120,39 @@ impl Error {
     }
 }
 
-/// What a result that is an error says of itself.
+/// Formats an error result.
 fn result_text(result: &ResultMessage) -> String {
     let subtype = result.subtype.as_str();
-    let words = match (&result.errors[..], &result.result) {
+    let details = match (&result.errors[..], &result.result) {
         ([], Some(text)) if !text.is_empty() => text.clone(),
         ([], _) => result.terminal_reason.clone().unwrap_or_default(),
         (errors, _) => errors.join("; "),
     };
-    match words.as_str() {
-        "" => format!("the turn ended with `{subtype}`"),
-        words => format!("the turn ended with `{subtype}`: {words}"),
+    match details.as_str() {
+        "" => format!("turn ended with `{subtype}`"),
+        details => format!("turn ended with `{subtype}`: {details}"),
     }
 }
 
-/// How the CLI ended.
+/// The exit of the CLI.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Exit {
-    /// Its exit code, unless a signal ended it.
+    /// The exit code, unless it was killed by a signal.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// The signal that killed it.
     pub signal: Option<i32>,
-    /// The end of what it wrote to stderr.
+    /// The end of stderr.
     pub stderr_tail: String,
 }
 
 impl Exit {
-    /// An end with this exit code.
+    /// Creates an exit with this code.
     #[must_use]
     pub fn with_code(code: i32) -> Self {
         Self { code: Some(code), ..Self::default() }
     }
 
-    /// Whether its exit code is 0.
+    /// Returns whether the exit code is 0.
     #[must_use]
     pub fn success(&self) -> bool {
         self.code == Some(0)
@@ -164,7 +164,7 @@ impl fmt::Display for Exit {
         match (self.code, self.signal) {
             (Some(code), _) => write!(formatter, "exit code {code}")?,
             (None, Some(signal)) => write!(formatter, "signal {signal}")?,
-            (None, None) => formatter.write_str("for unknown reasons")?,
+            (None, None) => formatter.write_str("unknown exit status")?,
         }
         match self.stderr_tail.trim() {
             "" => Ok(()),

@@ -1,4 +1,4 @@
-//! What the host can be asked: hooks, permissions, tools and questions to the user. Every question gets one answer.
+//! Handlers of control requests from the CLI: hooks, permissions, tools and elicitations.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,29 +9,29 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use yb_supervise::CancellationToken;
 
-use super::control::Answer;
+use super::control::HandlerResponse;
 use super::hooks::Callback;
 use super::mcp::{self, OpenCalls};
-use super::permission::{Elicitation, ElicitationAnswer, Permission, ToolRequest};
+use super::permission::{Elicitation, ElicitationResponse, PermissionResult, ToolRequest};
 use super::tools::ToolServer;
 use crate::RawJson;
 use crate::frame::ControlRequest;
-use crate::frame::lax::{from_raw, lax_struct};
+use crate::frame::lenient::{from_raw, lenient_struct};
 
-/// How long a handler may go on after its question was taken back.
+/// How long a handler may run after its request was cancelled.
 pub(super) const CANCEL_GRACE: Duration = Duration::from_secs(1);
 
-/// A future that a handler gave.
-pub(super) type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// The future of a handler.
+pub(super) type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Decides about a tool.
-pub(super) type Decide =
-    Arc<dyn Fn(ToolRequest, CallContext) -> Boxed<Result<Permission, String>> + Send + Sync>;
-/// Answers a question that an MCP server has for the user.
-pub(super) type Elicit =
-    Arc<dyn Fn(Elicitation, CallContext) -> Boxed<Result<ElicitationAnswer, String>> + Send + Sync>;
+/// A permission callback.
+pub(super) type PermissionHandler =
+    Arc<dyn Fn(ToolRequest, CallContext) -> BoxFuture<Result<PermissionResult, String>> + Send + Sync>;
+/// An elicitation callback.
+pub(super) type ElicitationHandler =
+    Arc<dyn Fn(Elicitation, CallContext) -> BoxFuture<Result<ElicitationResponse, String>> + Send + Sync>;
 
-/// What a handler knows beside the question.
+/// The context of a handler call.
 #[derive(Clone)]
 pub struct CallContext {
     cancel: CancellationToken,
@@ -42,19 +42,19 @@ impl CallContext {
         Self { cancel }
     }
 
-    /// Waits until the CLI no longer wants an answer: it was interrupted, or waited long enough. A second later the
-    /// handler is dropped.
+    /// Waits until the CLI cancels the request, because of an interrupt or a timeout. The handler is dropped one second
+    /// later.
     pub async fn cancelled(&self) {
         self.cancel.cancelled().await;
     }
 
-    /// Whether the CLI no longer wants an answer.
+    /// Returns whether the CLI cancelled the request.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.cancel.is_cancelled()
     }
 
-    /// The same as a token, to hand on.
+    /// Returns the cancellation token.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
         self.cancel.clone()
@@ -67,37 +67,37 @@ impl fmt::Debug for CallContext {
     }
 }
 
-/// Everything that a session may ask of its host.
+/// All handlers of a session.
 #[derive(Clone, Default)]
 pub(super) struct Handlers {
     pub(super) hooks: Vec<Callback>,
-    pub(super) can_use_tool: Option<Decide>,
-    pub(super) elicitation: Option<Elicit>,
+    pub(super) can_use_tool: Option<PermissionHandler>,
+    pub(super) elicitation: Option<ElicitationHandler>,
     pub(super) servers: BTreeMap<String, ToolServer>,
 }
 
-lax_struct! {
-    /// A hook is due.
-    struct HookCall {
-        /// Which.
+lenient_struct! {
+    /// A `hook_callback` request.
+    struct HookCallbackRequest {
+        /// The callback ID.
         callback_id: String = "callback_id",
-        /// What happened.
+        /// The hook's input.
         input: RawJson = "input",
     }
 }
 
-lax_struct! {
-    /// A message to a tool server.
-    struct McpCall {
-        /// Which server.
+lenient_struct! {
+    /// An `mcp_message` request.
+    struct McpMessageRequest {
+        /// The server's name.
         server_name: String = "server_name",
-        /// The message.
+        /// The JSON-RPC message.
         message: RawJson = "message",
     }
 }
 
 impl Handlers {
-    /// Whether the CLI may ask anything, so that its input has to stay open.
+    /// Whether there are no handlers. With handlers, stdin has to stay open.
     pub(super) fn is_empty(&self) -> bool {
         self.hooks.is_empty()
             && self.can_use_tool.is_none()
@@ -105,70 +105,76 @@ impl Handlers {
             && self.servers.is_empty()
     }
 
-    pub(super) async fn answer(
+    pub(super) async fn handle(
         self: Arc<Self>,
         request: ControlRequest,
         context: CallContext,
         open_calls: &OpenCalls,
-    ) -> Answer {
+    ) -> HandlerResponse {
         let body = request.request.body;
         match request.request.subtype.as_str() {
             "hook_callback" => self.hook(&body, context).await,
             "can_use_tool" => self.permission(&body, context).await,
             "mcp_message" => self.mcp(&body, context, open_calls).await,
             "elicitation" => self.elicit(&body, context).await,
-            // Nobody can show a dialog here, and the CLI goes on without an answer.
-            "request_user_dialog" => Answer::Silent,
-            other => Answer::Error {
+            // Dialogs are not supported, and the CLI continues without a response.
+            "request_user_dialog" => HandlerResponse::Silent,
+            other => HandlerResponse::Error {
                 message: format!("Unsupported control request subtype: {other}"),
                 code: Some("unsupported_request"),
             },
         }
     }
 
-    async fn hook(&self, body: &RawJson, context: CallContext) -> Answer {
-        let Some(call) = from_raw::<HookCall>(body) else { return Answer::error("the hook has no body") };
+    async fn hook(&self, body: &RawJson, context: CallContext) -> HandlerResponse {
+        let Some(call) = from_raw::<HookCallbackRequest>(body) else {
+            return HandlerResponse::error("hook request without a body");
+        };
         let number = call.callback_id.strip_prefix("hook_").and_then(|number| number.parse::<usize>().ok());
         let Some(callback) = number.and_then(|number| self.hooks.get(number)) else {
-            return Answer::error(format!("no hook callback is called `{}`", call.callback_id));
+            return HandlerResponse::error(format!("unknown hook callback: `{}`", call.callback_id));
         };
         match (callback.run)(call.input, context).await {
-            Ok(output) => Answer::Success(output),
-            Err(message) => Answer::error(message),
+            Ok(output) => HandlerResponse::Success(output),
+            Err(message) => HandlerResponse::error(message),
         }
     }
 
-    async fn permission(&self, body: &RawJson, context: CallContext) -> Answer {
+    async fn permission(&self, body: &RawJson, context: CallContext) -> HandlerResponse {
         let Some(decide) = &self.can_use_tool else {
-            return Answer::error("nobody decides about permissions here");
+            return HandlerResponse::error("no permission handler");
         };
         let Some(request) = from_raw::<ToolRequest>(body) else {
-            return Answer::error("the question has no body");
+            return HandlerResponse::error("permission request without a body");
         };
         let original = request.input.to_value().unwrap_or_default();
         match decide(request, context).await {
-            Ok(permission) => Answer::Success(permission.into_json(original)),
-            Err(message) => Answer::error(message),
+            Ok(permission) => HandlerResponse::Success(permission.into_json(original)),
+            Err(message) => HandlerResponse::error(message),
         }
     }
 
-    async fn mcp(&self, body: &RawJson, context: CallContext, open_calls: &OpenCalls) -> Answer {
-        let Some(call) = from_raw::<McpCall>(body) else { return Answer::error("the message has no body") };
+    async fn mcp(&self, body: &RawJson, context: CallContext, open_calls: &OpenCalls) -> HandlerResponse {
+        let Some(call) = from_raw::<McpMessageRequest>(body) else {
+            return HandlerResponse::error("MCP request without a body");
+        };
         let message: Value = call.message.to_value().unwrap_or_default();
         let response = match self.servers.get(&call.server_name) {
-            Some(server) => mcp::answer(server, &message, context, open_calls).await,
+            Some(server) => mcp::respond(server, &message, context, open_calls).await,
             None => mcp::no_server(&call.server_name, &message),
         };
-        response.map_or(Answer::Silent, |response| Answer::Success(json!({ "mcp_response": response })))
+        response.map_or(HandlerResponse::Silent, |response| {
+            HandlerResponse::Success(json!({ "mcp_response": response }))
+        })
     }
 
-    async fn elicit(&self, body: &RawJson, context: CallContext) -> Answer {
+    async fn elicit(&self, body: &RawJson, context: CallContext) -> HandlerResponse {
         let Some(elicit) = &self.elicitation else {
-            return Answer::Success(ElicitationAnswer::Decline.into_json());
+            return HandlerResponse::Success(ElicitationResponse::Decline.into_json());
         };
         match elicit(from_raw::<Elicitation>(body).unwrap_or_default(), context).await {
-            Ok(answer) => Answer::Success(answer.into_json()),
-            Err(message) => Answer::error(message),
+            Ok(response) => HandlerResponse::Success(response.into_json()),
+            Err(message) => HandlerResponse::error(message),
         }
     }
 }

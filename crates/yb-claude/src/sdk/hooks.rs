@@ -1,6 +1,7 @@
-//! Hooks: functions of the host that the CLI calls at certain moments, typed by event.
+//! Hooks: callbacks of the host for CLI events, typed by event.
 
 pub mod event;
+mod event_macro;
 mod output;
 
 use std::collections::BTreeMap;
@@ -10,83 +11,82 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::handlers::{Boxed, CallContext};
+use super::handlers::{BoxFuture, CallContext};
 use crate::RawJson;
 
-pub use output::{Decision, HookOutput};
+pub use output::{HookOutput, PermissionDecision};
 
-/// A moment at which hooks are called, and what they are told; all of them are in [`event`].
+/// A hook event with its input; all events are in [`event`].
 pub trait HookEvent: Sized + Send + 'static {
-    /// The CLI's name for it.
+    /// The event's name.
     const NAME: &'static str;
-    /// What a hook may answer.
+    /// The output of a hook for this event.
     type Output: HookOutput;
 
-    /// Reads what the hook is told; `None` when it is no object.
+    /// Parses the hook's input; `None` if it is not an object.
     fn read(input: &RawJson) -> Option<Self>;
 }
 
-/// What a hook may return: its output, or a `Result` of it. An error is told to the CLI, which goes on as if there were
-/// no hook, unless the matcher says [`OnFailure::Block`].
-pub trait HookAnswer<O> {
-    /// The output, or the error in words.
+/// The return value of a hook: its output, or a `Result`. An error is reported to the CLI, which continues as if there
+/// were no hook, unless the matcher has [`OnFailure::Block`].
+pub trait IntoHookOutput<O> {
+    /// Converts to the output or an error message.
     ///
     /// # Errors
-    /// The error of the hook.
-    fn into_answer(self) -> Result<O, String>;
+    /// The hook's error.
+    fn into_hook_output(self) -> Result<O, String>;
 }
 
-impl<O: HookOutput> HookAnswer<O> for O {
-    fn into_answer(self) -> Result<O, String> {
+impl<O: HookOutput> IntoHookOutput<O> for O {
+    fn into_hook_output(self) -> Result<O, String> {
         Ok(self)
     }
 }
 
-impl<O: HookOutput, E: Display> HookAnswer<O> for Result<O, E> {
-    fn into_answer(self) -> Result<O, String> {
+impl<O: HookOutput, E: Display> IntoHookOutput<O> for Result<O, E> {
+    fn into_hook_output(self) -> Result<O, String> {
         self.map_err(|error| error.to_string())
     }
 }
 
-/// What happens when a hook fails or takes too long.
+/// The effect of a hook that fails or times out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum OnFailure {
-    /// As if there were no hook.
+    /// The CLI continues as if there were no hook.
     #[default]
     Continue,
-    /// What it was asked about does not happen. A CLI that can't promise that is refused.
+    /// The action is blocked. A CLI that does not support this is rejected.
     Block,
 }
 
-/// For which of its event's moments a hook is called.
+/// Selects the events for which a hook is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[must_use]
-pub struct Matcher {
+pub struct HookMatcher {
     pattern: Option<String>,
     timeout: Option<Duration>,
     on_failure: OnFailure,
 }
 
-impl Matcher {
-    /// For all.
+impl HookMatcher {
+    /// Matches all events.
     pub fn any() -> Self {
         Self::default()
     }
 
-    /// For tools (or sources, triggers, agents: it depends on the event) whose name matches: `Bash`, `Write|Edit`,
-    /// `mcp__.*`.
-    pub fn of(pattern: impl Into<String>) -> Self {
+    /// Matches tools (or sources, triggers, agents, depending on the event) by name: `Bash`, `Write|Edit`, `mcp__.*`.
+    pub fn new(pattern: impl Into<String>) -> Self {
         Self { pattern: Some(pattern.into()), ..Self::default() }
     }
 
-    /// How long the CLI waits, 60 s unless told; a fraction of a second is rounded up.
+    /// Sets how long the CLI waits for the hook, 60 s by default. Rounded up to seconds.
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// What happens when it fails.
+    /// Sets the effect of a failure.
     pub fn with_on_failure(mut self, on_failure: OnFailure) -> Self {
         self.on_failure = on_failure;
         self
@@ -104,23 +104,23 @@ impl Matcher {
     }
 }
 
-impl From<&str> for Matcher {
+impl From<&str> for HookMatcher {
     fn from(pattern: &str) -> Self {
-        Self::of(pattern)
+        Self::new(pattern)
     }
 }
 
-type Run = Arc<dyn Fn(RawJson, CallContext) -> Boxed<Result<Value, String>> + Send + Sync>;
+type HookFn = Arc<dyn Fn(RawJson, CallContext) -> BoxFuture<Result<Value, String>> + Send + Sync>;
 
-/// One hook, as the session knows it.
+/// A registered hook.
 #[derive(Clone)]
 pub(super) struct Callback {
     event: String,
-    matcher: Matcher,
-    pub(super) run: Run,
+    matcher: HookMatcher,
+    pub(super) run: HookFn,
 }
 
-/// The hooks of a session. Those for one event are called side by side.
+/// The hooks of a session. Hooks for the same event run concurrently.
 ///
 /// ```
 /// use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
@@ -139,56 +139,58 @@ pub(super) struct Callback {
 pub struct Hooks(Vec<Callback>);
 
 impl Hooks {
-    /// None.
+    /// Creates an empty set of hooks.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// One more. The event follows from the type of what the hook is told.
-    pub fn on<E, F, R>(self, matcher: impl Into<Matcher>, hook: F) -> Self
+    /// Adds a hook. The event is inferred from the type of the hook's input.
+    pub fn on<E, F, R>(self, matcher: impl Into<HookMatcher>, hook: F) -> Self
     where
         E: HookEvent,
         F: Fn(E, CallContext) -> R + Send + Sync + 'static,
-        R: Future<Output: HookAnswer<E::Output>> + Send + 'static,
+        R: Future<Output: IntoHookOutput<E::Output>> + Send + 'static,
     {
-        let run: Run = Arc::new(move |input, context| match E::read(&input) {
+        let run: HookFn = Arc::new(move |input, context| match E::read(&input) {
             Some(event) => {
-                let answer = hook(event, context);
-                Box::pin(async move { answer.await.into_answer().map(|output| output.into_json(E::NAME)) })
+                let output = hook(event, context);
+                Box::pin(
+                    async move { output.await.into_hook_output().map(|output| output.into_json(E::NAME)) },
+                )
             }
-            None => Box::pin(std::future::ready(Err("the hook's input is no object".to_owned()))),
+            None => Box::pin(std::future::ready(Err("hook input is not an object".to_owned()))),
         });
         self.add(E::NAME.to_owned(), matcher.into(), run)
     }
 
-    /// One more, for an event that this version may not know: raw in, raw out.
-    pub fn on_named<F, R>(self, event: impl Into<String>, matcher: impl Into<Matcher>, hook: F) -> Self
+    /// Adds a hook by event name, with raw input and output, for events that this version does not know.
+    pub fn on_named<F, R>(self, event: impl Into<String>, matcher: impl Into<HookMatcher>, hook: F) -> Self
     where
         F: Fn(RawJson, CallContext) -> R + Send + Sync + 'static,
         R: Future<Output = Result<Value, String>> + Send + 'static,
     {
-        let run: Run = Arc::new(move |input, context| Box::pin(hook(input, context)));
+        let run: HookFn = Arc::new(move |input, context| Box::pin(hook(input, context)));
         self.add(event.into(), matcher.into(), run)
     }
 
-    fn add(mut self, event: String, matcher: Matcher, run: Run) -> Self {
+    fn add(mut self, event: String, matcher: HookMatcher, run: HookFn) -> Self {
         self.0.push(Callback { event, matcher, run });
         self
     }
 
-    /// These and those, in this order.
+    /// Appends other hooks.
     pub fn and(mut self, others: Self) -> Self {
         self.0.extend(others.0);
         self
     }
 
-    /// How many there are.
+    /// Returns the number of hooks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no hooks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -198,12 +200,12 @@ impl Hooks {
         &self.0
     }
 
-    /// Whether one of them must be able to stop what it is asked about.
+    /// Whether any hook has [`OnFailure::Block`].
     pub(super) fn must_block(&self) -> bool {
         self.0.iter().any(|callback| callback.matcher.on_failure == OnFailure::Block)
     }
 
-    /// The field `hooks` of `initialize`.
+    /// Returns the `hooks` field of the `initialize` request.
     pub(super) fn to_json(&self) -> Value {
         let mut events: BTreeMap<&str, Vec<Value>> = BTreeMap::new();
         for (number, callback) in self.0.iter().enumerate() {

@@ -1,4 +1,5 @@
-//! How a session begins: the process, the task that owns it, and the handshake, during which requests are served already.
+//! Opens a session: starts the transport and the actor, and performs the `initialize` handshake. Control requests are
+//! already handled during the handshake.
 
 use std::sync::Arc;
 
@@ -6,29 +7,29 @@ use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
-use super::actor::{Actor, Known, Limits};
-use super::messages::Handle;
-use super::run_end::RunEnd;
+use super::actor::{Actor, SessionMonitor, ShutdownPolicy};
+use super::messages::SessionHandle;
+use super::run_end::RunEndDetector;
 use super::turns::Sink;
-use super::{Error, Host, Initialized};
-use crate::Target;
-use crate::frame::lax::from_raw;
+use super::{Error, Host, InitializeResponse};
+use crate::InvocationTarget;
+use crate::frame::lenient::from_raw;
 
-/// Starts the CLI for a host and waits until it is ready for a prompt.
-pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized), Error> {
+/// Starts the CLI and waits until it is ready for a prompt.
+pub(super) async fn open(host: &Host, sink: Sink) -> Result<(SessionHandle, InitializeResponse), Error> {
     if tokio::runtime::Handle::try_current().is_err() {
-        return Err(Error::spawn("there is no tokio runtime here"));
+        return Err(Error::spawn("no tokio runtime"));
     }
     let private = tempfile::TempDir::with_prefix("yb-claude-").map_err(Error::spawn)?;
-    let target = Target::new(private.path().join("files"));
+    let target = InvocationTarget::new(private.path().join("files"));
     let (invocation, fields) =
         host.options.session_invocation(&target, host.handlers.can_use_tool.is_some())?;
     for warning in &invocation.warnings {
-        tracing::warn!(%warning, "an option goes otherwise than asked");
+        tracing::warn!(%warning, "an option has a different effect than requested");
     }
     invocation.write_files().map_err(Error::spawn)?;
     let connection = host.transport.open(&invocation).await?;
-    let (commands, received) = mpsc::unbounded_channel();
+    let (commands, receiver) = mpsc::unbounded_channel();
     let handlers = Arc::new(host.handlers.clone());
     let span = tracing::info_span!(
         "claude_session",
@@ -37,28 +38,28 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(Handle, Initialized
         subtype = tracing::field::Empty,
         cost_usd = tracing::field::Empty,
     );
-    let limits = Limits { end: RunEnd::new(host.ceiling()), linger: host.linger() };
+    let shutdown = ShutdownPolicy { end: RunEndDetector::new(host.background_wait()), linger: host.linger() };
     let exit = Arc::default();
-    let known = Known { span: span.clone(), exit: Arc::clone(&exit) };
-    let actor = Actor::new(connection, received, handlers, sink, limits, known);
+    let monitor = SessionMonitor { span: span.clone(), exit: Arc::clone(&exit) };
+    let actor = Actor::new(connection, receiver, handlers, sink, shutdown, monitor);
     let session = async move {
         actor.run().await;
-        // The CLI may look at its files until its end.
+        // The CLI may read its files until it exits.
         drop(private);
     };
     tokio::spawn(session.instrument(span));
-    let handle = Handle { commands, exit };
-    let initialized = handle.call(body(host, fields), host.patience).await;
-    let initialized = initialized.map_err(|error| match error {
+    let handle = SessionHandle { commands, exit };
+    let response = handle.request(body(host, fields), host.control_timeout).await;
+    let response = response.map_err(|error| match error {
         Error::Control { message, .. } => Error::Handshake { reason: message },
         other => other,
     })?;
-    let initialized: Initialized = from_raw(&initialized).unwrap_or_default();
-    check(host, &initialized)?;
-    Ok((handle, initialized))
+    let response: InitializeResponse = from_raw(&response).unwrap_or_default();
+    check(host, &response)?;
+    Ok((handle, response))
 }
 
-/// The question that begins a session.
+/// Returns the body of the `initialize` request.
 fn body(host: &Host, mut fields: Map<String, Value>) -> Value {
     fields.insert("subtype".to_owned(), json!("initialize"));
     fields.insert("hooks".to_owned(), host.hooks.to_json());
@@ -69,15 +70,15 @@ fn body(host: &Host, mut fields: Map<String, Value>) -> Value {
     Value::Object(fields)
 }
 
-/// A hook that has to stop things is worth nothing when the CLI goes on without it.
-fn check(host: &Host, initialized: &Initialized) -> Result<(), Error> {
+/// Rejects a CLI that can't guarantee [`OnFailure::Block`](super::OnFailure::Block).
+fn check(host: &Host, response: &InitializeResponse) -> Result<(), Error> {
     if !host.hooks.must_block() {
         return Ok(());
     }
-    let reason = if !initialized.hook_on_failure_supported {
-        "it can't block when a hook fails, which a hook of this session demands"
-    } else if initialized.hooks_applied == Some(false) {
-        "its hooks are not in force, and one of this session must be able to block"
+    let reason = if !response.hook_on_failure_supported {
+        "the CLI does not support blocking on hook failure, which a hook requires"
+    } else if response.hooks_applied == Some(false) {
+        "hooks are not active, but a hook requires blocking on failure"
     } else {
         return Ok(());
     };

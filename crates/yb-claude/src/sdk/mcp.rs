@@ -1,4 +1,4 @@
-//! The small part of MCP that a host with tools has to speak: handshake, list, call, cancel.
+//! The MCP methods of an in-process tool server: initialize, list, call, cancel.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,12 +9,12 @@ use yb_supervise::CancellationToken;
 use super::handlers::{CANCEL_GRACE, CallContext};
 use super::tools::{ToolContext, ToolServer};
 
-/// What is said when the CLI names no version of the protocol.
+/// The protocol version, if the CLI requests none.
 const PROTOCOL: &str = "2025-11-25";
 const METHOD_NOT_FOUND: i64 = -32601;
 const CANCELLED: i64 = -32800;
 
-/// Calls that have no answer yet, by server and id: a notification may cancel one.
+/// Pending calls by server and ID, for cancellation by a notification.
 #[derive(Default)]
 pub(super) struct OpenCalls(Mutex<HashMap<(String, String), CancellationToken>>);
 
@@ -24,20 +24,20 @@ impl OpenCalls {
     }
 }
 
-/// Removes a call from the list however it ends.
-struct Open<'a> {
+/// Removes a call from the list when dropped.
+struct OpenCallGuard<'a> {
     calls: &'a OpenCalls,
     key: (String, String),
 }
 
-impl Drop for Open<'_> {
+impl Drop for OpenCallGuard<'_> {
     fn drop(&mut self) {
         self.calls.all().remove(&self.key);
     }
 }
 
-/// The response to one message; none when the call was taken back by the control protocol.
-pub(super) async fn answer(
+/// Handles one message.
+pub(super) async fn respond(
     server: &ToolServer,
     message: &Value,
     context: CallContext,
@@ -51,7 +51,7 @@ pub(super) async fn answer(
                 call.cancel();
             }
         }
-        // A notification has no answer, but the question that carried it has.
+        // A notification has no response, but the control request that carries it has.
         return Some(json!({"jsonrpc": "2.0", "result": {}}));
     };
     let result = match method {
@@ -69,30 +69,30 @@ pub(super) async fn answer(
             let key = (server.name().to_owned(), id.to_string());
             let cancelled = CancellationToken::new();
             open_calls.all().insert(key.clone(), cancelled.clone());
-            let _open = Open { calls: open_calls, key };
+            let _guard = OpenCallGuard { calls: open_calls, key };
             let context = ToolContext::new(&message["params"], context, cancelled.clone());
             let mut running = server.start(&message["params"], context);
             tokio::select! {
                 biased;
                 () = cancelled.cancelled() => {
-                    // The answer does not wait for the tool to notice.
+                    // The response does not wait for the tool.
                     tokio::spawn(async move {
                         let _ = tokio::time::timeout(CANCEL_GRACE, running.output()).await;
                     });
-                    return Some(error(id, CANCELLED, "the call was cancelled"));
+                    return Some(error(id, CANCELLED, "call was cancelled"));
                 }
                 output = running.output() => output.into_json(),
             }
         }
-        other => return Some(error(id, METHOD_NOT_FOUND, &format!("no method is called `{other}`"))),
+        other => return Some(error(id, METHOD_NOT_FOUND, &format!("unknown method: `{other}`"))),
     };
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
 }
 
-/// The answer for a server that is not here.
+/// Returns the error for an unknown server.
 pub(super) fn no_server(name: &str, message: &Value) -> Option<Value> {
     let id = message.get("id").cloned().unwrap_or(Value::Null);
-    Some(error(&id, METHOD_NOT_FOUND, &format!("no tool server is called `{name}`")))
+    Some(error(&id, METHOD_NOT_FOUND, &format!("unknown tool server: `{name}`")))
 }
 
 fn error(id: &Value, code: i64, message: &str) -> Value {

@@ -1,4 +1,4 @@
-//! A stream of messages that somebody reads, and what the last of them comes to.
+//! Message streams and the extraction of their result.
 
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -8,39 +8,39 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
-use super::actor::{Command, is_failure};
-use super::spool::Spool;
+use super::actor::{SessionCommand, is_failure};
+use super::spool::SpoolReader;
 use super::{Error, Exit};
 use crate::{Message, RawJson, ResultMessage};
 
-/// A session, as those who speak to it hold it. When the last one is dropped, the CLI ends.
+/// A handle of a session. When the last handle is dropped, the CLI is terminated.
 #[derive(Clone)]
-pub(super) struct Handle {
-    pub(super) commands: mpsc::UnboundedSender<Command>,
-    /// How the CLI ended, once it has.
+pub(super) struct SessionHandle {
+    pub(super) commands: mpsc::UnboundedSender<SessionCommand>,
+    /// The exit of the CLI, once it has exited.
     pub(super) exit: Arc<OnceLock<Exit>>,
 }
 
-impl Handle {
-    pub(super) fn send(&self, command: Command) -> Result<(), Error> {
+impl SessionHandle {
+    pub(super) fn send(&self, command: SessionCommand) -> Result<(), Error> {
         self.commands.send(command).map_err(|_| Error::Closed)
     }
 
-    pub(super) async fn call(&self, body: Value, patience: std::time::Duration) -> Result<RawJson, Error> {
-        let (answer, answered) = oneshot::channel();
-        self.send(Command::Call { body, patience, answer })?;
-        answered.await.unwrap_or(Err(Error::Closed))
+    pub(super) async fn request(&self, body: Value, timeout: std::time::Duration) -> Result<RawJson, Error> {
+        let (response, receiver) = oneshot::channel();
+        self.send(SessionCommand::Request { body, timeout, response })?;
+        receiver.await.unwrap_or(Err(Error::Closed))
     }
 }
 
-/// Messages on their way to whoever reads them. It keeps the session alive.
+/// A message stream. Keeps the session alive.
 pub(super) struct Messages {
-    spool: Spool,
-    _handle: Handle,
+    spool: SpoolReader,
+    _handle: SessionHandle,
 }
 
 impl Messages {
-    pub(super) fn new(spool: Spool, handle: Handle) -> Self {
+    pub(super) fn new(spool: SpoolReader, handle: SessionHandle) -> Self {
         Self { spool, _handle: handle }
     }
 
@@ -49,7 +49,7 @@ impl Messages {
     }
 }
 
-/// The end of a turn or query: its last result, if that is no error.
+/// Reads a stream and returns its last result, if it is not an error.
 pub(super) async fn result<S>(stream: &mut S) -> Result<ResultMessage, Error>
 where
     S: futures_core::Stream<Item = Result<Message, Error>> + Unpin,
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// The structured output of a result. A success without it is an error: the CLI says `success` also then.
+/// Returns the structured output of a result. A success without it is an error.
 pub(super) fn structured<T: DeserializeOwned>(result: ResultMessage) -> Result<T, Error> {
     let Some(raw) = &result.structured_output else {
         return Err(Error::NoStructuredOutput(Box::new(result)));

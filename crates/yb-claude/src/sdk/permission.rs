@@ -1,77 +1,77 @@
-//! Who may do what: the question whether a tool may be used, and questions that an MCP server has for the user.
+//! Permission requests for tool calls, and MCP elicitations.
 
 use serde_json::{Map, Value, json};
 
 use crate::RawJson;
-use crate::frame::lax::lax_struct;
+use crate::frame::lenient::lenient_struct;
 
-lax_struct! {
-    /// May this tool be used so?
+lenient_struct! {
+    /// A permission request for a tool call.
     pub struct ToolRequest {
         raw,
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         input: RawJson = "input",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: Option<String> = "tool_use_id",
-        /// The subagent that wants it; none for the main thread.
+        /// The calling subagent's ID; `None` for the main thread.
         agent_id: Option<String> = "agent_id",
-        /// What it does, in words.
+        /// A description of the call.
         description: Option<String> = "description",
-        /// What the question could be answered with for good: objects for [`Permission::with_updates`].
+        /// Suggested permission rules: objects for [`PermissionResult::with_updates`].
         suggestions: Vec<RawJson> = "permission_suggestions",
-        /// The path that is out of bounds.
+        /// The path that is not allowed.
         blocked_path: Option<String> = "blocked_path",
-        /// Why it is asked.
+        /// Why permission is requested.
         decision_reason: Option<String> = "decision_reason",
     }
 }
 
-/// The answer to a [`ToolRequest`].
+/// The decision about a [`ToolRequest`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Permission {
-    /// It may.
+pub enum PermissionResult {
+    /// The call is allowed.
     Allow {
-        /// Other arguments than the model gave.
+        /// Replacement arguments.
         updated_input: Option<Value>,
-        /// Rules that change with it, in the CLI's form.
+        /// Permission rule updates, in the CLI's format.
         updated_permissions: Vec<Value>,
     },
-    /// It may not.
+    /// The call is denied.
     Deny {
-        /// Why, which is told to the model.
+        /// The reason, which the model receives.
         message: String,
-        /// Whether the turn ends with it.
+        /// Whether the turn is interrupted.
         interrupt: bool,
     },
 }
 
-impl Permission {
-    /// It may, as it is.
+impl PermissionResult {
+    /// Allows the call.
     #[must_use]
     pub fn allow() -> Self {
         Self::Allow { updated_input: None, updated_permissions: Vec::new() }
     }
 
-    /// It may, with other arguments.
+    /// Allows the call with replacement arguments.
     #[must_use]
     pub fn allow_with(input: Value) -> Self {
         Self::Allow { updated_input: Some(input), updated_permissions: Vec::new() }
     }
 
-    /// It may not; the model is told why.
+    /// Denies the call. The model receives the message.
     pub fn deny(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: false }
     }
 
-    /// It may not, and the turn ends.
-    pub fn deny_and_stop(message: impl Into<String>) -> Self {
+    /// Denies the call and interrupts the turn.
+    pub fn deny_and_interrupt(message: impl Into<String>) -> Self {
         Self::Deny { message: message.into(), interrupt: true }
     }
 
-    /// The same, with rules for the future; only an allowance has them.
+    /// Adds permission rule updates; ignored for a denial.
     #[must_use]
     pub fn with_updates(mut self, updates: impl IntoIterator<Item = Value>) -> Self {
         if let Self::Allow { updated_permissions, .. } = &mut self {
@@ -80,60 +80,60 @@ impl Permission {
         self
     }
 
-    /// The CLI insists on an input, also on the one that it sent.
+    /// The CLI requires an input, even if unchanged.
     pub(super) fn into_json(self, original: Value) -> Value {
         match self {
             Self::Allow { updated_input, updated_permissions } => {
-                let mut answer = json!({
+                let mut result = json!({
                     "behavior": "allow",
                     "updatedInput": updated_input.unwrap_or(original),
                 });
                 if !updated_permissions.is_empty() {
-                    answer["updatedPermissions"] = json!(updated_permissions);
+                    result["updatedPermissions"] = json!(updated_permissions);
                 }
-                answer
+                result
             }
             Self::Deny { message, interrupt } => {
-                let mut answer = json!({"behavior": "deny", "message": message});
+                let mut result = json!({"behavior": "deny", "message": message});
                 if interrupt {
-                    answer["interrupt"] = Value::Bool(true);
+                    result["interrupt"] = Value::Bool(true);
                 }
-                answer
+                result
             }
         }
     }
 }
 
-lax_struct! {
-    /// An MCP server wants to know something from the user.
+lenient_struct! {
+    /// A request of an MCP server for input from the user.
     pub struct Elicitation {
         raw,
-        /// Which server.
+        /// The server's name.
         mcp_server_name: String = "mcp_server_name",
-        /// What it asks.
+        /// The message for the user.
         message: String = "message",
         /// `form` or `url`.
         mode: Option<String> = "mode",
-        /// Where the user has to go, in mode `url`.
+        /// The URL to open, in mode `url`.
         url: Option<String> = "url",
-        /// The shape of the answer, in mode `form`.
+        /// The JSON Schema of the input, in mode `form`.
         requested_schema: Option<RawJson> = "requested_schema",
     }
 }
 
-/// The answer to an [`Elicitation`].
+/// The response to an [`Elicitation`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum ElicitationAnswer {
-    /// The user says this.
+pub enum ElicitationResponse {
+    /// The user's input.
     Accept(Map<String, Value>),
-    /// The user does not want to say.
+    /// The user declined.
     Decline,
-    /// The user turned away.
+    /// The user cancelled.
     Cancel,
 }
 
-impl ElicitationAnswer {
+impl ElicitationResponse {
     pub(super) fn into_json(self) -> Value {
         match self {
             Self::Accept(content) => json!({"action": "accept", "content": content}),

@@ -1,4 +1,5 @@
-//! When a run is over, so that the CLI's input may end: closing it earlier cuts off hooks, tools and background agents.
+//! Detects the end of a run, after which stdin may be closed. Closing it earlier would cut off hooks, tools and background
+//! agents.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,29 +7,29 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::Message;
-use crate::frame::System;
+use crate::frame::SystemMessage;
 
-/// Follows a run to its end.
+/// Observes messages to detect the end of a run.
 #[derive(Debug, Default)]
-pub(super) struct RunEnd {
-    /// The CLI says itself when it is idle; before 2.1 it did not.
-    says_state: bool,
+pub(super) struct RunEndDetector {
+    /// Whether the CLI reports its state, as it does since 2.1.
+    reports_state: bool,
     idle: bool,
     results: u32,
-    /// No agent ran when the last result came, so no further turn follows it.
+    /// Whether no agent was running at the last result, so that no further turn follows.
     settled: bool,
     in_turn: bool,
-    /// Agents and workflows that run in the background and will report with a turn of their own.
+    /// Background agents and workflows, which will report with a further turn.
     tasks: BTreeSet<String>,
-    /// Since when nothing but background work goes on.
+    /// Since when only background work is running.
     waiting_since: Option<Instant>,
-    ceiling: Option<Duration>,
+    max_wait: Option<Duration>,
 }
 
-impl RunEnd {
-    /// `ceiling`: how long background work is waited for between turns.
-    pub(super) fn new(ceiling: Option<Duration>) -> Self {
-        Self { ceiling, ..Self::default() }
+impl RunEndDetector {
+    /// `max_wait` limits the wait for background work between turns.
+    pub(super) fn new(max_wait: Option<Duration>) -> Self {
+        Self { max_wait, ..Self::default() }
     }
 
     pub(super) fn observe(&mut self, message: &Message, now: Instant) {
@@ -40,23 +41,23 @@ impl RunEnd {
                 self.settled = self.tasks.is_empty();
                 self.waiting_since = Some(now);
             }
-            Message::Assistant(message) if message.parent_tool_use_id.is_none() => self.turn_begins(),
-            Message::System(System::Init(_)) => self.turn_begins(),
-            Message::System(System::SessionStateChanged(state)) => {
-                self.says_state = true;
+            Message::Assistant(message) if message.parent_tool_use_id.is_none() => self.start_turn(),
+            Message::System(SystemMessage::Init(_)) => self.start_turn(),
+            Message::System(SystemMessage::SessionStateChanged(state)) => {
+                self.reports_state = true;
                 self.idle = state.state.as_deref() == Some("idle") && self.results > 0;
             }
-            Message::System(System::TaskStarted(task)) if is_awaited(task.task_type.as_deref()) => {
+            Message::System(SystemMessage::TaskStarted(task)) if is_awaited(task.task_type.as_deref()) => {
                 self.tasks.extend(task.task_id.clone());
             }
-            Message::System(System::TaskUpdated(task) | System::TaskNotification(task)) => {
+            Message::System(SystemMessage::TaskUpdated(task) | SystemMessage::TaskNotification(task)) => {
                 let patched = task.patch.as_ref().and_then(|patch| patch.status.as_deref());
                 let status = patched.or(task.status.as_deref());
                 if matches!(status, Some("completed" | "failed" | "killed" | "stopped" | "cancelled")) {
                     self.tasks.retain(|id| Some(id) != task.task_id.as_ref());
                 }
             }
-            Message::System(System::BackgroundTasksChanged(all)) => {
+            Message::System(SystemMessage::BackgroundTasksChanged(all)) => {
                 let awaited = all.tasks.iter().filter(|task| is_awaited(task.task_type.as_deref()));
                 self.tasks = awaited.map(|task| task.task_id.clone()).collect();
             }
@@ -64,24 +65,24 @@ impl RunEnd {
         }
     }
 
-    fn turn_begins(&mut self) {
+    fn start_turn(&mut self) {
         self.in_turn = true;
         self.waiting_since = None;
     }
 
-    /// Whether nothing more will be asked of the host.
+    /// Returns whether the run is over, so that no further control requests follow.
     pub(super) fn is_over(&self) -> bool {
-        let settled = if self.says_state { self.idle } else { self.settled };
+        let settled = if self.reports_state { self.idle } else { self.settled };
         self.results > 0 && !self.in_turn && settled
     }
 
-    /// When background work has been waited for long enough.
+    /// Returns when the wait for background work ends.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        Some(self.waiting_since? + self.ceiling?)
+        Some(self.waiting_since? + self.max_wait?)
     }
 }
 
-/// Shells in the background never report; agents and workflows do.
+/// Background shells never report; agents and workflows do.
 fn is_awaited(task_type: Option<&str>) -> bool {
     matches!(task_type, Some("local_agent" | "local_workflow"))
 }
@@ -90,8 +91,8 @@ fn is_awaited(task_type: Option<&str>) -> bool {
 mod tests {
     use super::*;
 
-    fn fed(lines: &[&str]) -> RunEnd {
-        let mut end = RunEnd::new(Some(Duration::from_secs(600)));
+    fn observe_all(lines: &[&str]) -> RunEndDetector {
+        let mut end = RunEndDetector::new(Some(Duration::from_secs(600)));
         for line in lines {
             end.observe(&Message::parse(line.as_bytes()).unwrap(), Instant::now());
         }
@@ -110,26 +111,26 @@ mod tests {
     const INIT: &str = r#"{"type":"system","subtype":"init"}"#;
 
     #[tokio::test]
-    async fn a_cli_that_says_its_state_is_believed() {
-        assert!(!fed(&[IDLE]).is_over(), "idle before any result");
-        assert!(!fed(&[RUNNING, INIT, RESULT]).is_over());
-        assert!(fed(&[RUNNING, INIT, RESULT, IDLE]).is_over());
-        assert!(!fed(&[RUNNING, INIT, RESULT, INIT, RESULT]).is_over());
+    async fn reported_idle_state_ends_run() {
+        assert!(!observe_all(&[IDLE]).is_over(), "idle before any result");
+        assert!(!observe_all(&[RUNNING, INIT, RESULT]).is_over());
+        assert!(observe_all(&[RUNNING, INIT, RESULT, IDLE]).is_over());
+        assert!(!observe_all(&[RUNNING, INIT, RESULT, INIT, RESULT]).is_over());
     }
 
     #[tokio::test]
-    async fn an_old_cli_is_over_when_no_agent_runs() {
-        assert!(fed(&[INIT, SHELL, RESULT]).is_over());
-        assert!(!fed(&[INIT, STARTED, RESULT]).is_over());
-        assert!(!fed(&[INIT, STARTED, RESULT, DONE]).is_over(), "it reports with a turn of its own");
-        assert!(!fed(&[INIT, STARTED, RESULT, DONE, INIT]).is_over());
-        assert!(fed(&[INIT, STARTED, RESULT, DONE, INIT, RESULT]).is_over());
+    async fn run_of_old_cli_ends_without_running_agents() {
+        assert!(observe_all(&[INIT, SHELL, RESULT]).is_over());
+        assert!(!observe_all(&[INIT, STARTED, RESULT]).is_over());
+        assert!(!observe_all(&[INIT, STARTED, RESULT, DONE]).is_over(), "it reports with a further turn");
+        assert!(!observe_all(&[INIT, STARTED, RESULT, DONE, INIT]).is_over());
+        assert!(observe_all(&[INIT, STARTED, RESULT, DONE, INIT, RESULT]).is_over());
     }
 
     #[tokio::test]
-    async fn time_runs_only_between_turns() {
-        assert!(fed(&[INIT, STARTED]).deadline().is_none());
-        assert!(fed(&[INIT, STARTED, RESULT]).deadline().is_some());
-        assert!(fed(&[INIT, STARTED, RESULT, INIT]).deadline().is_none());
+    async fn deadline_applies_only_between_turns() {
+        assert!(observe_all(&[INIT, STARTED]).deadline().is_none());
+        assert!(observe_all(&[INIT, STARTED, RESULT]).deadline().is_some());
+        assert!(observe_all(&[INIT, STARTED, RESULT, INIT]).deadline().is_none());
     }
 }

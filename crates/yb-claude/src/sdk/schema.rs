@@ -1,10 +1,10 @@
-//! JSON Schemas of Rust types, in the dialect that the CLI takes.
+//! JSON Schemas of Rust types, in the dialect that the CLI accepts.
 
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
-/// The schema of a type, in one piece. The CLI ignores a schema that names its dialect as schemars does.
+/// Returns the inlined schema of a type, without `$schema`: the CLI ignores a schema with schemars' dialect.
 pub(super) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft07().with(|settings| {
         settings.inline_subschemas = true;

@@ -1,4 +1,4 @@
-//! A CLI that plays a script, for tests: what it expects on its stdin, what it prints, and how it ends.
+//! A scripted CLI for tests: expected stdin, output and exit.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,72 +10,72 @@ use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use yb_supervise::{CancellationToken, StreamItem};
 
-use super::transport::{Connection, Input, Output, Transport};
+use super::transport::{Connection, Transport, TransportInput, TransportOutput};
 use super::{Error, Exit};
 use crate::{EnvChange, Invocation};
 
-/// One step of a script.
+/// A step of a [`ScriptedCli`].
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Step {
-    /// Waits for a line on stdin that has at least these values; others are passed over. Kept under a name.
+pub enum ScriptStep {
+    /// Waits for a line on stdin that contains these values, and stores it under a name. Other lines are skipped.
     Await(String, Value),
-    /// Waits for the end of stdin.
+    /// Waits until stdin is closed.
     AwaitEnd,
-    /// Prints a line. A string `{{name./pointer}}` in it is the value there of the line that was kept as `name`.
+    /// Prints a line. A string `{{name./pointer}}` is replaced by the value at the JSON pointer in the stored line `name`.
     Line(Value),
-    /// Prints bytes as they are.
+    /// Prints raw bytes.
     Bytes(Vec<u8>),
-    /// Does nothing for a while.
+    /// Waits.
     Sleep(Duration),
-    /// Ends at once, so. A script that has no such step waits for the end of stdin and exits with 0.
+    /// Exits. A script without this step waits until stdin is closed and exits with 0.
     Exit(Exit),
 }
 
-/// What a scripted CLI was started with and told.
+/// The recorded input of a session with a [`ScriptedCli`].
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Heard {
-    /// Its arguments.
+pub struct ScriptedSession {
+    /// The arguments.
     pub args: Vec<String>,
-    /// Variables that were set, and those that were removed.
+    /// Variables that were set, or removed (`None`).
     pub env: BTreeMap<String, Option<String>>,
-    /// The lines on its stdin.
+    /// The lines on stdin.
     pub lines: Vec<Value>,
-    /// How many lines had come when stdin ended.
-    pub ended_after: Option<usize>,
-    /// How many steps of the script were played when stdin ended.
-    pub ended_at_step: Option<usize>,
-    /// Lines that were no JSON.
-    pub torn: Vec<String>,
+    /// The number of lines before stdin was closed.
+    pub lines_before_eof: Option<usize>,
+    /// The number of completed steps before stdin was closed.
+    pub steps_before_eof: Option<usize>,
+    /// Lines that are not JSON.
+    pub malformed: Vec<String>,
 }
 
-/// A transport that plays a script instead of starting a process.
+/// A transport that plays a script instead of starting a process, for tests.
 ///
 /// ```
 /// use serde_json::json;
 /// use yb_claude::Options;
-/// use yb_claude::sdk::{Host, ScriptedCli, Step};
+/// use yb_claude::sdk::{Host, ScriptedCli, ScriptStep};
 ///
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), yb_claude::sdk::Error> {
 /// let cli = ScriptedCli::new([
-///     Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
-///     Step::Line(json!({"type": "control_response", "response":
+///     ScriptStep::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
+///     ScriptStep::Line(json!({"type": "control_response", "response":
 ///         {"subtype": "success", "request_id": "{{init./request_id}}", "response": {}}})),
-///     Step::Await("prompt".into(), json!({"type": "user"})),
-///     Step::Line(json!({"type": "result", "subtype": "success", "result": "Hello."})),
+///     ScriptStep::Await("prompt".into(), json!({"type": "user"})),
+///     ScriptStep::Line(json!({"type": "result", "subtype": "success", "result": "Hello."})),
 /// ]);
 /// let host = Host::new(Options::default()).with_transport(cli.clone());
 /// assert_eq!(host.query("hi").text().await?, "Hello.");
-/// assert_eq!(cli.heard()[0].lines[1]["message"]["content"], "hi");
+/// assert_eq!(cli.sessions()[0].lines[1]["message"]["content"], "hi");
 /// # Ok(())
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct ScriptedCli {
-    steps: Arc<[Step]>,
-    sessions: Arc<Mutex<Vec<Arc<Mutex<Heard>>>>>,
+    steps: Arc<[ScriptStep]>,
+    sessions: Arc<Mutex<Vec<Arc<Mutex<ScriptedSession>>>>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -83,15 +83,15 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl ScriptedCli {
-    /// Every session plays these steps from the beginning.
-    pub fn new(steps: impl IntoIterator<Item = Step>) -> Self {
+    /// Creates a scripted CLI. Every session plays all steps.
+    pub fn new(steps: impl IntoIterator<Item = ScriptStep>) -> Self {
         Self { steps: steps.into_iter().collect(), sessions: Arc::default() }
     }
 
-    /// What each session was told so far.
+    /// Returns the recorded input of each session.
     #[must_use]
-    pub fn heard(&self) -> Vec<Heard> {
-        lock(&self.sessions).iter().map(|heard| lock(heard).clone()).collect()
+    pub fn sessions(&self) -> Vec<ScriptedSession> {
+        lock(&self.sessions).iter().map(|session| lock(session).clone()).collect()
     }
 }
 
@@ -99,7 +99,7 @@ impl ScriptedCli {
 impl Transport for ScriptedCli {
     async fn open(&self, invocation: &Invocation) -> Result<Connection, Error> {
         let text = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
-        let heard = Heard {
+        let session = ScriptedSession {
             args: invocation.args.iter().map(|arg| text(arg)).collect(),
             env: (invocation.env.iter())
                 .map(|(name, change)| match change {
@@ -107,15 +107,16 @@ impl Transport for ScriptedCli {
                     EnvChange::Remove => (text(name), None),
                 })
                 .collect(),
-            ..Heard::default()
+            ..ScriptedSession::default()
         };
-        let heard = Arc::new(Mutex::new(heard));
-        lock(&self.sessions).push(Arc::clone(&heard));
+        let session = Arc::new(Mutex::new(session));
+        lock(&self.sessions).push(Arc::clone(&session));
         let (lines, stdin) = mpsc::unbounded_channel();
         let (stdout, items) = mpsc::channel(16);
         let (exit, exited) = watch::channel(None);
         let killed = CancellationToken::new();
-        let player = Player { stdin, stdout, heard, kept: BTreeMap::new(), played: 0, partial: Vec::new() };
+        let player =
+            ScriptPlayer { stdin, stdout, session, stored: BTreeMap::new(), played: 0, partial: Vec::new() };
         let (steps, token) = (Arc::clone(&self.steps), killed.clone());
         tokio::spawn(async move {
             let end = tokio::select! {
@@ -137,7 +138,7 @@ struct ScriptInput {
 }
 
 #[async_trait]
-impl Input for ScriptInput {
+impl TransportInput for ScriptInput {
     async fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.partial.extend_from_slice(lines);
         while let Some(end) = self.partial.iter().position(|byte| *byte == b'\n') {
@@ -155,7 +156,7 @@ struct ScriptOutput {
 }
 
 #[async_trait]
-impl Output for ScriptOutput {
+impl TransportOutput for ScriptOutput {
     async fn next(&mut self) -> Option<StreamItem> {
         self.items.recv().await
     }
@@ -178,78 +179,78 @@ impl Drop for ScriptOutput {
     }
 }
 
-struct Player {
+struct ScriptPlayer {
     stdin: mpsc::UnboundedReceiver<Vec<u8>>,
     stdout: mpsc::Sender<StreamItem>,
-    heard: Arc<Mutex<Heard>>,
-    kept: BTreeMap<String, Value>,
+    session: Arc<Mutex<ScriptedSession>>,
+    stored: BTreeMap<String, Value>,
     played: usize,
     partial: Vec<u8>,
 }
 
-impl Player {
-    async fn play(mut self, steps: &[Step]) -> Exit {
+impl ScriptPlayer {
+    async fn play(mut self, steps: &[ScriptStep]) -> Exit {
         for step in steps {
             match step {
-                Step::Await(name, pattern) => {
+                ScriptStep::Await(name, pattern) => {
                     let line = loop {
-                        let Some(line) = self.hear().await else { return Exit::with_code(0) };
-                        if fits(&line, pattern) {
+                        let Some(line) = self.read_line().await else { return Exit::with_code(0) };
+                        if matches_pattern(&line, pattern) {
                             break line;
                         }
                     };
-                    self.kept.insert(name.clone(), line);
+                    self.stored.insert(name.clone(), line);
                 }
-                Step::AwaitEnd => while self.hear().await.is_some() {},
-                Step::Line(value) => {
-                    let mut line = filled(value, &self.kept).to_string().into_bytes();
+                ScriptStep::AwaitEnd => while self.read_line().await.is_some() {},
+                ScriptStep::Line(value) => {
+                    let mut line = substitute(value, &self.stored).to_string().into_bytes();
                     line.push(b'\n');
                     self.print(&line).await;
                 }
-                Step::Bytes(bytes) => self.print(bytes).await,
-                Step::Sleep(time) => tokio::time::sleep(*time).await,
-                Step::Exit(exit) => {
+                ScriptStep::Bytes(bytes) => self.print(bytes).await,
+                ScriptStep::Sleep(time) => tokio::time::sleep(*time).await,
+                ScriptStep::Exit(exit) => {
                     self.flush().await;
-                    // What was written by then was still heard.
+                    // Record lines that were written before the exit.
                     tokio::task::yield_now().await;
                     while let Ok(line) = self.stdin.try_recv() {
-                        self.note(&line);
+                        self.record(&line);
                     }
                     return exit.clone();
                 }
             }
             self.played += 1;
         }
-        while self.hear().await.is_some() {}
+        while self.read_line().await.is_some() {}
         self.flush().await;
         Exit::with_code(0)
     }
 
-    async fn hear(&mut self) -> Option<Value> {
+    async fn read_line(&mut self) -> Option<Value> {
         loop {
             let Some(line) = self.stdin.recv().await else {
-                let mut heard = lock(&self.heard);
-                if heard.ended_after.is_none() {
-                    heard.ended_after = Some(heard.lines.len());
-                    heard.ended_at_step = Some(self.played);
+                let mut session = lock(&self.session);
+                if session.lines_before_eof.is_none() {
+                    session.lines_before_eof = Some(session.lines.len());
+                    session.steps_before_eof = Some(self.played);
                 }
                 return None;
             };
-            if let Some(value) = self.note(&line) {
+            if let Some(value) = self.record(&line) {
                 return Some(value);
             }
         }
     }
 
-    fn note(&self, line: &[u8]) -> Option<Value> {
-        let mut heard = lock(&self.heard);
+    fn record(&self, line: &[u8]) -> Option<Value> {
+        let mut session = lock(&self.session);
         match serde_json::from_slice::<Value>(line) {
             Ok(value) => {
-                heard.lines.push(value.clone());
+                session.lines.push(value.clone());
                 Some(value)
             }
             Err(_) => {
-                heard.torn.push(String::from_utf8_lossy(line).into_owned());
+                session.malformed.push(String::from_utf8_lossy(line).into_owned());
                 None
             }
         }
@@ -273,31 +274,34 @@ impl Player {
     }
 }
 
-/// Whether a value has at least what a pattern has.
-fn fits(value: &Value, pattern: &Value) -> bool {
+/// Whether a value contains all values of a pattern.
+fn matches_pattern(value: &Value, pattern: &Value) -> bool {
     match (value, pattern) {
-        (Value::Object(value), Value::Object(pattern)) => {
-            pattern.iter().all(|(key, pattern)| value.get(key).is_some_and(|value| fits(value, pattern)))
-        }
+        (Value::Object(value), Value::Object(pattern)) => pattern
+            .iter()
+            .all(|(key, pattern)| value.get(key).is_some_and(|value| matches_pattern(value, pattern))),
         (Value::Array(value), Value::Array(pattern)) => {
-            value.len() == pattern.len() && value.iter().zip(pattern).all(|(value, one)| fits(value, one))
+            value.len() == pattern.len()
+                && value.iter().zip(pattern).all(|(value, one)| matches_pattern(value, one))
         }
         _ => value == pattern,
     }
 }
 
-/// A value with what was kept in place of its names.
-fn filled(value: &Value, kept: &BTreeMap<String, Value>) -> Value {
+/// Replaces the placeholders of a value.
+fn substitute(value: &Value, stored: &BTreeMap<String, Value>) -> Value {
     match value {
         Value::String(text) => {
             let inner = text.strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
             let found = inner
                 .and_then(|inner| inner.split_once('.'))
-                .and_then(|(name, pointer)| kept.get(name)?.pointer(pointer));
+                .and_then(|(name, pointer)| stored.get(name)?.pointer(pointer));
             found.unwrap_or(value).clone()
         }
-        Value::Array(items) => items.iter().map(|item| filled(item, kept)).collect(),
-        Value::Object(map) => map.iter().map(|(key, value)| (key.clone(), filled(value, kept))).collect(),
+        Value::Array(items) => items.iter().map(|item| substitute(item, stored)).collect(),
+        Value::Object(map) => {
+            map.iter().map(|(key, value)| (key.clone(), substitute(value, stored))).collect()
+        }
         other => other.clone(),
     }
 }

@@ -1,4 +1,4 @@
-//! The sessions that Claude Code keeps on disk: listed, read and forked without starting it.
+//! Lists, reads and forks Claude Code's saved sessions without starting the CLI.
 
 use std::collections::HashSet;
 use std::fs;
@@ -9,15 +9,16 @@ use std::time::SystemTime;
 use serde_json::{Value, json};
 
 use super::Error;
-use crate::frame::lax::{from_raw, lax_struct};
+use crate::frame::lenient::{from_raw, lenient_struct};
 use crate::{Message, RawJson, env_vars};
 
-/// Longer names of project directories are cut here, and a hash follows.
+/// Longer project directory names are truncated to this length, followed by a hash.
 const NAME_LIMIT: usize = 200;
-/// What a prompt begins with that the CLI wrote itself.
-const NOT_TYPED: [&str; 4] = ["<", "[Request interrupted", "Caveat:", "This session is being continued"];
+/// Prefixes of prompts that were written by the CLI.
+const SYNTHETIC_PREFIXES: [&str; 4] =
+    ["<", "[Request interrupted", "Caveat:", "This session is being continued"];
 
-/// The transcripts below a configuration directory. Everything here reads files and blocks while it does.
+/// The sessions below a configuration directory. All methods do blocking file I/O.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct Sessions {
@@ -25,63 +26,63 @@ pub struct Sessions {
     project: Option<String>,
 }
 
-/// What a session is about.
+/// A summary of a session.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct SessionInfo {
-    /// Its id, to resume it.
+    /// The session ID, for resuming it.
     pub id: String,
-    /// Its transcript.
+    /// The path of the transcript.
     pub path: PathBuf,
-    /// The title that its user or the CLI gave it.
+    /// The title, set by the user or the CLI.
     pub title: Option<String>,
-    /// The first thing that the user said.
+    /// The first prompt of the user.
     pub first_prompt: Option<String>,
-    /// Where it worked.
+    /// The working directory.
     pub cwd: Option<String>,
-    /// On which branch of git, at its end.
+    /// The last Git branch.
     pub git_branch: Option<String>,
-    /// When it began, as the CLI wrote it.
+    /// The start time as written by the CLI.
     pub created_at: Option<String>,
-    /// When something was last added.
+    /// The last modification time of the transcript.
     pub modified: SystemTime,
-    /// How large its transcript is.
+    /// The size of the transcript in bytes.
     pub bytes: u64,
 }
 
-lax_struct! {
-    /// One entry of a transcript: what the user or the model said.
+lenient_struct! {
+    /// A transcript entry: a message of the user or the model.
     pub struct TranscriptEntry {
         raw,
         /// `user` or `assistant`.
         kind: String = "type",
-        /// Its own id.
+        /// The entry's UUID.
         uuid: String = "uuid",
-        /// What it follows.
+        /// The UUID of the previous entry.
         parent_uuid: Option<String> = "parentUuid",
-        /// The session.
+        /// The session ID.
         session_id: String = "sessionId",
-        /// When, as the CLI wrote it.
+        /// The timestamp as written by the CLI.
         timestamp: Option<String> = "timestamp",
-        /// It belongs to a subagent.
+        /// Whether it belongs to a subagent.
         is_sidechain: bool = "isSidechain",
-        /// The CLI added it for the model.
+        /// Whether the CLI added it for the model.
         is_meta: bool = "isMeta",
-        /// The team it belongs to.
+        /// The team's name.
         team_name: Option<String> = "teamName",
-        /// What was said, as the API knows it.
+        /// The message in the API's format.
         message: RawJson = "message",
     }
 }
 
 impl TranscriptEntry {
-    /// The same as a message of a stream; its ids are in other places there.
+    /// Converts to a stream message, in which IDs are in different fields.
     #[must_use]
     pub fn to_message(&self) -> Option<Message> {
         Message::parse(self.raw.as_str().as_bytes()).ok()
     }
 
-    /// What was said in words.
+    /// Returns the text.
     #[must_use]
     pub fn text(&self) -> String {
         let content = self.message.to_value().unwrap_or_default()["content"].take();
@@ -95,8 +96,8 @@ impl TranscriptEntry {
         }
     }
 
-    /// The answer of the API that it is a part of.
-    fn answer_id(&self) -> Option<String> {
+    /// The ID of the API response that the entry is a part of.
+    fn response_id(&self) -> Option<String> {
         let message = self.message.to_value().ok()?;
         (self.kind == "assistant").then(|| message["id"].as_str().map(str::to_owned))?
     }
@@ -118,20 +119,20 @@ fn failed(path: &Path) -> impl Fn(io::Error) -> Error {
 }
 
 impl Sessions {
-    /// Those below a configuration directory, usually `~/.claude`.
+    /// Uses the sessions below a configuration directory, usually `~/.claude`.
     pub fn in_config_dir(directory: impl AsRef<Path>) -> Self {
         Self { projects: directory.as_ref().join("projects"), project: None }
     }
 
-    /// Those of the user, as the environment says; none without a home.
-    pub fn of_user() -> Option<Self> {
+    /// Uses the configuration directory from the environment; `None` without a home directory.
+    pub fn from_env() -> Option<Self> {
         let config = std::env::var_os(env_vars::CLAUDE_CONFIG_DIR).map(PathBuf::from);
         let home = std::env::var_os(env_vars::HOME).map(|home| PathBuf::from(home).join(".claude"));
         config.or(home).map(Self::in_config_dir)
     }
 
-    /// Only those that worked in this directory.
-    pub fn of_project(mut self, directory: impl AsRef<Path>) -> Self {
+    /// Restricts to sessions with this working directory.
+    pub fn with_project(mut self, directory: impl AsRef<Path>) -> Self {
         let directory = directory.as_ref();
         let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
         let name = directory.to_string_lossy();
@@ -141,10 +142,10 @@ impl Sessions {
         self
     }
 
-    /// All of them, the latest first.
+    /// Lists the sessions, latest first.
     ///
     /// # Errors
-    /// When a directory can't be read; one that is not there holds no sessions.
+    /// If a directory can't be read. A missing directory means no sessions.
     pub fn list(&self) -> Result<Vec<SessionInfo>, Error> {
         let mut sessions = Vec::new();
         for path in self.transcripts()? {
@@ -156,30 +157,30 @@ impl Sessions {
         Ok(sessions)
     }
 
-    /// One of them.
+    /// Returns the summary of a session.
     ///
     /// # Errors
-    /// When it is not there or can't be read.
+    /// If the session does not exist or can't be read.
     pub fn info(&self, id: &str) -> Result<SessionInfo, Error> {
         let path = self.find(id)?;
         let info = info(&path).map_err(failed(&path))?;
-        info.ok_or_else(|| Error::Transcript { reason: format!("{}: it holds no messages", path.display()) })
+        info.ok_or_else(|| Error::Transcript { reason: format!("{}: no messages", path.display()) })
     }
 
-    /// What was said in a session, in order: the branch that was last gone on with, and all that tools gave on it.
+    /// Returns the messages of a session in order: the latest branch with all its tool results.
     ///
     /// # Errors
-    /// When it is not there or can't be read.
+    /// If the session does not exist or can't be read.
     pub fn messages(&self, id: &str) -> Result<Vec<TranscriptEntry>, Error> {
         let path = self.find(id)?;
         let entries = entries(&path).map_err(failed(&path))?;
         Ok(branch(entries).into_iter().filter(TranscriptEntry::is_shown).collect())
     }
 
-    /// Copies a session, up to a message if one is named, and gives the id of the copy, which can be resumed.
+    /// Copies a session, optionally only up to a message, and returns the ID of the copy, which can be resumed.
     ///
     /// # Errors
-    /// When it is not there, has no such message, or the copy can't be written.
+    /// If the session or the message does not exist, or the copy can't be written.
     pub fn fork(&self, id: &str, up_to: Option<&str>) -> Result<String, Error> {
         let path = self.find(id)?;
         let copy = uuid::Uuid::new_v4().to_string();
@@ -203,7 +204,7 @@ impl Sessions {
             }
         }
         if !found {
-            let reason = format!("session {id} has no message `{}`", up_to.unwrap_or_default());
+            let reason = format!("no such message in session {id}: `{}`", up_to.unwrap_or_default());
             return Err(Error::Transcript { reason });
         }
         let mut options = fs::OpenOptions::new();
@@ -219,7 +220,7 @@ impl Sessions {
     fn find(&self, id: &str) -> Result<PathBuf, Error> {
         let found =
             self.transcripts()?.into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == id));
-        found.ok_or_else(|| Error::Transcript { reason: format!("there is no session {id}") })
+        found.ok_or_else(|| Error::Transcript { reason: format!("no such session: `{id}`") })
     }
 
     fn transcripts(&self) -> Result<Vec<PathBuf>, Error> {
@@ -240,7 +241,7 @@ impl Sessions {
     }
 }
 
-/// Whether a directory is that of a project; the end of a long name is a hash.
+/// Whether a directory name belongs to a project; long names end with a hash.
 fn is_project(name: &str, wanted: &str) -> bool {
     match wanted.get(..NAME_LIMIT) {
         Some(begin) if wanted.len() > NAME_LIMIT => {
@@ -250,7 +251,7 @@ fn is_project(name: &str, wanted: &str) -> bool {
     }
 }
 
-/// What is in a directory; nothing, when it is none.
+/// Lists a directory; empty if it does not exist.
 fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -262,27 +263,27 @@ fn read_dir(path: &Path) -> Result<Vec<PathBuf>, Error> {
     entries.map(|entry| entry.map(|entry| entry.path()).map_err(failed(path))).collect()
 }
 
-lax_struct! {
-    /// What any line may say about its session.
-    struct Facts {
-        /// What kind of line.
+lenient_struct! {
+    /// The session fields of a transcript line.
+    struct TranscriptLine {
+        /// The type of the line.
         kind: String = "type",
-        /// Where it worked.
+        /// The working directory.
         cwd: Option<String> = "cwd",
-        /// On which branch.
+        /// The Git branch.
         git_branch: Option<String> = "gitBranch",
-        /// When.
+        /// The timestamp.
         timestamp: Option<String> = "timestamp",
-        /// A title that the user gave.
+        /// The title set by the user.
         custom_title: Option<String> = "customTitle",
-        /// A title that the CLI gave.
+        /// The title set by the CLI.
         ai_title: Option<String> = "aiTitle",
-        /// It belongs to a subagent.
+        /// Whether it belongs to a subagent.
         is_sidechain: bool = "isSidechain",
     }
 }
 
-/// What a transcript is about; nothing, when nobody said anything in it.
+/// Summarizes a transcript; `None` if it has no user messages.
 fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
     let metadata = fs::metadata(path)?;
     let mut info = SessionInfo {
@@ -296,29 +297,30 @@ fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
         modified: metadata.modified()?,
         bytes: metadata.len(),
     };
-    let (mut own_title, mut ai_title, mut spoken) = (None, None, false);
+    let (mut own_title, mut ai_title, mut has_prompt) = (None, None, false);
     for raw in lines(path)? {
-        let Some(facts) = from_raw::<Facts>(&raw) else { continue };
-        own_title = facts.custom_title.or(own_title);
-        ai_title = facts.ai_title.or(ai_title);
-        info.cwd = info.cwd.or(facts.cwd);
-        info.git_branch = facts.git_branch.filter(|branch| !branch.is_empty()).or(info.git_branch);
-        info.created_at = info.created_at.or(facts.timestamp);
-        if facts.kind == "user" && !facts.is_sidechain {
-            spoken = true;
+        let Some(line) = from_raw::<TranscriptLine>(&raw) else { continue };
+        own_title = line.custom_title.or(own_title);
+        ai_title = line.ai_title.or(ai_title);
+        info.cwd = info.cwd.or(line.cwd);
+        info.git_branch = line.git_branch.filter(|branch| !branch.is_empty()).or(info.git_branch);
+        info.created_at = info.created_at.or(line.timestamp);
+        if line.kind == "user" && !line.is_sidechain {
+            has_prompt = true;
             if info.first_prompt.is_none() {
                 let entry: TranscriptEntry = from_raw(&raw).unwrap_or_default();
                 let text = entry.text().split_whitespace().collect::<Vec<_>>().join(" ");
-                let typed = !entry.is_meta && !NOT_TYPED.iter().any(|begin| text.starts_with(begin));
+                let typed =
+                    !entry.is_meta && !SYNTHETIC_PREFIXES.iter().any(|prefix| text.starts_with(prefix));
                 info.first_prompt = Some(text).filter(|text| typed && !text.is_empty());
             }
         }
     }
     info.title = own_title.or(ai_title);
-    Ok(spoken.then_some(info))
+    Ok(has_prompt.then_some(info))
 }
 
-/// The lines of a transcript that are JSON; the last one may be half written.
+/// Returns the JSON lines of a transcript; the last line may be incomplete.
 fn lines(path: &Path) -> io::Result<Vec<RawJson>> {
     let mut lines = Vec::new();
     for line in BufReader::new(fs::File::open(path)?).split(b'\n') {
@@ -334,11 +336,11 @@ fn entries(path: &Path) -> io::Result<Vec<TranscriptEntry>> {
     Ok(entries.into_iter().filter(|entry| !entry.uuid.is_empty()).collect())
 }
 
-/// The branch that ends with the last thing said. Parts of one answer, and what its tools gave, hang beside each other
-/// in the file; they belong to it all.
+/// Selects the branch that ends with the last message. Blocks of one response and its tool results are siblings in the
+/// file; all of them are included.
 fn branch(entries: Vec<TranscriptEntry>) -> Vec<TranscriptEntry> {
-    let said = |entry: &&TranscriptEntry| entry.is_shown();
-    let Some(mut at) = entries.iter().rev().find(said).map(|leaf| leaf.uuid.clone()) else {
+    let shown = |entry: &&TranscriptEntry| entry.is_shown();
+    let Some(mut at) = entries.iter().rev().find(shown).map(|leaf| leaf.uuid.clone()) else {
         return Vec::new();
     };
     let mut kept: HashSet<String> = HashSet::new();
@@ -351,10 +353,13 @@ fn branch(entries: Vec<TranscriptEntry>) -> Vec<TranscriptEntry> {
         }
     }
     let of_kept = |kept: &HashSet<String>, entry: &TranscriptEntry| kept.contains(&entry.uuid);
-    let answers: HashSet<String> =
-        entries.iter().filter(|entry| of_kept(&kept, entry)).filter_map(TranscriptEntry::answer_id).collect();
+    let answers: HashSet<String> = entries
+        .iter()
+        .filter(|entry| of_kept(&kept, entry))
+        .filter_map(TranscriptEntry::response_id)
+        .collect();
     for entry in &entries {
-        if entry.answer_id().is_some_and(|id| answers.contains(&id)) {
+        if entry.response_id().is_some_and(|id| answers.contains(&id)) {
             kept.insert(entry.uuid.clone());
         }
     }

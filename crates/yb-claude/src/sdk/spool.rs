@@ -1,7 +1,7 @@
-//! What waits for a consumer: in memory first, then in a temporary file, and only then does the CLI have to wait.
+//! A message buffer in memory, then in a temporary file; only a full file causes backpressure on the CLI.
 //!
-//! Requests of the CLI come through the same pipe as its messages. If a consumer that takes its time held up the
-//! pipe, it would hold up hooks and permissions too; hence the file.
+//! Control requests arrive through the same pipe as messages. Without the file, a slow consumer would block hooks and
+//! permission requests.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -14,53 +14,53 @@ use tokio::sync::Notify;
 use super::Error;
 use crate::Message;
 
-/// How many bytes of messages may wait in memory; their typed form takes a few times as much.
+/// The maximum size of buffered messages in memory, as JSON; the typed messages take several times as much.
 const MEMORY_LIMIT: usize = 4 << 20;
-/// How many bytes may wait in the file before the CLI has to.
+/// The maximum size of the overflow file.
 const FILE_LIMIT: u64 = 4 << 30;
 
 #[derive(Default)]
-struct State {
+struct SpoolState {
     memory: VecDeque<Message>,
     bytes: usize,
-    file: Option<Overflow>,
-    /// What comes last: nothing, or why there is no more.
+    file: Option<OverflowFile>,
+    /// Set at the end of the stream, with an optional error.
     ended: Option<Option<Error>>,
     waker: Option<Waker>,
     abandoned: bool,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct SharedSpool {
+    state: Mutex<SpoolState>,
     room: Notify,
     memory_limit: usize,
     file_limit: u64,
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SharedSpool {
+    fn state(&self) -> MutexGuard<'_, SpoolState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The side that fills a spool.
+/// The writing end of a spool.
 #[derive(Clone)]
-pub(super) struct Filler(Arc<Shared>);
+pub(super) struct SpoolWriter(Arc<SharedSpool>);
 
-/// The side that empties it.
-pub(super) struct Spool(Arc<Shared>);
+/// The reading end of a spool.
+pub(super) struct SpoolReader(Arc<SharedSpool>);
 
-pub(super) fn spool() -> (Filler, Spool) {
+pub(super) fn spool() -> (SpoolWriter, SpoolReader) {
     spool_with(MEMORY_LIMIT, FILE_LIMIT)
 }
 
-fn spool_with(memory_limit: usize, file_limit: u64) -> (Filler, Spool) {
-    let shared = Shared { state: Mutex::default(), room: Notify::new(), memory_limit, file_limit };
+fn spool_with(memory_limit: usize, file_limit: u64) -> (SpoolWriter, SpoolReader) {
+    let shared = SharedSpool { state: Mutex::default(), room: Notify::new(), memory_limit, file_limit };
     let shared = Arc::new(shared);
-    (Filler(Arc::clone(&shared)), Spool(shared))
+    (SpoolWriter(Arc::clone(&shared)), SpoolReader(shared))
 }
 
-impl Filler {
+impl SpoolWriter {
     pub(super) fn push(&self, message: Message) {
         let mut state = self.0.state();
         if state.abandoned || state.ended.is_some() {
@@ -70,7 +70,7 @@ impl Filler {
         let in_file = state.file.as_ref().is_some_and(|file| !file.is_empty());
         let overflows = in_file || !state.memory.is_empty() && state.bytes + size > self.0.memory_limit;
         if !(overflows && state.overflow(message.raw().as_str())) {
-            // Also when there is no room in any file: a message is never lost.
+            // Also if the file can't be written: messages are never lost.
             state.bytes += size;
             state.memory.push_back(message);
         }
@@ -81,7 +81,7 @@ impl Filler {
         }
     }
 
-    /// Says that nothing more comes; the first word counts.
+    /// Ends the stream; only the first call has an effect.
     pub(super) fn end(&self, error: Option<Error>) {
         let mut state = self.0.state();
         if state.ended.is_none() {
@@ -96,27 +96,27 @@ impl Filler {
 
     pub(super) fn is_full(&self) -> bool {
         let state = self.0.state();
-        let in_file = state.file.as_ref().map_or(0, Overflow::len);
-        // One message alone may be larger than the limit.
+        let in_file = state.file.as_ref().map_or(0, OverflowFile::len);
+        // A single message may exceed the limit.
         let in_memory = state.bytes > 2 * self.0.memory_limit && state.memory.len() > 1;
         !state.abandoned && (in_file >= self.0.file_limit || in_memory)
     }
 
-    /// Whether nobody will read it.
+    /// Whether the reader was dropped.
     pub(super) fn is_abandoned(&self) -> bool {
         self.0.state().abandoned
     }
 
-    /// Waits until it is worth looking at [`is_full`](Self::is_full) again.
+    /// Waits until [`is_full`](Self::is_full) may have changed.
     pub(super) async fn room(&self) {
         self.0.room.notified().await;
     }
 }
 
-impl State {
+impl SpoolState {
     fn overflow(&mut self, text: &str) -> bool {
         if self.file.is_none() {
-            self.file = tempfile::tempfile().ok().map(Overflow::new);
+            self.file = tempfile::tempfile().ok().map(OverflowFile::new);
         }
         self.file.as_mut().is_some_and(|file| file.push(text).is_ok())
     }
@@ -129,14 +129,14 @@ impl State {
         loop {
             match self.file.as_mut()?.pop() {
                 Ok(None) => return None,
-                // What was written is what was read before; a disk that loses it ends the spool.
+                // Invalid data can only come from a disk error.
                 Ok(Some(text)) => match Message::parse(&text) {
                     Ok(message) => return Some(message),
                     Err(_) => continue,
                 },
                 Err(error) => {
                     self.file = None;
-                    let reason = format!("the overflow file is unreadable: {error}");
+                    let reason = format!("failed to read the overflow file: {error}");
                     self.ended = Some(Some(Error::Transcript { reason }));
                     return None;
                 }
@@ -145,7 +145,7 @@ impl State {
     }
 }
 
-impl Spool {
+impl SpoolReader {
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, Error>>> {
         let mut state = self.0.state();
         if let Some(message) = state.pop() {
@@ -163,7 +163,7 @@ impl Spool {
     }
 }
 
-impl Drop for Spool {
+impl Drop for SpoolReader {
     fn drop(&mut self) {
         let mut state = self.0.state();
         state.abandoned = true;
@@ -174,14 +174,14 @@ impl Drop for Spool {
     }
 }
 
-/// Texts in a file that nobody else sees, first in, first out.
-struct Overflow {
+/// A FIFO queue of texts in an anonymous file.
+struct OverflowFile {
     file: File,
     read: u64,
     written: u64,
 }
 
-impl Overflow {
+impl OverflowFile {
     fn new(file: File) -> Self {
         Self { file, read: 0, written: 0 }
     }
@@ -216,7 +216,7 @@ impl Overflow {
         self.file.read_exact(&mut text)?;
         self.read += 8 + length;
         if self.is_empty() {
-            // Nothing waits: the space is given back.
+            // The queue is empty: free the space.
             self.file.set_len(0)?;
             (self.read, self.written) = (0, 0);
         }
@@ -232,42 +232,42 @@ mod tests {
         Message::parse(format!(r#"{{"type":"test","n":{number}}}"#).as_bytes()).unwrap()
     }
 
-    async fn next(spool: &mut Spool) -> Option<Result<Message, Error>> {
+    async fn next(spool: &mut SpoolReader) -> Option<Result<Message, Error>> {
         std::future::poll_fn(|cx| spool.poll_next(cx)).await
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_waits_in_a_file_and_keeps_its_order() {
-        let (filler, mut spool) = spool_with(100, 1 << 20);
-        (0..500).for_each(|number| filler.push(message(number)));
-        assert!(filler.0.state().memory.len() < 10);
+    async fn overflow_file_keeps_order() {
+        let (writer, mut spool) = spool_with(100, 1 << 20);
+        (0..500).for_each(|number| writer.push(message(number)));
+        assert!(writer.0.state().memory.len() < 10);
         for number in 0..250 {
             assert_eq!(next(&mut spool).await.unwrap().unwrap(), message(number));
         }
-        (500..600).for_each(|number| filler.push(message(number)));
-        filler.end(Some(Error::Closed));
+        (500..600).for_each(|number| writer.push(message(number)));
+        writer.end(Some(Error::Closed));
         for number in 250..600 {
             assert_eq!(next(&mut spool).await.unwrap().unwrap(), message(number));
         }
         assert!(matches!(next(&mut spool).await, Some(Err(Error::Closed))));
         assert!(next(&mut spool).await.is_none());
-        assert_eq!(filler.0.state().file.as_ref().unwrap().len(), 0, "the space was given back");
+        assert_eq!(writer.0.state().file.as_ref().unwrap().len(), 0, "the space was freed");
     }
 
     #[tokio::test]
-    async fn beyond_the_file_the_producer_is_told_to_wait() {
-        let (filler, mut spool) = spool_with(100, 1000);
+    async fn full_file_signals_backpressure() {
+        let (writer, mut spool) = spool_with(100, 1000);
         let mut pushed = 0;
-        while !filler.is_full() {
-            filler.push(message(pushed));
+        while !writer.is_full() {
+            writer.push(message(pushed));
             pushed += 1;
         }
         for _ in 0..pushed {
             next(&mut spool).await.unwrap().unwrap();
         }
-        assert!(!filler.is_full());
+        assert!(!writer.is_full());
         drop(spool);
-        (0..1000).for_each(|number| filler.push(message(number)));
-        assert!(!filler.is_full(), "nobody reads, so nothing is kept");
+        (0..1000).for_each(|number| writer.push(message(number)));
+        assert!(!writer.is_full(), "the reader was dropped, so nothing is kept");
     }
 }

@@ -1,4 +1,4 @@
-//! The real thing: the CLI as a child of `yb-supervise`, which alone starts processes.
+//! The default transport: the CLI as a supervised child process.
 
 use std::ffi::OsString;
 use std::io;
@@ -15,19 +15,19 @@ use yb_supervise::{
     StdinWriter, StreamItem, Tap,
 };
 
-use super::transport::{Connection, Input, Output, Transport};
+use super::transport::{Connection, Transport, TransportInput, TransportOutput};
 use super::{Error, Exit};
 use crate::Invocation;
 use crate::launcher::Launcher;
 
-/// How long the CLI has between SIGTERM and SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(5);
-/// How much of a line on stderr is kept until its end comes.
+/// The maximum length of a stderr line; longer lines are split.
 const STDERR_LINE: usize = 64 * 1024;
 
 type OnStderr = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// Runs the CLI as a supervised process.
+/// A transport that runs the CLI as a supervised process.
 #[derive(Clone)]
 #[must_use]
 pub struct Subprocess {
@@ -43,24 +43,24 @@ impl Default for Subprocess {
 }
 
 impl Subprocess {
-    /// The CLI that is installed, with the environment of this process.
+    /// Uses the installed CLI, with the environment of this process.
     pub fn new() -> Self {
         Self { launcher: Launcher::default(), line_limit: DEFAULT_LINE_LIMIT, on_stderr: None }
     }
 
-    /// This program, and no other.
+    /// Sets the program, instead of searching for one.
     pub fn with_program(mut self, path: impl Into<PathBuf>) -> Self {
         self.launcher.program = Some(path.into());
         self
     }
 
-    /// The program that contains the agent; by default the running one, if it called `yb_supervise::shim_main`.
+    /// Sets the shim program; by default the current executable, if it calls [`shim_main`](crate::shim_main).
     pub fn with_shim(mut self, path: impl Into<PathBuf>) -> Self {
         self.launcher.shim = Some(path.into());
         self
     }
 
-    /// Exactly these variables for the agent, instead of the host's own.
+    /// Sets the complete environment of the CLI, instead of the host's own.
     pub fn with_environment(
         mut self,
         env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>,
@@ -69,16 +69,16 @@ impl Subprocess {
         self
     }
 
-    /// The longest line that is accepted, 64 MiB unless told. A longer one ends the session.
+    /// Sets the maximum line length, 64 MiB by default. A longer line ends the session.
     pub fn with_line_limit(mut self, bytes: usize) -> Self {
         self.line_limit = bytes;
         self
     }
 
-    /// Hears the lines of the CLI's stderr as they come. It must not block; lines that come faster than it takes
-    /// them are left out, and one that panics is not called again.
-    pub fn with_stderr(mut self, heard: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        self.on_stderr = Some(Arc::new(heard));
+    /// Sets a callback for lines of the CLI's stderr. It must not block; lines that arrive too fast are dropped. A callback
+    /// that panics is not called again.
+    pub fn with_stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.on_stderr = Some(Arc::new(callback));
         self
     }
 }
@@ -106,10 +106,10 @@ impl Transport for Subprocess {
             }
         })?;
         let (Some(stdin), Some(lines)) = (running.stdin(), running.lines()) else {
-            return Err(Error::spawn("it has no pipes"));
+            return Err(Error::spawn("no stdin or stdout pipe"));
         };
-        if let (Some(tap), Some(heard)) = (running.tap(), &self.on_stderr) {
-            tokio::spawn(tell(tap, Arc::clone(heard)));
+        if let (Some(tap), Some(callback)) = (running.tap(), &self.on_stderr) {
+            tokio::spawn(forward_stderr(tap, Arc::clone(callback)));
         }
         let report = tokio::spawn(running.wait());
         let output = ProcessOutput { lines, report, exit: None, token };
@@ -120,7 +120,7 @@ impl Transport for Subprocess {
 struct ProcessInput(StdinWriter);
 
 #[async_trait]
-impl Input for ProcessInput {
+impl TransportInput for ProcessInput {
     async fn write(&mut self, lines: &[u8]) -> io::Result<()> {
         self.0.write_all(lines).await?;
         self.0.flush().await
@@ -135,7 +135,7 @@ struct ProcessOutput {
 }
 
 #[async_trait]
-impl Output for ProcessOutput {
+impl TransportOutput for ProcessOutput {
     async fn next(&mut self) -> Option<StreamItem> {
         self.lines.next().await
     }
@@ -175,12 +175,12 @@ fn exit(report: &Report) -> Exit {
     Exit { code, signal, stderr_tail }
 }
 
-/// Cuts what is tapped from stderr into lines; a callback that panics is not called again.
-async fn tell(mut tap: Tap, heard: OnStderr) {
+/// Splits stderr into lines and calls the callback, until it panics.
+async fn forward_stderr(mut tap: Tap, callback: OnStderr) {
     let (mut partial, mut alive) = (Vec::new(), true);
-    let mut say = |line: &[u8]| {
+    let mut emit = |line: &[u8]| {
         let line = String::from_utf8_lossy(line);
-        alive = alive && catch_unwind(AssertUnwindSafe(|| heard(&line))).is_ok();
+        alive = alive && catch_unwind(AssertUnwindSafe(|| callback(&line))).is_ok();
     };
     while let Some(item) = tap.next().await {
         if item.pipe != Pipe::Stderr {
@@ -189,12 +189,12 @@ async fn tell(mut tap: Tap, heard: OnStderr) {
         for piece in item.bytes.split_inclusive(|byte| *byte == b'\n') {
             partial.extend_from_slice(piece.strip_suffix(b"\n").unwrap_or(piece));
             if piece.ends_with(b"\n") || partial.len() >= STDERR_LINE {
-                say(&partial);
+                emit(&partial);
                 partial.clear();
             }
         }
     }
     if !partial.is_empty() {
-        say(&partial);
+        emit(&partial);
     }
 }

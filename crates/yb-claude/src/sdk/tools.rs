@@ -1,4 +1,4 @@
-//! Tools that run in this process: an async closure with typed arguments becomes a tool that the model can call.
+//! In-process tools: async closures with typed arguments that the model can call.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display};
@@ -10,10 +10,10 @@ use serde_json::{Map, Value, json};
 use tokio::task::JoinSet;
 use yb_supervise::CancellationToken;
 
-use super::handlers::{Boxed, CallContext};
+use super::handlers::{BoxFuture, CallContext};
 use super::schema::schema_of;
 
-type Run = Arc<dyn Fn(Value, ToolContext) -> Boxed<ToolOutput> + Send + Sync>;
+type ToolFn = Arc<dyn Fn(Value, ToolContext) -> BoxFuture<ToolOutput> + Send + Sync>;
 
 /// A tool that runs in this process.
 #[derive(Clone)]
@@ -22,10 +22,10 @@ pub struct Tool {
     description: String,
     schema: Value,
     annotations: Map<String, Value>,
-    run: Run,
+    run: ToolFn,
 }
 
-/// A tool from a closure. The schema of its arguments comes from their type.
+/// Creates a tool from a closure. The schema is derived from the type of the arguments.
 ///
 /// ```
 /// use yb_claude::sdk::{ToolServer, tool};
@@ -37,29 +37,29 @@ pub struct Tool {
 /// }
 ///
 /// let add = tool("add", "Adds two numbers", |args: Add, _cx| async move { (args.a + args.b).to_string() });
-/// let server = ToolServer::new("calc").with(add);
+/// let server = ToolServer::new("calc").with_tool(add);
 /// assert_eq!(server.tool_names(), ["mcp__calc__add"]);
 /// ```
 ///
-/// It answers with anything that is a [`ToolAnswer`]: a text, a JSON value, a [`ToolOutput`], or a `Result` of these.
-/// An error is told to the model; so is a panic, and arguments that don't fit.
+/// The closure returns any [`IntoToolOutput`]: a string, a JSON value, a [`ToolOutput`], or a `Result` of these. Errors,
+/// panics and invalid arguments are reported to the model.
 pub fn tool<A, F, R>(name: impl Into<String>, description: impl Into<String>, run: F) -> Tool
 where
     A: DeserializeOwned + JsonSchema + Send + 'static,
     F: Fn(A, ToolContext) -> R + Send + Sync + 'static,
-    R: Future<Output: ToolAnswer> + Send + 'static,
+    R: Future<Output: IntoToolOutput> + Send + 'static,
 {
     let mut schema = schema_of::<A>();
     if schema.get("type").is_none() {
         schema["type"] = json!("object");
     }
-    let call: Run = Arc::new(move |arguments, context| {
-        // No arguments at all is what the CLI sends for a tool that has none.
+    let call: ToolFn = Arc::new(move |arguments, context| {
+        // The CLI sends no arguments for a tool without parameters.
         let arguments = if arguments.is_null() { json!({}) } else { arguments };
         match serde_json::from_value::<A>(arguments) {
             Ok(arguments) => {
-                let answer = run(arguments, context);
-                Box::pin(async move { answer.await.into_output() })
+                let output = run(arguments, context);
+                Box::pin(async move { output.await.into_output() })
             }
             Err(error) => {
                 Box::pin(std::future::ready(ToolOutput::error(format!("invalid arguments: {error}"))))
@@ -70,21 +70,21 @@ where
 }
 
 impl Tool {
-    /// The same with a schema that was written by hand.
+    /// Replaces the schema of the arguments.
     #[must_use]
     pub fn with_schema(mut self, schema: Value) -> Self {
         self.schema = schema;
         self
     }
 
-    /// The same with a hint for the CLI, such as `readOnlyHint`, without which calls don't run side by side.
+    /// Adds an annotation for the CLI, such as `readOnlyHint`, which allows concurrent calls.
     #[must_use]
     pub fn with_annotation(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.annotations.insert(name.into(), value.into());
         self
     }
 
-    /// The schema of its arguments.
+    /// Returns the schema of the arguments.
     #[must_use]
     pub fn schema(&self) -> &Value {
         &self.schema
@@ -106,7 +106,7 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// Tools under one name. It keeps nothing between calls, so many sessions can share one.
+/// An in-process MCP server. Stateless, so several sessions can share it.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ToolServer {
@@ -116,30 +116,30 @@ pub struct ToolServer {
 }
 
 impl ToolServer {
-    /// A server without tools.
+    /// Creates a server without tools.
     pub fn new(name: impl Into<String>) -> Self {
         Self { name: name.into(), version: "1.0.0".to_owned(), tools: BTreeMap::new() }
     }
 
-    /// The same with one more tool; the last of a name counts.
-    pub fn with(mut self, tool: Tool) -> Self {
+    /// Adds a tool; replaces a tool with the same name.
+    pub fn with_tool(mut self, tool: Tool) -> Self {
         self.tools.insert(tool.name.clone(), tool);
         self
     }
 
-    /// The same with another version than 1.0.0.
+    /// Sets the version, 1.0.0 by default.
     pub fn with_version(mut self, version: impl Into<String>) -> Self {
         self.version = version.into();
         self
     }
 
-    /// Its name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names under which the model calls its tools, and which rules of permission use.
+    /// Returns the full tool names, as used by the model and in permission rules.
     #[must_use]
     pub fn tool_names(&self) -> Vec<String> {
         self.tools.keys().map(|tool| format!("mcp__{}__{tool}", self.name)).collect()
@@ -153,7 +153,7 @@ impl ToolServer {
         self.tools.values().map(Tool::listing).collect()
     }
 
-    /// Starts one tool.
+    /// Starts a tool call.
     pub(super) fn start(&self, params: &Value, context: ToolContext) -> RunningTool {
         let name = params["name"].as_str().unwrap_or_default().to_owned();
         let mut task = JoinSet::new();
@@ -165,24 +165,24 @@ impl ToolServer {
     }
 }
 
-/// A tool at work, in a task of its own so that a panic stops there. Dropping it ends the task.
+/// A running tool call, in its own task to isolate panics. Dropping it aborts the task.
 pub(super) struct RunningTool {
     name: String,
     task: JoinSet<ToolOutput>,
 }
 
 impl RunningTool {
-    /// What came of it; a panic is an error that the model is told, like any other.
+    /// Waits for the output; a panic becomes an error for the model.
     pub(super) async fn output(&mut self) -> ToolOutput {
         match self.task.join_next().await {
             Some(Ok(output)) => output,
-            Some(Err(_)) => ToolOutput::error(format!("the tool `{}` panicked", self.name)),
-            None => ToolOutput::error(format!("no tool is called `{}`", self.name)),
+            Some(Err(_)) => ToolOutput::error(format!("tool `{}` panicked", self.name)),
+            None => ToolOutput::error(format!("unknown tool: `{}`", self.name)),
         }
     }
 }
 
-/// What a tool knows beside its arguments.
+/// The context of a tool call.
 #[derive(Debug, Clone)]
 pub struct ToolContext {
     tool_use_id: Option<String>,
@@ -196,13 +196,13 @@ impl ToolContext {
         Self { tool_use_id, call, cancelled }
     }
 
-    /// The call, as messages and hooks name it.
+    /// Returns the tool call's ID, as used in messages and hooks.
     #[must_use]
     pub fn tool_use_id(&self) -> Option<&str> {
         self.tool_use_id.as_deref()
     }
 
-    /// Waits until nobody wants the answer any more.
+    /// Waits until the call is cancelled.
     pub async fn cancelled(&self) {
         tokio::select! {
             () = self.call.cancelled() => {}
@@ -211,7 +211,7 @@ impl ToolContext {
     }
 }
 
-/// What a tool answers: content blocks, and whether they tell of an error.
+/// The output of a tool: content blocks and an error flag.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ToolOutput {
     content: Vec<Value>,
@@ -220,36 +220,36 @@ pub struct ToolOutput {
 }
 
 impl ToolOutput {
-    /// A text.
+    /// Creates a text output.
     pub fn text(text: impl Into<String>) -> Self {
         Self { content: vec![json!({"type": "text", "text": text.into()})], ..Self::default() }
     }
 
-    /// An error in words, which the model is told.
+    /// Creates an error output, which the model receives.
     pub fn error(text: impl Into<String>) -> Self {
         Self { is_error: true, ..Self::text(text) }
     }
 
-    /// Nothing yet; add [`block`](Self::with_block)s.
+    /// Creates an empty output.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// The same with one more MCP content block: a text, an image, a resource.
+    /// Adds an MCP content block: text, image or resource.
     #[must_use]
     pub fn with_block(mut self, block: Value) -> Self {
         self.content.push(block);
         self
     }
 
-    /// The same with an image, base64 and its media type.
+    /// Adds a base64-encoded image.
     #[must_use]
     pub fn with_image(self, data: impl Into<String>, media_type: impl Into<String>) -> Self {
         self.with_block(json!({"type": "image", "data": data.into(), "mimeType": media_type.into()}))
     }
 
-    /// The same with a value beside the blocks.
+    /// Sets the structured content.
     #[must_use]
     pub fn with_structured(mut self, value: Value) -> Self {
         self.structured = Some(value);
@@ -265,46 +265,46 @@ impl ToolOutput {
     }
 }
 
-/// Anything that a tool may answer with.
-pub trait ToolAnswer {
-    /// The same as content blocks.
+/// The return value of a tool.
+pub trait IntoToolOutput {
+    /// Converts to content blocks.
     fn into_output(self) -> ToolOutput;
 }
 
-impl ToolAnswer for ToolOutput {
+impl IntoToolOutput for ToolOutput {
     fn into_output(self) -> ToolOutput {
         self
     }
 }
 
-impl ToolAnswer for String {
+impl IntoToolOutput for String {
     fn into_output(self) -> ToolOutput {
         ToolOutput::text(self)
     }
 }
 
-impl ToolAnswer for &str {
+impl IntoToolOutput for &str {
     fn into_output(self) -> ToolOutput {
         ToolOutput::text(self)
     }
 }
 
-impl ToolAnswer for () {
+impl IntoToolOutput for () {
     fn into_output(self) -> ToolOutput {
         ToolOutput::empty()
     }
 }
 
-impl ToolAnswer for Value {
+impl IntoToolOutput for Value {
     fn into_output(self) -> ToolOutput {
         ToolOutput::text(self.to_string())
     }
 }
 
-impl<T: ToolAnswer, E: Display> ToolAnswer for Result<T, E> {
+impl<T: IntoToolOutput, E: Display> IntoToolOutput for Result<T, E> {
     fn into_output(self) -> ToolOutput {
         match self {
-            Ok(answer) => answer.into_output(),
+            Ok(output) => output.into_output(),
             Err(error) => ToolOutput::error(error.to_string()),
         }
     }

@@ -1,4 +1,4 @@
-//! The two pipes of a session and its end, as traits: a supervised process, or a script in a test.
+//! The transport of a session: stdin, stdout and exit of the CLI, as traits.
 
 use std::io;
 
@@ -8,43 +8,43 @@ use yb_supervise::StreamItem;
 use super::{Error, Exit};
 use crate::Invocation;
 
-/// What carries a session. One transport opens any number of them, also at the same time.
+/// A transport for sessions. One transport can open any number of concurrent sessions.
 #[async_trait]
 pub trait Transport: Send + Sync {
-    /// Starts what answers to this command. Its private files are written already.
+    /// Opens a session for the invocation, whose private files exist already.
     ///
     /// # Errors
-    /// When it can't be started.
+    /// If the session can't be started.
     async fn open(&self, invocation: &Invocation) -> Result<Connection, Error>;
 }
 
-/// A session that was opened.
+/// An open session.
 pub struct Connection {
-    /// What it reads.
-    pub input: Box<dyn Input>,
-    /// What it prints, and how it ends.
-    pub output: Box<dyn Output>,
+    /// The CLI's stdin.
+    pub input: Box<dyn TransportInput>,
+    /// The CLI's stdout and exit.
+    pub output: Box<dyn TransportOutput>,
 }
 
-/// The CLI's stdin. Dropping it is the end of the input.
+/// The CLI's stdin. Dropping it closes stdin.
 #[async_trait]
-pub trait Input: Send {
-    /// Writes whole lines. Whoever calls it never drops the future half-way.
+pub trait TransportInput: Send {
+    /// Writes complete lines. The SDK never drops the future before completion.
     ///
     /// # Errors
-    /// When nobody reads any more.
+    /// If stdin is closed.
     async fn write(&mut self, lines: &[u8]) -> io::Result<()>;
 }
 
-/// The CLI's stdout and its end. Dropping it ends the CLI with everything that it started.
+/// The CLI's stdout and exit. Dropping it terminates the CLI and its descendants.
 #[async_trait]
-pub trait Output: Send {
-    /// The next line; `None` when the output has ended. Cancel-safe.
+pub trait TransportOutput: Send {
+    /// Returns the next line; `None` at the end of the output. Cancel-safe.
     async fn next(&mut self) -> Option<StreamItem>;
 
-    /// Asks it to end now, and makes it end a bounded time later.
+    /// Terminates the CLI within a bounded time.
     fn terminate(&mut self);
 
-    /// Waits until it is gone. Cancel-safe, and the same answer when asked again.
+    /// Waits until the CLI has exited. Cancel-safe and repeatable.
     async fn wait(&mut self) -> Exit;
 }

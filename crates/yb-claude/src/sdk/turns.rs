@@ -1,39 +1,39 @@
-//! Which messages belong to which turn of a client. A prompt waits until the turn before it has its result, so a
-//! result is never taken for that of another turn.
+//! Assigns messages to the turns of a client. A prompt is sent only after the result of the previous turn, so that
+//! results can't be mixed up.
 
 use std::collections::VecDeque;
 
 use super::Error;
-use super::spool::Filler;
+use super::spool::SpoolWriter;
 use crate::Message;
-use crate::frame::System;
+use crate::frame::SystemMessage;
 
-/// Where the messages of a session go.
+/// The destination of a session's messages.
 pub(super) enum Sink {
-    /// All of them to one consumer.
-    Whole(Filler),
-    /// To the turn that is on.
-    Turns(Turns),
+    /// A single consumer of all messages.
+    Single(SpoolWriter),
+    /// The current turn of a client.
+    Turns(TurnQueue),
 }
 
-/// The turns of a client.
+/// The queue of a client's turns.
 #[derive(Default)]
-pub(super) struct Turns {
-    current: Option<Filler>,
-    waiting: VecDeque<(Vec<u8>, Filler)>,
-    /// Who hears what belongs to no turn.
-    unclaimed: Option<Filler>,
-    /// A message went out beside the turns: it may have a result of its own, which comes before the CLI is idle.
-    steered: bool,
+pub(super) struct TurnQueue {
+    current: Option<SpoolWriter>,
+    waiting: VecDeque<(Vec<u8>, SpoolWriter)>,
+    /// The consumer of messages that belong to no turn.
+    unclaimed: Option<SpoolWriter>,
+    /// Whether a message was sent outside of turns. It may have its own result, before the CLI becomes idle.
+    message_sent: bool,
 }
 
 impl Sink {
-    /// Takes a message; gives the prompt that is due after it.
+    /// Routes a message and returns the prompt to send next.
     pub(super) fn push(&mut self, message: Message) -> Option<Vec<u8>> {
         match self {
-            Self::Whole(filler) => {
+            Self::Single(writer) => {
                 if !message.is_internal() {
-                    filler.push(message);
+                    writer.push(message);
                 }
                 None
             }
@@ -41,23 +41,28 @@ impl Sink {
         }
     }
 
-    /// Whether the consumer has to catch up before anything else is read.
-    pub(super) fn full(&self) -> Option<Filler> {
-        let filler = match self {
-            Self::Whole(filler) => Some(filler),
+    /// Returns the current consumer's writer, if it is full.
+    pub(super) fn full(&self) -> Option<SpoolWriter> {
+        let writer = match self {
+            Self::Single(writer) => Some(writer),
             Self::Turns(turns) => turns.current.as_ref().or(turns.unclaimed.as_ref()),
         };
-        filler.filter(|filler| filler.is_full()).cloned()
+        writer.filter(|writer| writer.is_full()).cloned()
     }
 
-    /// Says to everybody that nothing more comes.
+    /// Ends all streams.
     pub(super) fn end(&mut self, error: Option<&Error>) {
         match self {
-            Self::Whole(filler) => filler.end(error.cloned()),
+            Self::Single(writer) => writer.end(error.cloned()),
             Self::Turns(turns) => {
-                let gone = error.cloned().unwrap_or(Error::Closed);
-                let waiting = turns.waiting.drain(..).map(|(_, filler)| filler);
-                turns.current.take().into_iter().chain(waiting).for_each(|open| open.end(Some(gone.clone())));
+                let reason = error.cloned().unwrap_or(Error::Closed);
+                let waiting = turns.waiting.drain(..).map(|(_, writer)| writer);
+                turns
+                    .current
+                    .take()
+                    .into_iter()
+                    .chain(waiting)
+                    .for_each(|open| open.end(Some(reason.clone())));
                 if let Some(unclaimed) = turns.unclaimed.take() {
                     unclaimed.end(error.cloned());
                 }
@@ -66,27 +71,27 @@ impl Sink {
     }
 }
 
-impl Turns {
-    /// Queues a prompt; gives it back at once when it is its turn.
-    pub(super) fn begin(&mut self, line: Vec<u8>, filler: Filler) -> Option<Vec<u8>> {
-        self.waiting.push_back((line, filler));
+impl TurnQueue {
+    /// Queues a prompt and returns the prompt to send next.
+    pub(super) fn begin(&mut self, line: Vec<u8>, writer: SpoolWriter) -> Option<Vec<u8>> {
+        self.waiting.push_back((line, writer));
         self.next()
     }
 
-    pub(super) fn steer(&mut self) {
-        self.steered = true;
+    pub(super) fn note_message_sent(&mut self) {
+        self.message_sent = true;
     }
 
-    pub(super) fn hear_unclaimed(&mut self, filler: Filler) {
-        self.unclaimed = Some(filler);
+    pub(super) fn set_unclaimed(&mut self, writer: SpoolWriter) {
+        self.unclaimed = Some(writer);
     }
 
     fn next(&mut self) -> Option<Vec<u8>> {
-        while self.current.is_none() && !self.steered {
-            let (line, filler) = self.waiting.pop_front()?;
-            // Nobody waits for the answer any more, so nobody asks.
-            if !filler.is_abandoned() {
-                self.current = Some(filler);
+        while self.current.is_none() && !self.message_sent {
+            let (line, writer) = self.waiting.pop_front()?;
+            // A dropped turn is never sent.
+            if !writer.is_abandoned() {
+                self.current = Some(writer);
                 return Some(line);
             }
         }
@@ -94,19 +99,19 @@ impl Turns {
     }
 
     fn push(&mut self, message: Message) -> Option<Vec<u8>> {
-        let idle = matches!(&message, Message::System(System::SessionStateChanged(state))
+        let idle = matches!(&message, Message::System(SystemMessage::SessionStateChanged(state))
             if state.state.as_deref() == Some("idle"));
         if idle && self.current.is_none() {
-            self.steered = false;
+            self.message_sent = false;
         }
         let own_result = matches!(&message, Message::Result(result) if result.origin.is_none());
         if !message.is_internal()
-            && let Some(filler) = self.current.as_ref().or(self.unclaimed.as_ref())
+            && let Some(writer) = self.current.as_ref().or(self.unclaimed.as_ref())
         {
-            filler.push(message);
+            writer.push(message);
         }
-        if own_result && let Some(filler) = self.current.take() {
-            filler.end(None);
+        if own_result && let Some(writer) = self.current.take() {
+            writer.end(None);
         }
         self.next()
     }

@@ -1,23 +1,23 @@
-//! The one task that owns the CLI's stdin. Half a line would kill the CLI, so a line that was begun is always finished.
+//! The task that owns the CLI's stdin. Lines are always written completely, because a partial line would kill the CLI.
 
 use tokio::sync::{mpsc, oneshot};
 
 use super::Error;
-use super::transport::Input;
+use super::transport::TransportInput;
 
-/// Lines on their way to the CLI.
-pub(super) struct Line {
+/// A queued line.
+pub(super) struct PendingLine {
     bytes: Vec<u8>,
     written: Option<oneshot::Sender<Result<(), Error>>>,
 }
 
-/// Hands lines to the task. Dropping it is the end of the input, after everything that was handed over.
-pub(super) struct Writer(mpsc::UnboundedSender<Line>);
+/// Sends lines to the task. Dropping it closes stdin after all queued lines.
+pub(super) struct Writer(mpsc::UnboundedSender<PendingLine>);
 
 impl Writer {
-    /// Takes the input; what is handed over from now on is written in order, whoever waits for it or not.
-    pub(super) fn start(mut input: Box<dyn Input>) -> Self {
-        let (sender, mut lines) = mpsc::unbounded_channel::<Line>();
+    /// Starts the task. Lines are written in order, even if the caller stops waiting.
+    pub(super) fn start(mut input: Box<dyn TransportInput>) -> Self {
+        let (sender, mut lines) = mpsc::unbounded_channel::<PendingLine>();
         tokio::spawn(async move {
             let mut alive = true;
             while let Some(line) = lines.recv().await {
@@ -30,12 +30,12 @@ impl Writer {
         Self(sender)
     }
 
-    /// Writes a line; `written` hears when it is on its way.
+    /// Queues a line; `written` is notified when it was written.
     pub(super) fn write(&self, mut bytes: Vec<u8>, written: Option<oneshot::Sender<Result<(), Error>>>) {
         if bytes.last() != Some(&b'\n') {
             bytes.push(b'\n');
         }
-        // The task lives as long as this sender does; if its runtime is gone, so are we.
-        let _ = self.0.send(Line { bytes, written });
+        // The task outlives this sender, unless its runtime was shut down.
+        let _ = self.0.send(PendingLine { bytes, written });
     }
 }

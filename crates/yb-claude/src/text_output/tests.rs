@@ -34,7 +34,7 @@ fn cr_3_7_tool_calls_are_parsed() {
 }
 
 #[test]
-fn c26_tool_names_and_the_space_before_them() {
+fn c26_tool_names_allow_separators_and_missing_space() {
     let calls = parse(
         "[TOOL:mcp__a-b__c] {\"x\": [1]}\n[TOOL: ns:tool.v2] y\n[TOOL: not a name] z\n[TOOL: ]\n[TOOL:",
     );
@@ -51,7 +51,7 @@ fn cr_3_8_usage_is_parsed_and_adds_up() {
 }
 
 #[test]
-fn c28_half_a_usage_is_none() {
+fn c28_incomplete_usage_is_none() {
     let output = parse("Input tokens: 12");
     assert_eq!((output.usage, output.parse_errors.len()), (None, 1));
     let output = parse("Input tokens: 99999999999999999999\nOutput tokens: 1");
@@ -83,7 +83,7 @@ fn cr_3_9_terminal_codes_are_stripped() {
 }
 
 #[test]
-fn model_and_version_patterns() {
+fn model_and_version_are_parsed() {
     let check = |output: &str, model: Option<&str>, version: Option<&str>| {
         let output = parse(output);
         assert_eq!(
@@ -103,19 +103,19 @@ fn model_and_version_patterns() {
 }
 
 #[test]
-fn truncation_is_recognised_by_its_marker() {
+fn truncation_is_detected_by_its_marker() {
     assert!(parse("abc\n[OUTPUT TRUNCATED at 10485760 bytes]").truncated);
     assert!(!parse("abc").truncated);
 }
 
 #[test]
-fn endings_without_an_answer() {
-    assert_eq!(parse("Error: Reached max turns (1)").ending(), Some(TextEnding::MaxTurns));
-    assert_eq!(parse("Error: Exceeded USD budget (0.01)").ending(), Some(TextEnding::MaxBudget));
-    assert_eq!(parse("Execution error").ending(), Some(TextEnding::Aborted));
-    assert_eq!(parse("All is well.").ending(), None);
-    let check = |text: &str, kind: ApiFailureKind, status: Option<u16>| match parse(text).ending() {
-        Some(TextEnding::ApiFailure(failure)) => {
+fn outcome_is_parsed_from_error_text() {
+    assert_eq!(parse("Error: Reached max turns (1)").outcome(), Some(TextOutcome::MaxTurns));
+    assert_eq!(parse("Error: Exceeded USD budget (0.01)").outcome(), Some(TextOutcome::MaxBudget));
+    assert_eq!(parse("Execution error").outcome(), Some(TextOutcome::Aborted));
+    assert_eq!(parse("All is well.").outcome(), None);
+    let check = |text: &str, kind: ApiFailureKind, status: Option<u16>| match parse(text).outcome() {
+        Some(TextOutcome::ApiFailure(failure)) => {
             assert_eq!((failure.kind, failure.status), (kind, status), "{text}");
         }
         other => panic!("{text}: {other:?}"),

@@ -1,4 +1,4 @@
-//! Plays the cases of `conformance/` against this crate; `conformance/README.md` says what is in them.
+//! Runs the conformance cases against this crate; see `conformance/README.md`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use yb_claude::sdk::{
-    Error, Exit, Heard, Hooks, Host, Matcher, OnFailure, Permission, ScriptedCli, Step, ToolServer, tool,
+    Error, Exit, HookMatcher, Hooks, Host, OnFailure, PermissionResult, ScriptStep, ScriptedCli,
+    ScriptedSession, ToolServer, tool,
 };
 use yb_claude::{AgentDefinition, Message, Options, PermissionMode, Session, SettingSource, SystemPrompt};
 
@@ -63,7 +64,7 @@ fn options(asked: &Map<String, Value>) -> Options {
                     options = options.with_extra_arg(name, value);
                 }
             }
-            // Variables of the host: a child without them must not get them, which `env` shows.
+            // Variables of the host, which the child must not inherit; `env` checks that.
             "host_env" | "fork" | "hooks" | "tools_of_host" | "can_use_tool" => {}
             other => panic!("an option that the runner does not know: {other}"),
         }
@@ -85,7 +86,7 @@ fn outcome(one: &Value) -> Result<Value, String> {
 fn host(asked: &Map<String, Value>, cli: &ScriptedCli) -> Host {
     let mut host = Host::new(options(asked)).with_transport(cli.clone());
     for hook in asked.get("hooks").and_then(Value::as_array).into_iter().flatten() {
-        let mut matcher = hook["matcher"].as_str().map_or_else(Matcher::any, Matcher::of);
+        let mut matcher = hook["matcher"].as_str().map_or_else(HookMatcher::any, HookMatcher::new);
         if let Some(seconds) = hook["timeout"].as_u64() {
             matcher = matcher.with_timeout(Duration::from_secs(seconds));
         }
@@ -115,7 +116,7 @@ fn host(asked: &Map<String, Value>, cli: &ScriptedCli) -> Host {
         });
         let server = one["server"].as_str().unwrap();
         let known = servers.remove(server).unwrap_or_else(|| ToolServer::new(server));
-        servers.insert(server, known.with(tool));
+        servers.insert(server, known.with_tool(tool));
     }
     for server in servers.into_values() {
         host = host.with_tools(server);
@@ -128,11 +129,13 @@ fn host(asked: &Map<String, Value>, cli: &ScriptedCli) -> Host {
                 match (wanted["error"].as_str(), &wanted["behavior"], wanted.get("updatedInput")) {
                     (Some(error), _, _) => Err(error.to_owned()),
                     (_, behavior, Some(input)) if behavior == "allow" => {
-                        Ok(Permission::allow_with(input.clone()))
+                        Ok(PermissionResult::allow_with(input.clone()))
                     }
-                    (_, behavior, None) if behavior == "allow" => Ok(Permission::allow()),
-                    _ if wanted["interrupt"] == true => Ok(Permission::deny_and_stop(text("message"))),
-                    _ => Ok(Permission::deny(text("message"))),
+                    (_, behavior, None) if behavior == "allow" => Ok(PermissionResult::allow()),
+                    _ if wanted["interrupt"] == true => {
+                        Ok(PermissionResult::deny_and_interrupt(text("message")))
+                    }
+                    _ => Ok(PermissionResult::deny(text("message"))),
                 }
             }
         });
@@ -140,25 +143,25 @@ fn host(asked: &Map<String, Value>, cli: &ScriptedCli) -> Host {
     host
 }
 
-fn steps(case: &Value) -> Vec<Step> {
+fn steps(case: &Value) -> Vec<ScriptStep> {
     let mut steps = Vec::new();
     for step in case["stdout_script"].as_array().unwrap() {
         let (kind, value) = step.as_object().unwrap().iter().find(|(key, _)| *key != "stderr").unwrap();
         steps.push(match kind.as_str() {
             "await" => {
                 let name = value.as_str().unwrap();
-                Step::Await(name.to_owned(), case["stdin_expect"][name].clone())
+                ScriptStep::Await(name.to_owned(), case["stdin_expect"][name].clone())
             }
-            "line" => Step::Line(value.clone()),
-            // The scripted CLI cuts lines itself; pieces go through a real pipe in `frames_framer.rs`.
-            "split" => Step::Bytes(format!("{value}\n").into_bytes()),
-            "unterminated" => Step::Bytes(value.to_string().into_bytes()),
-            "bytes" => Step::Bytes(value.as_str().unwrap().as_bytes().to_vec()),
-            "pause_ms" => Step::Sleep(Duration::from_millis(value.as_u64().unwrap())),
-            "await_eof" => Step::AwaitEnd,
+            "line" => ScriptStep::Line(value.clone()),
+            // The scripted CLI splits lines itself; `frames_framer.rs` tests chunks.
+            "split" => ScriptStep::Bytes(format!("{value}\n").into_bytes()),
+            "unterminated" => ScriptStep::Bytes(value.to_string().into_bytes()),
+            "bytes" => ScriptStep::Bytes(value.as_str().unwrap().as_bytes().to_vec()),
+            "pause_ms" => ScriptStep::Sleep(Duration::from_millis(value.as_u64().unwrap())),
+            "await_eof" => ScriptStep::AwaitEnd,
             "exit" => {
                 let stderr_tail = step["stderr"].as_str().unwrap_or_default().to_owned();
-                Step::Exit(Exit { stderr_tail, ..Exit::with_code(value.as_i64().unwrap() as i32) })
+                ScriptStep::Exit(Exit { stderr_tail, ..Exit::with_code(value.as_i64().unwrap() as i32) })
             }
             other => panic!("a step that the runner does not know: {other}"),
         });
@@ -211,8 +214,13 @@ fn flags_of(args: &[String]) -> BTreeMap<&str, Value> {
         .collect()
 }
 
-/// What is wrong, or nothing.
-fn problems(expect: &Value, heard: &Heard, messages: &[Value], error: Option<&Error>) -> Vec<String> {
+/// Returns the deviations from the expectation.
+fn problems(
+    expect: &Value,
+    session: &ScriptedSession,
+    messages: &[Value],
+    error: Option<&Error>,
+) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |ok: bool, what: String| {
         if !ok {
@@ -221,19 +229,19 @@ fn problems(expect: &Value, heard: &Heard, messages: &[Value], error: Option<&Er
     };
     let object = |key: &str| expect[key].as_object().cloned().unwrap_or_default();
     let list = |key: &str| expect[key].as_array().cloned().unwrap_or_default();
-    let flags = flags_of(&heard.args);
+    let flags = flags_of(&session.args);
     for (flag, value) in object("argv") {
         let found = flags.get(flag.as_str()).unwrap_or(&Value::Null);
         check(*found == value, format!("argv: {flag} is {found}"));
     }
-    let has = |word: &Value| heard.args.iter().any(|arg| arg == word.as_str().unwrap());
+    let has = |word: &Value| session.args.iter().any(|arg| arg == word.as_str().unwrap());
     list("argv_has").iter().for_each(|word| check(has(word), format!("argv has no {word}")));
     list("argv_lacks").iter().for_each(|word| check(!has(word), format!("argv has {word}")));
     for text in list("argv_without") {
-        let found = heard.args.iter().any(|arg| arg.contains(text.as_str().unwrap()));
+        let found = session.args.iter().any(|arg| arg.contains(text.as_str().unwrap()));
         check(!found, format!("{text} is in argv"));
     }
-    let variable = |name: &str| heard.env.get(name).cloned().flatten();
+    let variable = |name: &str| session.env.get(name).cloned().flatten();
     for (name, value) in object("env") {
         check(json!(variable(&name)) == value, format!("env: {name} is {:?}", variable(&name)));
     }
@@ -243,17 +251,17 @@ fn problems(expect: &Value, heard: &Heard, messages: &[Value], error: Option<&Er
     for (name, value) in object("env_not") {
         check(json!(variable(&name)) != value, format!("env: {name} is {value}"));
     }
-    let mut rest = heard.lines.iter();
+    let mut rest = session.lines.iter();
     for pattern in list("writes") {
         check(rest.any(|line| fits(line, &pattern)), format!("never wrote {pattern}"));
     }
     if expect.get("writes_lack").is_some() {
-        let agents = heard.lines[0]["request"]["agents"].as_object().unwrap();
+        let agents = session.lines[0]["request"]["agents"].as_object().unwrap();
         let nulls = agents.values().any(|agent| agent.as_object().unwrap().values().any(Value::is_null));
         check(!nulls, "an agent has a null".to_owned());
     }
     let answers = |request: &str| -> Vec<&Value> {
-        let responses = heard.lines.iter().filter(|line| line["type"] == "control_response");
+        let responses = session.lines.iter().filter(|line| line["type"] == "control_response");
         responses.map(|line| &line["response"]).filter(|one| one["request_id"] == request).collect()
     };
     for (request, mut pattern) in object("answers") {
@@ -277,13 +285,13 @@ fn problems(expect: &Value, heard: &Heard, messages: &[Value], error: Option<&Er
     check(json!(error.map(kind_of)) == expect["error"], format!("error: {error:?}"));
     let words = expect["error_text"].as_str().unwrap_or_default();
     check(words.is_empty() || error.unwrap().to_string().contains(words), format!("error: {error:?}"));
-    let played = heard.ended_at_step.unwrap_or(0) as u64;
+    let played = session.steps_before_eof.unwrap_or(0) as u64;
     check(played >= expect["eof_after"].as_u64().unwrap_or(0), format!("the input ended at step {played}"));
     wrong
 }
 
 #[tokio::test]
-async fn every_case_is_held() {
+async fn conformance_cases_pass() {
     let (mut played, mut failed) = (0, Vec::new());
     for file in ["argv", "hooks", "permission", "tools", "framing", "endings"] {
         let text = std::fs::read_to_string(root().join(format!("cases/{file}.json"))).unwrap();
@@ -298,8 +306,8 @@ async fn every_case_is_held() {
                     Err(one) => error = Some(one),
                 }
             }
-            let heard = cli.heard().pop().unwrap_or_default();
-            let problems = problems(&case["expect"], &heard, &messages, error.as_ref());
+            let session = cli.sessions().pop().unwrap_or_default();
+            let problems = problems(&case["expect"], &session, &messages, error.as_ref());
             played += 1;
             if !problems.is_empty() {
                 failed.push(format!("{file}/{}: {}", case["name"], problems.join("; ")));
@@ -313,9 +321,9 @@ async fn every_case_is_held() {
     assert!(played >= 50, "{played} cases");
 }
 
-/// Every case that claims to be the official SDK's behaviour is played by it, and every other has its reason.
+/// The official SDK runs every case that is certified by it; all other cases have a reason.
 #[test]
-fn the_official_python_sdk_certifies_the_cases() {
+fn official_python_sdk_certifies_conformance_cases() {
     let context = yb_testkit::TestContext::new();
     let script = root().join("../scripts/conformance");
     let outcome = context.command(script).timeout(Duration::from_secs(170)).run();

@@ -1,19 +1,22 @@
-//! The README's example, run as a user would run it.
+//! The examples, run as separate programs.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use yb_claude::sdk::StreamItem;
+use yb_claude::supervise::{Command, OutputMode, Stdin};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
-use yb_testkit::{RealClaude, TestContext};
+use yb_testkit::{FakeAgent, Process, RealClaude, TestContext};
 
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let example = test.parent().unwrap().parent().unwrap().join("examples").join(name);
-    assert!(example.is_file(), "cargo builds the examples with the tests: {}", example.display());
+    assert!(example.is_file(), "missing example binary: {}", example.display());
     example
 }
 
 #[test]
-fn real_claude_answers_the_readme_example() {
+fn real_claude_runs_ask_example() {
     let script =
         "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
     let server =
@@ -31,18 +34,18 @@ fn real_claude_answers_the_readme_example() {
 }
 
 #[test]
-fn the_readme_shows_the_example_that_is_run() {
+fn readme_code_matches_ask_example() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let read = |path: &str| std::fs::read_to_string(root.join(path)).unwrap();
     let (readme, example) = (read("README.md"), read("examples/ask.rs"));
-    let (_, code) = readme.split_once("```rust\n").unwrap();
+    let (_, code) = readme.split_once("```rust,no_run\n").unwrap();
     let (code, _) = code.split_once("```").unwrap();
     for line in code.lines() {
-        assert!(example.lines().any(|known| known == line), "not in the example: {line}");
+        assert!(example.lines().any(|known| known == line), "missing in the example: {line}");
     }
 }
 
-/// An example of the SDK, run as a user would run it, with the replies of a scripted model.
+/// Runs an SDK example with the replies of a scripted model.
 fn run(name: &str, args: &[&str], script: &str) -> String {
     let server =
         MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
@@ -52,23 +55,23 @@ fn run(name: &str, args: &[&str], script: &str) -> String {
     let command = context.command(example(name)).args(args).envs(claude.env(&server.base_url()));
     let outcome = command.env("YB_CLAUDE", claude.program()).run();
     assert!(outcome.success(), "{}\n{}", outcome.stdout, outcome.stderr);
-    assert_eq!(outcome.stderr, "", "a library prints nothing");
+    assert_eq!(outcome.stderr, "", "the library prints nothing");
     outcome.stdout
 }
 
 #[test]
-fn real_claude_runs_the_one_shot_example() {
-    // The second query has a schema, and with it a tool for the answer.
+fn real_claude_runs_one_shot_example() {
+    // The second query has a schema, and with it a tool for the structured output.
     let output = run(
         "one_shot",
         &["Is it tested?"],
         "{ tape: 1, lanes: { main: [ { say: It is., tools: [ { StructuredOutput: { yes: true, because: 'It says so.' } } ] }, { say: Indeed. } ] } }",
     );
-    assert_eq!(output, "says   It is.\nsays   \nsays   Indeed.\nresult success\nyes: It says so.\n");
+    assert_eq!(output, "text   It is.\ntext   \ntext   Indeed.\nresult success\nyes: It says so.\n");
 }
 
 #[test]
-fn real_claude_runs_the_example_with_hooks_and_a_tool() {
+fn real_claude_runs_hooks_and_tool_example() {
     let output = run(
         "hooks_and_tool",
         &[],
@@ -80,11 +83,11 @@ fn real_claude_runs_the_example_with_hooks_and_a_tool() {
     let mut lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines.pop(), Some("It rains in Oslo."));
     assert!(lines.iter().any(|line| line.starts_with("hook") && line.contains("rm -r x")), "{output}");
-    assert!(lines.contains(&"asked  WebFetch"), "{output}");
+    assert!(lines.contains(&"denied WebFetch"), "{output}");
 }
 
 #[test]
-fn real_claude_runs_the_example_with_many_turns() {
+fn real_claude_runs_many_turns_example() {
     let output = run(
         "many_turns",
         &[],
@@ -98,18 +101,60 @@ fn real_claude_runs_the_example_with_many_turns() {
     assert!(lines[3].starts_with("used ") && lines[4] == "ended with exit code 0", "{output}");
 }
 
-/// Line by line, however deep it stands.
+/// The example calls `yb_claude::shim_main`, so that it is its own shim. The fake CLI starts a child in another session,
+/// which a signal to the CLI's process group does not reach.
+#[tokio::test]
+async fn dropped_query_kills_descendants_of_cli_when_host_calls_shim_main() {
+    let dir = tempfile::tempdir().unwrap();
+    let cli = FakeAgent::in_dir(dir.path()).name("claude").script(
+        r#"
+- expect: {fields: {/request/subtype: initialize}, capture: {id: /request_id}}
+- print: {json: {type: control_response, response: {subtype: success, request_id: "{{id}}", response: {}}}}
+- pid_file: cli.pid
+- child: {group: session, steps: [{pid_file: child.pid}, {sleep_ms: 60000}]}
+- sleep_ms: 60000
+"#,
+    );
+    let mut host = Command::new(example("timeout"))
+        .args(["2", "hi"])
+        .env("YB_CLAUDE", &cli)
+        .current_dir(dir.path())
+        .stdin(Stdin::Interactive)
+        .output(OutputMode::stream())
+        .deadline(Duration::from_secs(60))
+        .spawn()
+        .await
+        .unwrap();
+    let stdin = host.stdin().unwrap();
+    let mut lines = host.lines().unwrap();
+    let files = ["cli.pid", "child.pid"].map(|name| dir.path().join(name));
+    let processes = tokio::task::spawn_blocking(move || files.map(|file| Process::from_file(&file)));
+    let processes = processes.await.unwrap();
+    assert!(processes.iter().all(|process| process.is_alive()));
+
+    let Some(StreamItem::Line(line)) = lines.next().await else { panic!("the host printed nothing") };
+    assert_eq!(String::from_utf8_lossy(&line), "timed out after 2 s");
+    let gone = tokio::task::spawn_blocking(move || {
+        processes.map(|process| process.is_gone_within(Duration::from_secs(20)))
+    });
+    assert_eq!(gone.await.unwrap(), [true, true], "killed while the host is alive");
+
+    drop(stdin);
+    assert!(host.wait().await.success());
+}
+
+/// Compares line by line, ignoring indentation.
 #[test]
-fn the_page_about_the_sdk_shows_what_is_run() {
+fn sdk_docs_code_matches_examples() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let examples = ["one_shot", "hooks_and_tool", "many_turns"]
+    let examples = ["one_shot", "hooks_and_tool", "many_turns", "timeout"]
         .map(|name| std::fs::read_to_string(root.join(format!("examples/{name}.rs"))).unwrap())
         .join("\n");
     let page = std::fs::read_to_string(root.join("../../docs/guides/sdk.md")).unwrap();
     for block in page.split("```rust\n").skip(1) {
         let (code, _) = block.split_once("```").unwrap();
         for line in code.lines().map(str::trim) {
-            assert!(examples.lines().any(|known| known.trim() == line), "in no example: {line}");
+            assert!(examples.lines().any(|known| known.trim() == line), "missing in the examples: {line}");
         }
     }
 }

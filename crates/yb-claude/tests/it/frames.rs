@@ -1,12 +1,12 @@
-//! Everything that was ever captured from a real CLI is read without an error and without an unknown.
+//! All captured output of real CLIs is parsed without errors and unknown types.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
-use yb_claude::frame::{ModelSource, OtherSystem, System, Tokens, UsageSource};
-use yb_claude::{Baseline, Block, Frame, Message, RunSummary, TextOutput, read_json, read_stream};
+use yb_claude::frame::{ModelSource, OtherSystemMessage, SystemMessage, Tokens, UsageSource};
+use yb_claude::{Block, Frame, Message, RunSummary, TextOutput, UsageBaseline, read_json, read_stream};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures")
@@ -73,7 +73,7 @@ impl Case {
     }
 }
 
-/// What the CLI said in a transcript of both directions.
+/// The messages of the CLI in a bidirectional transcript.
 fn said_by_the_cli(transcript: &Path) -> Vec<Message> {
     let text = std::fs::read_to_string(transcript).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -86,7 +86,7 @@ fn kinds(messages: &[Message]) -> String {
     let mut counts: BTreeMap<String, usize> = BTreeMap::new();
     for message in messages {
         let kind = match message {
-            Message::System(System::Other(other)) => format!("other:{}", other.subtype),
+            Message::System(SystemMessage::Other(other)) => format!("other:{}", other.subtype),
             Message::System(system) => system.subtype().to_owned(),
             Message::ControlRequest(request) => format!("ask:{}", request.request.subtype),
             message => message.kind().to_owned(),
@@ -104,7 +104,7 @@ fn check_known(case: &str, messages: &[Message]) {
             Message::Unknown { .. } => true,
             Message::Assistant(assistant) => assistant.message.content.iter().any(unknown_block),
             Message::User(user) => user.message.content.blocks().iter().any(unknown_block),
-            Message::System(System::Other(other)) => !is_known_elsewhere(other),
+            Message::System(SystemMessage::Other(other)) => !is_known_elsewhere(other),
             _ => false,
         };
         assert!(!unknown, "{case}: {message:?}");
@@ -112,8 +112,8 @@ fn check_known(case: &str, messages: &[Message]) {
     }
 }
 
-/// Subtypes of 2.1.325 that nobody needs to read.
-fn is_known_elsewhere(other: &OtherSystem) -> bool {
+/// Subtypes of 2.1.325 without typed fields.
+fn is_known_elsewhere(other: &OtherSystemMessage) -> bool {
     matches!(&*other.subtype, "ui_invalidate")
 }
 
@@ -137,7 +137,7 @@ fn row(table: &mut String, case: &str, messages: &[Message], exit: Option<i64>) 
     } else {
         facts.push("no result".to_owned());
     }
-    if let Some(spent) = summary.spent(Baseline::Unknown) {
+    if let Some(spent) = summary.usage(UsageBaseline::Unknown) {
         facts.push(format!("{:?} {} ${:?}", spent.source, tokens(spent.tokens), spent.cost_usd));
     }
     if let Some(failure) = summary.api_failure() {
@@ -182,7 +182,7 @@ fn table_of_runs(family: &str) -> String {
         if case.format() == "text" {
             let output = TextOutput::parse(std::str::from_utf8(&case.stdout).unwrap());
             let said: String = output.clean.trim().chars().take(60).collect();
-            let ending = output.ending();
+            let ending = output.outcome();
             let exit = case.exit_code.unwrap_or(-1);
             writeln!(table, "{} [{exit}]: text {said:?} {ending:?}", case.name).unwrap();
             continue;
@@ -195,17 +195,17 @@ fn table_of_runs(family: &str) -> String {
 }
 
 #[test]
-fn runs_of_2_1_325_are_read() {
+fn runs_of_2_1_325_are_parsed() {
     insta::assert_snapshot!("claude", table_of_runs("claude"));
 }
 
 #[test]
-fn runs_of_older_versions_are_read() {
+fn runs_of_older_versions_are_parsed() {
     insta::assert_snapshot!("claude-old", table_of_runs("claude-old"));
 }
 
 #[test]
-fn transcripts_of_both_directions_are_read() {
+fn bidirectional_transcripts_are_parsed() {
     let mut table = String::new();
     for family in ["control", "sdk-python"] {
         for transcript in sorted(&fixtures().join(family)) {
@@ -217,9 +217,9 @@ fn transcripts_of_both_directions_are_read() {
     insta::assert_snapshot!("transcripts", table);
 }
 
-/// The three JSON formats differ in how much they carry, and in nothing else.
+/// The three JSON formats differ only in the number of messages.
 #[test]
-fn all_formats_give_the_same_result() {
+fn all_output_formats_give_same_result() {
     let [json, verbose, stream] =
         ["json", "json-verbose", "sj-tools"].map(|name| Case::named("claude", name).summary());
     for summary in [&json, &verbose, &stream] {
@@ -228,9 +228,9 @@ fn all_formats_give_the_same_result() {
         assert_eq!(summary.final_text(), "Fixed `add` in app.py.\n\nIt now returns 5.");
         assert_eq!(summary.model().unwrap().name, "claude-opus-5-5");
         assert_eq!(summary.num_turns(), Some(5));
-        let spent = summary.spent(Baseline::NewSession).unwrap();
+        let spent = summary.usage(UsageBaseline::NewSession).unwrap();
         assert_eq!(spent.source, UsageSource::ModelUsage);
-        assert_eq!((spent.tokens.total(), spent.tokens.with_cache()), (568, 688));
+        assert_eq!((spent.tokens.total(), spent.tokens.total_with_cache()), (568, 688));
         assert_eq!(spent.cost_usd, Some(0.005176));
     }
     assert_eq!(verbose.tools().len(), stream.tools().len());
@@ -238,9 +238,9 @@ fn all_formats_give_the_same_result() {
     assert_eq!(stream.cli_version(), Some("2.1.325"));
 }
 
-/// What is raw is the very text of the line.
+/// The raw JSON is the text of the line.
 #[test]
-fn raw_is_what_was_printed() {
+fn raw_json_equals_printed_json() {
     let case = Case::named("claude", "sj-tools");
     let text = String::from_utf8(case.stdout.clone()).unwrap();
     let raws: Vec<_> = case.messages().iter().map(|message| message.raw().to_string()).collect();

@@ -1,7 +1,7 @@
-//! Lines: wherever the chunks end, the same items come out, and memory stays bounded.
+//! The framer: independent of chunk boundaries, with bounded memory.
 
 use proptest::prelude::*;
-use yb_claude::frame::{Skip, SkippedLine};
+use yb_claude::frame::{SkipReason, SkippedLine};
 use yb_claude::{Frame, FrameError, Framer, Message, read_json, read_stream};
 
 fn in_chunks(bytes: &[u8], sizes: &[usize], limit: usize) -> Vec<Frame> {
@@ -25,8 +25,8 @@ fn in_chunks(bytes: &[u8], sizes: &[usize], limit: usize) -> Vec<Frame> {
 fn show(frames: &[Frame]) -> Vec<String> {
     let show = |frame: &Frame| match frame {
         Frame::Message(message) => format!("message {}", message.kind()),
-        Frame::Skipped(SkippedLine { line, bytes, excerpt, why, .. }) => {
-            format!("{why:?} {line} ({bytes}) {excerpt}")
+        Frame::Skipped(SkippedLine { line, bytes, excerpt, reason, .. }) => {
+            format!("{reason:?} {line} ({bytes}) {excerpt}")
         }
         Frame::Failed(error) => error.to_string(),
         frame => format!("{frame:?}"),
@@ -42,7 +42,7 @@ fn check(output: &str, expected: &[&str]) {
 }
 
 #[test]
-fn lines_end_with_lf_or_crlf_and_blank_ones_are_nothing() {
+fn framer_accepts_lf_and_crlf_and_ignores_blank_lines() {
     check("", &[]);
     check("\n\r\n  \n", &[]);
     check("{\"type\":\"user\"}\n\n{\"type\":\"result\"}\r\n", &["message user", "message result"]);
@@ -50,7 +50,7 @@ fn lines_end_with_lf_or_crlf_and_blank_ones_are_nothing() {
 }
 
 #[test]
-fn what_is_no_json_is_skipped_and_counted() {
+fn non_json_lines_are_skipped_and_counted() {
     check(
         "[SandboxDebug] x\n{\"type\":\"user\"}\nwarning: ü\n\"text\"\n5\n",
         &[
@@ -64,7 +64,7 @@ fn what_is_no_json_is_skipped_and_counted() {
 }
 
 #[test]
-fn a_malformed_object_is_an_error_and_the_stream_goes_on() {
+fn malformed_object_is_an_error_and_stream_continues() {
     check(
         "{\"type\":\"user\"\n{\"type\":\"result\"}\n{bad}\n",
         &[
@@ -86,14 +86,14 @@ fn trailing_characters_and_bad_utf8_are_malformed() {
 }
 
 #[test]
-fn the_last_line_needs_no_end_if_it_is_whole() {
+fn complete_last_line_needs_no_newline() {
     check("{\"type\":\"user\"}\n{\"type\":\"result\"}", &["message user", "message result"]);
     check("{\"type\":\"user\"}\n{\"type\":\"res", &["message user", "Truncated 2 (12) {\"type\":\"res"]);
     check("bye", &["NotJson 1 (3) bye"]);
 }
 
 #[test]
-fn the_limit_is_per_line() {
+fn line_limit_applies_per_line() {
     let long = format!("{{\"type\":\"user\",\"x\":\"{}\"}}\n", "ä".repeat(100));
     let output = format!(
         "{{\"type\":\"user\"}}\n{long}{{\"type\":\"result\"}}\n{}\n{{\"type\":\"keep_alive\"}}",
@@ -115,7 +115,7 @@ fn the_limit_is_per_line() {
 }
 
 #[test]
-fn a_line_as_long_as_the_limit_is_accepted() {
+fn line_of_limit_length_is_accepted() {
     let line = "{\"type\":\"user\"}";
     let exact = in_chunks(format!("{line}\n").as_bytes(), &[4], line.len());
     assert_eq!(show(&exact), ["message user"]);
@@ -127,7 +127,7 @@ fn a_line_as_long_as_the_limit_is_accepted() {
 }
 
 #[test]
-fn a_line_that_never_ends_takes_no_memory() {
+fn endless_line_uses_bounded_memory() {
     let mut framer = Framer::with_limit(1 << 16);
     let mut frames = Vec::new();
     for chunk in [b'{', b'x'] {
@@ -145,12 +145,12 @@ fn a_line_that_never_ends_takes_no_memory() {
     let [Frame::Failed(FrameError::TooLong { .. }), Frame::Skipped(skipped)] = &frames[..] else {
         panic!("{frames:?}")
     };
-    assert_eq!((skipped.bytes, skipped.why, skipped.excerpt.len()), (200 << 16, Skip::NotJson, 200));
+    assert_eq!((skipped.bytes, skipped.reason, skipped.excerpt.len()), (200 << 16, SkipReason::NotJson, 200));
     assert_eq!(framer.lines(), 2);
 }
 
 #[test]
-fn json_output_may_be_an_object_an_array_lines_or_stand_among_other_lines() {
+fn json_output_is_parsed_in_all_layouts() {
     let check = |output: &str, expected: &[&str]| {
         assert_eq!(show(&read_json(output.as_bytes())), expected, "{output:?}");
     };
@@ -182,7 +182,7 @@ fn any_line() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn chunk_borders_change_nothing(
+    fn chunk_boundaries_do_not_change_frames(
         lines in proptest::collection::vec(any_line(), 0..12),
         ended in any::<bool>(),
         sizes in proptest::collection::vec(1usize..40, 1..8),
@@ -208,7 +208,7 @@ proptest! {
     }
 }
 
-/// Objects in the words of the protocol, with values of every type in every place.
+/// Objects with the keys of the protocol and values of every type.
 fn any_object() -> impl Strategy<Value = String> {
     let key = prop_oneof![
         Just("type"),

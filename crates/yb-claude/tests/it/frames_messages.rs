@@ -1,7 +1,7 @@
-//! What one line says: known, unknown, half broken.
+//! Parsing of single messages: known, unknown and damaged.
 
-use yb_claude::frame::{ApiEvent, Delta, System};
-use yb_claude::{Block, Content, Message, ResultSubtype};
+use yb_claude::frame::{ApiEvent, Delta, SystemMessage};
+use yb_claude::{Block, Message, MessageContent, ResultSubtype};
 
 use crate::frames::Case;
 
@@ -10,7 +10,7 @@ fn message(line: &str) -> Message {
 }
 
 #[test]
-fn nothing_unknown_fails() {
+fn unknown_types_and_fields_are_accepted() {
     let unknown = message(r#"{"new":1,"type":"brand_new","x":[{}]}"#);
     assert!(
         matches!(&unknown, Message::Unknown { kind, raw } if kind == "brand_new" && raw.as_str().contains("\"x\""))
@@ -18,7 +18,7 @@ fn nothing_unknown_fails() {
     assert!(matches!(message("{}"), Message::Unknown { kind, .. } if kind.is_empty()));
     assert!(matches!(message(r#"{"type":7}"#), Message::Unknown { .. }));
     let system = message(r#"{"subtype":"brand_new","a":1,"type":"system"}"#);
-    assert!(matches!(&system, Message::System(System::Other(other)) if other.subtype == "brand_new"));
+    assert!(matches!(&system, Message::System(SystemMessage::Other(other)) if other.subtype == "brand_new"));
     let result = message(
         r#"{"type":"result","subtype":"error_new","usage":7,"modelUsage":[],"errors":"x","is_error":"y"}"#,
     );
@@ -45,7 +45,7 @@ fn nothing_unknown_fails() {
 }
 
 #[test]
-fn half_an_emoji_is_no_reason_to_lose_a_message() {
+fn message_with_lone_surrogate_is_parsed() {
     let line =
         r#"{"type":"result","subtype":"success","result":"cut \ud83d","structured_output":{"x":"\udc00"}}"#;
     let Message::Result(result) = message(line) else { panic!() };
@@ -56,7 +56,7 @@ fn half_an_emoji_is_no_reason_to_lose_a_message() {
 }
 
 #[test]
-fn abysses_are_kept_raw() {
+fn deeply_nested_values_are_kept_raw() {
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let line = format!(
         r#"{{"type":"assistant","message":{{"content":[{{"type":"tool_use","id":"a","input":{{"x":{deep}}}}}]}}}}"#
@@ -71,7 +71,7 @@ fn abysses_are_kept_raw() {
 }
 
 #[test]
-fn partial_messages_reassemble_to_the_answer() {
+fn partial_messages_reassemble_to_response() {
     let messages = Case::named("claude", "sj-partial").messages();
     let (mut streamed, mut whole) = (String::new(), String::new());
     for message in &messages {
@@ -126,6 +126,6 @@ fn user_content_is_text_or_blocks() {
     else {
         panic!()
     };
-    assert_eq!((&user.message.content, user.is_replay), (&Content::Text("plain".into()), true));
+    assert_eq!((&user.message.content, user.is_replay), (&MessageContent::Text("plain".into()), true));
     assert_eq!(user.message.content.text(), "plain");
 }

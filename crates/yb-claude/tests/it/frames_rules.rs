@@ -1,7 +1,7 @@
-//! The rules that turn messages into facts about a run, one test each.
+//! The rules of `RunSummary`, one test each.
 
 use yb_claude::frame::{ApiFailure, ApiFailureKind, ModelName, ModelSource, Tokens, UsageSource};
-use yb_claude::{Baseline, Message, ResultSubtype, RunSummary};
+use yb_claude::{Message, ResultSubtype, RunSummary, UsageBaseline};
 
 use crate::frames::Case;
 
@@ -19,7 +19,7 @@ const ASSISTANT: &str =
     r#"{"type":"assistant","message":{"model":"from-answer","content":[{"type":"text","text":"hi"}]}}"#;
 
 #[test]
-fn c10_the_model_comes_from_init_first() {
+fn c10_model_of_init_takes_precedence() {
     let result = r#"{"type":"result","model":"from-result","modelUsage":{"from-usage":{"costUSD":1}}}"#;
     assert_eq!(model(&[ASSISTANT, INIT, result]), Some(("from-init".into(), ModelSource::Init)));
     assert_eq!(model(&[ASSISTANT, result]), Some(("from-usage".into(), ModelSource::ModelUsage)));
@@ -31,23 +31,23 @@ fn c10_the_model_comes_from_init_first() {
 }
 
 #[test]
-fn c10_the_largest_model_is_the_most_expensive_one() {
+fn c10_most_expensive_model_is_selected() {
     let usage = |since: &str| {
         format!(
             r#"{{"type":"result"{since},"modelUsage":{{"helper":{{"inputTokens":90000,"costUSD":0.1}},"main":{{"inputTokens":10,"costUSD":0.4}}}}}}"#
         )
     };
     assert_eq!(model(&[&usage("")]).unwrap().0, "main");
-    // What an earlier run of the session used does not count, where the CLI tells it apart.
+    // The usage of earlier runs does not count, if the CLI reports it separately.
     let since = r#","model_usage_since_last_result":{"helper":{"costUSD":0.01}}"#;
     assert_eq!(model(&[&usage(since)]).unwrap().0, "helper");
-    // Tokens decide where there is no cost.
+    // Tokens decide if there is no cost.
     let tied = r#"{"type":"result","modelUsage":{"a":{"inputTokens":1},"b":{"inputTokens":5},"c":{"outputTokens":2}}}"#;
     assert_eq!(model(&[tied]).unwrap().0, "b");
 }
 
 #[test]
-fn c10_a_made_up_message_names_no_model() {
+fn c10_synthetic_message_has_no_model() {
     let synthetic = r#"{"type":"assistant","message":{"model":"<synthetic>","content":[]}}"#;
     assert_eq!(model(&[synthetic]), None);
     let subagent = r#"{"type":"assistant","parent_tool_use_id":"t","message":{"model":"sub","content":[]}}"#;
@@ -55,7 +55,7 @@ fn c10_a_made_up_message_names_no_model() {
 }
 
 #[test]
-fn c10_the_fallback_is_reported_beside_the_model() {
+fn c10_fallback_model_is_reported_separately() {
     let summary = Case::named("claude", "err-fallback-model").summary();
     assert_eq!(summary.model().unwrap().name, "claude-opus-5-5");
     assert_eq!(summary.fallback_model(), Some("claude-haiku-5-5"));
@@ -64,7 +64,7 @@ fn c10_the_fallback_is_reported_beside_the_model() {
 
 #[test]
 fn c12_tokens_and_cost_are_reported() {
-    let spent = Case::named("claude", "json").summary().spent(Baseline::NewSession).unwrap();
+    let spent = Case::named("claude", "json").summary().usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.output), (400, 168));
     assert_eq!((spent.tokens.cache_read, spent.tokens.cache_creation), (80, 40));
     assert_eq!((spent.cost_usd, spent.session_cost_usd), (Some(0.005176), Some(0.005176)));
@@ -73,30 +73,30 @@ fn c12_tokens_and_cost_are_reported() {
 #[test]
 fn c12_usage_of_assistant_messages_is_never_summed() {
     let line = r#"{"type":"assistant","message":{"id":"m","content":[],"usage":{"input_tokens":100,"output_tokens":1}}}"#;
-    assert_eq!(summary(&[line, line]).spent(Baseline::NewSession), None);
+    assert_eq!(summary(&[line, line]).usage(UsageBaseline::NewSession), None);
 }
 
 #[test]
-fn c28_the_total_is_input_and_output_and_the_cache_is_apart() {
+fn c28_total_excludes_cache() {
     let line =
         r#"{"type":"result","usage":{"input_tokens":1234,"output_tokens":5678,"cache_read_input_tokens":7}}"#;
-    let tokens = summary(&[line]).spent(Baseline::NewSession).unwrap().tokens;
-    assert_eq!((tokens.total(), tokens.with_cache()), (6912, 6919));
+    let tokens = summary(&[line]).usage(UsageBaseline::NewSession).unwrap().tokens;
+    assert_eq!((tokens.total(), tokens.total_with_cache()), (6912, 6919));
 }
 
 #[test]
-fn c28_nothing_reported_is_nothing() {
-    assert_eq!(summary(&[INIT, ASSISTANT]).spent(Baseline::Unknown), None);
-    assert_eq!(summary(&[r#"{"type":"result","subtype":"success"}"#]).spent(Baseline::Unknown), None);
+fn c28_missing_usage_is_none() {
+    assert_eq!(summary(&[INIT, ASSISTANT]).usage(UsageBaseline::Unknown), None);
+    assert_eq!(summary(&[r#"{"type":"result","subtype":"success"}"#]).usage(UsageBaseline::Unknown), None);
 }
 
 #[test]
-fn an_exhausted_budget_is_counted_from_model_usage() {
+fn exhausted_budget_is_counted_from_model_usage() {
     let summary = Case::named("claude", "budget-json").summary();
-    assert_eq!(summary.ending(), Some(&ResultSubtype::ErrorMaxBudgetUsd));
-    let spent = summary.spent(Baseline::NewSession).unwrap();
+    assert_eq!(summary.result_subtype(), Some(&ResultSubtype::ErrorMaxBudgetUsd));
+    let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.total(), spent.source), (105_000, UsageSource::ModelUsage));
-    let spent = summary.spent(Baseline::Unknown).unwrap();
+    let spent = summary.usage(UsageBaseline::Unknown).unwrap();
     assert_eq!(
         (spent.tokens.total(), spent.cost_usd, spent.source),
         (105_000, None, UsageSource::WholeSession)
@@ -104,78 +104,78 @@ fn an_exhausted_budget_is_counted_from_model_usage() {
     assert_eq!(summary.api_failure(), None);
 }
 
-/// `modelUsage` goes on counting where the session stopped.
+/// `modelUsage` continues counting in a resumed session.
 #[test]
-fn a_resumed_session_is_counted_against_its_baseline() {
+fn resumed_session_usage_is_relative_to_baseline() {
     let first = Case::named("claude", "sess-id").summary();
     let resumed = Case::named("claude", "sess-resume").summary();
     let before = first.session_totals().unwrap();
-    let spent = resumed.spent(Baseline::Totals(&before)).unwrap();
-    assert_eq!(spent.tokens, first.spent(Baseline::NewSession).unwrap().tokens);
+    let spent = resumed.usage(UsageBaseline::Totals(&before)).unwrap();
+    assert_eq!(spent.tokens, first.usage(UsageBaseline::NewSession).unwrap().tokens);
     assert!((spent.cost_usd.unwrap() - 0.001294).abs() < 1e-12);
     assert_eq!(spent.session_cost_usd, Some(0.002588));
     // Without a baseline the tokens of the main thread are known and the cost is not.
-    let spent = resumed.spent(Baseline::Unknown).unwrap();
+    let spent = resumed.usage(UsageBaseline::Unknown).unwrap();
     assert_eq!((spent.tokens.total(), spent.cost_usd), (142, None));
     assert_eq!((spent.session_cost_usd, spent.source), (Some(0.002588), UsageSource::ResultUsage));
 }
 
-/// Streams of newer versions say themselves what a run added.
+/// Streams of newer versions report the usage of each run.
 #[test]
-fn a_resumed_stream_needs_no_baseline() {
+fn resumed_stream_usage_needs_no_baseline() {
     let line = r#"{"type":"result","result_index":0,"total_cost_usd":3.5,"usage":{"input_tokens":1},
         "modelUsage":{"m":{"inputTokens":900,"costUSD":3.5}},
         "model_usage_since_last_result":{"m":{"inputTokens":11,"outputTokens":7,"costUSD":0.5}}}"#;
-    let spent = summary(&[line]).spent(Baseline::Unknown).unwrap();
+    let spent = summary(&[line]).usage(UsageBaseline::Unknown).unwrap();
     assert_eq!(
         (spent.tokens.total(), spent.cost_usd, spent.source),
         (18, Some(0.5), UsageSource::SinceLastResult)
     );
-    // A result that is not the first one knows only of itself.
+    // Every result must report its usage, not only the last one.
     let second = line.replace("\"result_index\":0", "\"result_index\":1");
-    assert_eq!(summary(&[&second]).spent(Baseline::Unknown).unwrap().source, UsageSource::ResultUsage);
+    assert_eq!(summary(&[&second]).usage(UsageBaseline::Unknown).unwrap().source, UsageSource::ResultUsage);
 }
 
 #[test]
-fn a_counter_that_went_down_began_anew() {
+fn decreased_counter_is_treated_as_reset() {
     let totals = |input: u64| {
         summary(&[&format!(
             r#"{{"type":"result","total_cost_usd":0.25,"modelUsage":{{"m":{{"inputTokens":{input}}}}}}}"#
         )])
     };
     let before = totals(500).session_totals().unwrap();
-    let spent = totals(100).spent(Baseline::Totals(&before)).unwrap();
+    let spent = totals(100).usage(UsageBaseline::Totals(&before)).unwrap();
     assert_eq!((spent.tokens.input, spent.cost_usd), (100, Some(0.25)));
 }
 
 #[test]
 fn tokens_never_overflow() {
     let huge = r#"{"type":"result","modelUsage":{"a":{"inputTokens":18446744073709551615,"outputTokens":9},"b":{"inputTokens":5}}}"#;
-    let spent = summary(&[huge]).spent(Baseline::NewSession).unwrap();
+    let spent = summary(&[huge]).usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.total()), (u64::MAX, u64::MAX));
     assert_ne!(spent.tokens, Tokens::default());
 }
 
 #[test]
-fn the_last_of_several_results_counts() {
+fn last_of_several_results_counts() {
     let summary = Case::named("claude", "bg-8s-finishes").summary();
     assert_eq!(summary.results().len(), 2);
     assert_eq!(summary.final_text(), "(fake: script a finished)");
     let last = summary.last_result().unwrap();
     assert_eq!(last.result_index, Some(1));
     assert_eq!(last.origin.as_ref().unwrap().kind, "task-notification");
-    assert_eq!(summary.spent(Baseline::NewSession).unwrap().tokens.total(), 426);
+    assert_eq!(summary.usage(UsageBaseline::NewSession).unwrap().tokens.total(), 426);
 }
 
 #[test]
-fn c15_partial_text_at_the_turn_limit_is_the_main_threads() {
+fn c15_partial_text_at_turn_limit_is_from_main_thread() {
     for (family, case) in [
         ("claude", "maxturns-stream-json"),
         ("claude-old", "v2.0.76-maxturns"),
         ("claude-old", "v2.1.120-maxturns"),
     ] {
         let summary = Case::named(family, case).summary();
-        assert_eq!(summary.ending(), Some(&ResultSubtype::ErrorMaxTurns));
+        assert_eq!(summary.result_subtype(), Some(&ResultSubtype::ErrorMaxTurns));
         assert!(!summary.final_text().is_empty(), "{case}");
         assert_eq!(summary.api_failure(), None);
     }
@@ -196,7 +196,7 @@ fn c15_partial_text_at_the_turn_limit_is_the_main_threads() {
 }
 
 #[test]
-fn c15_partial_text_is_that_of_the_last_turn() {
+fn c15_partial_text_is_from_last_turn() {
     let end = r#"{"type":"result","subtype":"error_max_turns"}"#;
     let second = ASSISTANT.replace("hi", "again");
     assert_eq!(summary(&[INIT, ASSISTANT, end, INIT, &second, end]).final_text(), "again");
@@ -206,7 +206,7 @@ fn c15_partial_text_is_that_of_the_last_turn() {
 }
 
 #[test]
-fn c29_api_errors_are_failures_of_their_kind() {
+fn c29_api_errors_are_classified() {
     use ApiFailureKind as Kind;
     let cases = [
         ("auth-none-sj", Kind::Unauthenticated, None),
@@ -239,7 +239,7 @@ fn c29_api_errors_are_failures_of_their_kind() {
 }
 
 #[test]
-fn c29_other_errors_are_no_api_failures() {
+fn c29_other_errors_are_not_api_failures() {
     for case in [
         "maxturns-json",
         "sig-int-bash-sj",
@@ -253,18 +253,18 @@ fn c29_other_errors_are_no_api_failures() {
 }
 
 #[test]
-fn c29_the_assistant_message_says_what_the_result_does_not() {
+fn c29_assistant_message_adds_error_details() {
     let limit = r#"{"type":"assistant","error":"rate_limit","message":{"model":"<synthetic>","content":[{"type":"text","text":"Come back at 3pm"}]}}"#;
     let result = r#"{"type":"result","subtype":"success","is_error":true,"result":"Come back at 3pm"}"#;
     assert_eq!(summary(&[limit, result]).api_failure().unwrap().kind, ApiFailureKind::RateLimited);
     assert_eq!(summary(&[limit]).api_failure().unwrap().message, "Come back at 3pm");
     assert_eq!(summary(&[result]).api_failure().unwrap().kind, ApiFailureKind::Other);
-    // An error that the run got over is none.
+    // A recovered error is not a failure.
     assert_eq!(summary(&[limit, ASSISTANT]).api_failure(), None);
 }
 
 #[test]
-fn a_run_that_was_stopped_while_it_retried_says_why() {
+fn stopped_run_reports_pending_api_failure() {
     let failure = Case::named("claude", "err-401").summary().pending_failure().unwrap();
     assert_eq!((failure.kind, failure.status), (ApiFailureKind::Unauthenticated, Some(401)));
     let refused =
@@ -275,7 +275,7 @@ fn a_run_that_was_stopped_while_it_retried_says_why() {
 }
 
 #[test]
-fn tools_know_their_caller_and_their_outcome() {
+fn tool_calls_have_caller_and_outcome() {
     let summary = Case::named("claude", "subagent-fg").summary();
     let calls: Vec<_> =
         summary.tools().iter().map(|call| (&*call.name, call.parent_tool_use_id.is_some())).collect();
@@ -296,7 +296,7 @@ fn tools_know_their_caller_and_their_outcome() {
 }
 
 #[test]
-fn long_tool_output_is_cut_in_the_summary_and_whole_in_the_message() {
+fn long_tool_output_is_truncated_only_in_summary() {
     let call = r#"{"type":"assistant","message":{"content":[{"type":"tool_use","id":"t","name":"Bash","input":{"command":"x"}}]}}"#;
     let result = format!(
         r#"{{"type":"user","message":{{"content":[{{"type":"tool_result","tool_use_id":"t","content":[{{"type":"text","text":"{}"}}]}}]}}}}"#,
@@ -310,12 +310,12 @@ fn long_tool_output_is_cut_in_the_summary_and_whole_in_the_message() {
 }
 
 #[test]
-fn sessions_versions_and_stops_are_known() {
+fn summary_has_session_version_and_stop_reason() {
     let summary = Case::named("claude", "sj-tools").summary();
     assert_eq!(summary.stop_reason(), Some("end_turn"));
     assert_eq!(summary.session_id().map(str::len), Some(36));
     assert_eq!(self::summary(&[INIT]).cli_version(), Some("9.9.9"));
-    // Killed in the middle: no result, and all that came before.
+    // Killed before the result: earlier messages are kept.
     let killed = Case::named("claude", "sig-term-stream-sj").summary();
-    assert_eq!((killed.ending(), killed.model().is_some()), (None, true));
+    assert_eq!((killed.result_subtype(), killed.model().is_some()), (None, true));
 }

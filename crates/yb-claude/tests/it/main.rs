@@ -1,9 +1,9 @@
-//! One binary for all integration tests of the crate.
+//! The integration tests of the crate, in one binary.
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "what a helper can't do fails its test"
+    reason = "a failing helper fails its test"
 )]
 
 mod availability;
@@ -15,15 +15,16 @@ mod frames_framer;
 mod frames_messages;
 mod frames_rules;
 mod options;
+mod options_legacy;
 mod options_properties;
 mod options_real;
 mod options_rules;
-mod options_seed;
 mod provider;
 mod provider_real;
 mod sdk_hooks;
 mod sdk_process;
 mod sdk_real;
+mod sdk_real_client;
 mod sdk_recorded;
 mod sdk_scripted;
 mod sdk_sessions;

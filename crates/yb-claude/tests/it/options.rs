@@ -1,21 +1,21 @@
-//! Each option and exactly what it becomes: arguments, variables, input and files.
+//! The arguments, variables, stdin and files of each option.
 
 use std::ffi::OsString;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use yb_claude::{
-    Agent, AgentDefinition, Effort, EnvChange, INLINE_LIMIT, Invocation, McpServer, Options, OptionsError,
-    OutputFormat, PermissionMode, Prompt, Session, SettingSource, Settings, SystemPrompt, Target, TextSource,
-    Thinking, ThinkingDisplay, Version,
+    Agent, AgentDefinition, Effort, EnvChange, INLINE_LIMIT, Invocation, InvocationTarget, McpServer,
+    Options, OptionsError, OutputFormat, PermissionMode, Prompt, Session, SettingSource, Settings,
+    SystemPrompt, TextSource, Thinking, ThinkingDisplay, Version,
 };
 
 const BASE: [&str; 6] =
     ["-p", "--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 const UUID: &str = "a173f5a0-3642-4197-8000-000000000001";
 
-fn target() -> Target {
-    Target::new("/private")
+fn target() -> InvocationTarget {
+    InvocationTarget::new("/private")
 }
 
 fn build(options: &Options) -> Invocation {
@@ -26,7 +26,7 @@ fn args(invocation: &Invocation) -> Vec<&str> {
     invocation.args.iter().map(|arg| arg.to_str().unwrap()).collect()
 }
 
-/// The arguments after those that are always there.
+/// Returns the arguments without the default ones.
 #[track_caller]
 fn check(options: &Options, expect: &[&str]) {
     let invocation = build(options);
@@ -36,7 +36,7 @@ fn check(options: &Options, expect: &[&str]) {
     assert_eq!(invocation.files, []);
 }
 
-/// The variables that differ from those without any option.
+/// Returns the variables that differ from the default options.
 #[track_caller]
 fn check_env(options: &Options, expect: &[(&str, Option<&str>)]) {
     let usual = build(&Options::default()).env;
@@ -62,7 +62,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn the_model_and_how_it_thinks() {
+fn model_and_thinking_options_become_arguments() {
     check(&options(), &[]);
     check(&options().with_model("sonnet"), &["--model=sonnet"]);
     check(&options().with_model("anthropic/claude-opus-5-5[1m]"), &["--model=claude-opus-5-5[1m]"]);
@@ -122,7 +122,7 @@ fn tools_and_permissions() {
 }
 
 #[test]
-fn permission_modes_have_other_names() {
+fn permission_modes_have_aliases() {
     for (name, mode, warns) in [
         ("plan", PermissionMode::Plan, false),
         ("auto", PermissionMode::Auto, false),
@@ -130,10 +130,10 @@ fn permission_modes_have_other_names() {
         ("ask", PermissionMode::Default, true),
         ("manual", PermissionMode::Default, true),
     ] {
-        let (read, warning) = PermissionMode::read(name).unwrap();
+        let (read, warning) = PermissionMode::parse_with_aliases(name).unwrap();
         assert_eq!((read, warning.is_some()), (mode, warns), "{name}");
     }
-    let error = PermissionMode::read("yolo").unwrap_err().to_string();
+    let error = PermissionMode::parse_with_aliases("yolo").unwrap_err().to_string();
     assert!(error.contains("`acceptEdits`") && error.contains("`yolo`"), "{error}");
     assert_eq!(PermissionMode::ALL.len(), 6);
 }
@@ -174,9 +174,9 @@ fn configuration() {
     );
 }
 
-/// CR-2.7, as settled: the definition and the name.
+/// CR-2.7: the definition and the name.
 #[test]
-fn an_agent_is_its_definition_and_its_name() {
+fn agent_is_passed_as_definition_and_name() {
     let agent = AgentDefinition::new("Reviews", "You review.").with_tools(["Read"]).with_model("haiku");
     let definition = "{\"code-reviewer\":{\"description\":\"Reviews\",\"model\":\"haiku\",\"prompt\":\"You review.\",\"tools\":[\"Read\"]}}";
     check(
@@ -192,7 +192,7 @@ fn an_agent_is_its_definition_and_its_name() {
 }
 
 #[test]
-fn an_agent_is_looked_up_in_the_roots_in_order() {
+fn agent_is_searched_in_roots_in_order() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir_all(root.path().join(".claude/agents")).unwrap();
     std::fs::write(root.path().join(".claude/agents/r.md"), "---\ndescription: d\n---\np\n").unwrap();
@@ -247,7 +247,7 @@ fn variables() {
 }
 
 #[test]
-fn what_a_child_must_not_inherit_is_removed() {
+fn inherited_variables_are_removed() {
     let removed = |options: &Options| -> Vec<OsString> {
         let env = build(options).env;
         env.into_iter().filter(|(_, change)| *change == EnvChange::Remove).map(|(name, _)| name).collect()
@@ -268,7 +268,7 @@ fn what_a_child_must_not_inherit_is_removed() {
 }
 
 #[test]
-fn secrets_are_variables_and_never_shown() {
+fn secrets_are_variables_and_hidden_in_debug() {
     let options = options()
         .with_api_key("sk-key-0123456789")
         .with_auth_token("tok-0123456789")
@@ -276,7 +276,10 @@ fn secrets_are_variables_and_never_shown() {
         .with_base_url("http://user:pass-0123456789@host")
         .with_env("MY_SECRET", "env-0123456789")
         .with_env("PLAIN", "plain-0123456789")
-        .with_mcp_server("s", McpServer::http("http://h").with("Authorization", "head-0123456789"))
+        .with_mcp_server(
+            "s",
+            McpServer::http("http://h").with_env_or_header("Authorization", "head-0123456789"),
+        )
         .with_settings(Settings::Json(json!({"env": {"X": "set-0123456789"}}).as_object().unwrap().clone()));
     let invocation = build(&options);
     let names: Vec<_> = invocation.secrets.iter().map(|(name, _)| name.as_str()).collect();
@@ -295,7 +298,7 @@ fn secrets_are_variables_and_never_shown() {
 }
 
 #[test]
-fn the_prompt_is_a_verbatim_frame_on_stdin() {
+fn prompt_is_verbatim_frame_on_stdin() {
     for text in ["/cost", "@file", "-x", "a\nb", "\"quoted\" `tick` $HOME 日本"] {
         let invocation = options().invocation(&text.into(), &target()).unwrap();
         assert_eq!(args(&invocation), BASE);
@@ -313,7 +316,7 @@ fn the_prompt_is_a_verbatim_frame_on_stdin() {
 }
 
 #[test]
-fn where_a_prompt_can_not_be_verbatim_a_warning_says_so() {
+fn interpreted_prompt_causes_warning() {
     let old = target().with_version(Version::new(2, 1, 247));
     let new = target().with_version(Version::new(2, 1, 248));
     for (output, target, warns) in [
@@ -333,7 +336,7 @@ fn where_a_prompt_can_not_be_verbatim_a_warning_says_so() {
 }
 
 #[test]
-fn json_and_text_take_the_prompt_as_plain_stdin() {
+fn json_and_text_formats_take_plain_prompt_on_stdin() {
     for output in [OutputFormat::Json, OutputFormat::Text] {
         let invocation = options().with_output(output).invocation(&"-x".into(), &target()).unwrap();
         assert_eq!(args(&invocation), ["-p", "--output-format", output.as_str()]);
@@ -345,7 +348,7 @@ fn json_and_text_take_the_prompt_as_plain_stdin() {
 }
 
 #[test]
-fn what_is_too_large_for_an_argument_becomes_a_private_file() {
+fn large_values_become_private_files() {
     let large = "x".repeat(INLINE_LIMIT);
     let agent = AgentDefinition::new("d", large.clone());
     let settings = json!({ "k": large }).as_object().unwrap().clone();
@@ -357,7 +360,7 @@ fn what_is_too_large_for_an_argument_becomes_a_private_file() {
         .with_mcp_server("s", McpServer::stdio(large.clone(), [""; 0]))
         .with_settings(Settings::Json(settings))
         .with_agent_definition("a", agent);
-    let invocation = options.invocation(&"hello".into(), &Target::new(&private)).unwrap();
+    let invocation = options.invocation(&"hello".into(), &InvocationTarget::new(&private)).unwrap();
     let expect = [
         ("--system-prompt-file", "system-prompt.txt"),
         ("--append-system-prompt-file", "append-system-prompt.txt"),
@@ -378,12 +381,12 @@ fn what_is_too_large_for_an_argument_becomes_a_private_file() {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, expect);
     }
-    let relative = options.invocation(&"hello".into(), &Target::new("private"));
+    let relative = options.invocation(&"hello".into(), &InvocationTarget::new("private"));
     assert!(matches!(relative, Err(OptionsError::Invalid(_))));
 }
 
 #[test]
-fn what_fits_nowhere_is_a_typed_error() {
+fn value_that_fits_nowhere_is_an_error() {
     let large = "x".repeat(INLINE_LIMIT);
     let schema = options().with_json_schema(json!({ "description": large }));
     let error = schema.invocation(&"hello".into(), &target()).unwrap_err();

@@ -1,12 +1,12 @@
-//! What holds for any value: nothing a user says becomes a flag, and no argument is too large.
+//! Properties of all values: user input never becomes a flag, and no argument is too large.
 
 use proptest::prelude::*;
 use yb_claude::{
-    Agent, AgentDefinition, INLINE_LIMIT, McpServer, Options, Session, Settings, SystemPrompt, Target,
-    TextSource,
+    Agent, AgentDefinition, INLINE_LIMIT, InvocationTarget, McpServer, Options, Session, Settings,
+    SystemPrompt, TextSource,
 };
 
-/// Texts that look like flags, that are large, or that are anything.
+/// Flag-like, large and arbitrary texts.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         "-{0,3}[a-zA-Z=]{0,12}",
@@ -46,15 +46,15 @@ fn options() -> impl Strategy<Value = Options> {
         })
 }
 
-/// What we say in words of our own, before and after which only `--flag` and `--flag=value` stand.
+/// The fixed arguments; all others are `--flag` or `--flag=value`.
 const WORDS: [&str; 6] =
     ["-p", "--output-format", "stream-json", "--verbose", "--input-format", "stream-json"];
 
 proptest! {
     #[test]
-    fn no_value_becomes_a_flag_and_none_is_too_large(options in options(), prompt in text()) {
-        let invocation = options.invocation(&prompt.into(), &Target::new("/private"));
-        // Not too many of them are refused, or the test would prove nothing.
+    fn values_never_become_flags_or_exceed_limit(options in options(), prompt in text()) {
+        let invocation = options.invocation(&prompt.into(), &InvocationTarget::new("/private"));
+        // Limit the number of rejected values, so that the test stays meaningful.
         prop_assume!(invocation.is_ok());
         let invocation = invocation.unwrap();
         prop_assert_eq!(&invocation.args[..6], WORDS.map(std::ffi::OsString::from));
@@ -64,7 +64,7 @@ proptest! {
         }
         for arg in &invocation.args[6..] {
             let arg = arg.to_str().unwrap();
-            // Exactly one word, which is a flag of ours or has its value behind the sign.
+            // Exactly one argument, a known flag or `--flag=value`.
             let flag = arg.split('=').next().unwrap();
             prop_assert!(flag.starts_with("--") && flag.len() > 2, "{}", flag);
             prop_assert_ne!(flag, "--dangerously-skip-permissions");
@@ -72,8 +72,8 @@ proptest! {
     }
 
     #[test]
-    fn the_seed_form_keeps_its_shape(options in options(), prompt in text()) {
-        let invocation = options.seed_invocation(&prompt.as_str().into(), &Target::new("/private"));
+    fn legacy_command_line_keeps_its_form(options in options(), prompt in text()) {
+        let invocation = options.legacy_invocation(&prompt.as_str().into(), &InvocationTarget::new("/private"));
         prop_assume!(invocation.is_ok());
         let invocation = invocation.unwrap();
         let args: Vec<_> = invocation.args.iter().map(|arg| arg.to_str().unwrap()).collect();

@@ -1,12 +1,12 @@
-//! Options against the real CLI and a scripted model: each flag is taken as it is meant.
+//! Options with the real CLI and a scripted model.
 
 use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use yb_claude::{
-    Agent, AgentDefinition, Effort, INLINE_LIMIT, McpServer, Options, OutputFormat, PermissionMode, Prompt,
-    Session, SettingSource, Settings, SystemPrompt, Target, TextSource, Thinking,
+    Agent, AgentDefinition, Effort, INLINE_LIMIT, InvocationTarget, McpServer, Options, OutputFormat,
+    PermissionMode, Prompt, Session, SettingSource, Settings, SystemPrompt, TextSource, Thinking,
 };
 use yb_supervise::{Launch, Report};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
@@ -15,14 +15,14 @@ use yb_testkit::RealClaude;
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello. }, { say: Again. }, { say: Forked. } ] } }";
 const UUID: &str = "a173f5a0-3642-4197-8000-000000000001";
 
-/// One private Claude Code with a working directory, for one or more runs.
+/// A private Claude Code with a working directory, for one or more runs.
 struct World {
     claude: RealClaude,
     server: MockServer,
     work: tempfile::TempDir,
 }
 
-/// What one run left.
+/// The output of one run.
 struct Run {
     report: Report,
     stdout: String,
@@ -44,7 +44,7 @@ impl World {
     async fn run(&self, options: &Options, prompt: impl Into<Prompt>) -> Run {
         let private = tempfile::tempdir().unwrap();
         let options = self.hermetic(options);
-        let target = Target::new(private.path().join("files"));
+        let target = InvocationTarget::new(private.path().join("files"));
         let invocation = options.invocation(&prompt.into(), &target).unwrap();
         invocation.write_files().unwrap();
         self.start(&invocation).await
@@ -68,7 +68,7 @@ impl World {
         })
     }
 
-    /// The bodies of the requests that the script answered.
+    /// Returns the request bodies that the script answered.
     fn bodies(&self) -> Vec<Value> {
         self.server
             .requests()
@@ -99,7 +99,7 @@ impl Run {
     }
 }
 
-/// All texts of the user's messages in a request.
+/// Returns the texts of all user messages in a request.
 fn user_texts(body: &Value) -> Vec<String> {
     let messages = body["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "user");
     let texts = messages.flat_map(|message| match &message["content"] {
@@ -143,7 +143,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn a_prompt_that_is_to_be_interpreted_is() {
+    async fn interpreted_prompt_is_interpreted() {
         let world = World::new(HELLO);
         std::fs::write(world.work().join("note.txt"), "CONTENT OF THE NOTE").unwrap();
         world.run(&Options::default(), Prompt::text("/cost").interpreted()).await.ok();
@@ -153,7 +153,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn a_prompt_of_1_000_000_characters_arrives_verbatim() {
+    async fn prompt_of_1_000_000_characters_arrives_verbatim() {
         let world = World::new(HELLO);
         let prompt: String = "/long é\n".chars().cycle().take(1_000_000).collect();
         let run = world.run(&Options::default(), prompt.as_str()).await.ok();
@@ -162,7 +162,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn a_system_prompt_of_300_kb_goes_by_file() {
+    async fn system_prompt_of_300_kb_is_passed_as_file() {
         let world = World::new(HELLO);
         let (system, append) = ("SYS ".repeat(75_000), "APP ".repeat(75_000));
         let options = Options::default()
@@ -188,11 +188,11 @@ mod real_claude {
         world.run(&empty, "hi").await.ok();
     }
 
-    /// CR-2.7 and C1: the pair of flags, with the definition from a file of the workspace or a large one inline.
+    /// CR-2.7 and C1: both flags, with a definition from a file or a large inline definition.
     #[tokio::test]
-    async fn an_agent_from_a_file_runs_the_session() {
+    async fn agent_from_file_runs_session() {
         let world = World::new(HELLO);
-        // Not in the working directory, where the CLI would find it by itself.
+        // Not in the working directory, where the CLI would find it itself.
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join(".claude/agents");
         std::fs::create_dir_all(&folder).unwrap();
@@ -215,9 +215,9 @@ mod real_claude {
         assert!(world.body()["system"].to_string().contains(&"LARGE ".repeat(29_999)));
     }
 
-    /// Why a definition is demanded: with stream input the CLI works on as if no agent had been named.
+    /// The reason for requiring a definition: with stream input the CLI ignores an unknown agent.
     #[tokio::test]
-    async fn an_unknown_agent_is_ignored_in_silence() {
+    async fn unknown_agent_is_silently_ignored() {
         let world = World::new(HELLO);
         let options = Options::default().with_agent(Agent::KnownToCli("nope".to_owned()));
         let run = world.run(&options, "hi").await.ok();
@@ -225,7 +225,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn tools_are_chosen_allowed_and_taken_away() {
+    async fn tools_are_selected_allowed_and_removed() {
         let world = World::new(HELLO);
         let none = [""; 0];
         let run = world.run(&Options::default().with_tools(none), "hi").await.ok();
@@ -236,14 +236,14 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn an_allowed_tool_needs_no_permission() {
+    async fn allowed_tool_needs_no_permission() {
         let script = "{ tape: 1, lanes: { main: [ { tools: [ { Bash: { command: 'touch a,b' } } ] }, { say: Done. } ] } }";
         let world = World::new(script);
         let options = Options::default().with_permission_mode(PermissionMode::DontAsk);
         let run = world.run(&options.clone().with_allowed_tools([""; 0]), "hi").await.ok();
         assert_eq!(run.result()["permission_denials"].as_array().unwrap().len(), 1);
         assert!(!world.work().join("a,b").exists());
-        // The comma in the rule belongs to the rule, also in a list.
+        // A comma inside a rule is part of the rule.
         let allowed = options.with_allowed_tools(["Bash(touch a,b)", "Read"]);
         let run = world.run(&allowed, "hi").await.ok();
         assert_eq!(run.result()["permission_denials"], json!([]), "{}", run.stdout);
@@ -282,7 +282,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn turns_and_budget_end_a_run() {
+    async fn turn_limit_and_budget_end_run() {
         let script = "{ tape: 1, lanes: { main: [ { say: Part., tools: [ { Bash: { command: pwd } } ] }, { say: Done. } ] } }";
         let world = World::new(script);
         let run = world.run(&Options::default().with_max_turns(1), "hi").await;
@@ -292,7 +292,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn a_schema_gives_a_structured_answer() {
+    async fn schema_gives_structured_output() {
         let script = "{ tape: 1, lanes: { main: [ { tools: [ { StructuredOutput: { a: x } } ] } ] } }";
         let world = World::new(script);
         let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]});
@@ -301,11 +301,11 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn mcp_servers_go_by_argument_or_by_file() {
+    async fn mcp_servers_are_passed_inline_or_as_file() {
         let world = World::new(HELLO);
         let small = McpServer::stdio("/nonexistent", ["-x"]);
         let large = McpServer::stdio("/nonexistent", ["x".repeat(INLINE_LIMIT)]);
-        let private = McpServer::stdio("/nonexistent", [""; 0]).with("TOKEN", "secret-value");
+        let private = McpServer::stdio("/nonexistent", [""; 0]).with_env_or_header("TOKEN", "secret-value");
         let file = world.work().join("servers.json");
         std::fs::write(&file, "{\"mcpServers\":{\"filed\":{\"command\":\"/nonexistent\"}}}").unwrap();
         for server in [small, large, private] {
@@ -322,7 +322,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn settings_go_by_argument_or_by_file() {
+    async fn settings_are_passed_inline_or_as_file() {
         let world = World::new(HELLO);
         let settings = |padding: usize| {
             let settings = json!({"model": "claude-haiku-4-5", "unknownKey": "x".repeat(padding)});
@@ -338,7 +338,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn the_model_and_its_limits_reach_the_request() {
+    async fn model_and_limits_reach_request() {
         let world = World::new(HELLO);
         let options = Options::default()
             .with_model("anthropic/claude-sonnet-4-5")
@@ -361,7 +361,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn every_other_flag_is_known_to_the_cli() {
+    async fn remaining_flags_are_accepted_by_cli() {
         let world = World::new(HELLO);
         let options = Options::default()
             .with_add_dir(world.work())
@@ -392,7 +392,7 @@ mod real_claude {
     }
 
     #[tokio::test]
-    async fn json_text_and_the_seed_form_answer() {
+    async fn json_text_and_legacy_forms_answer() {
         let world = World::new(HELLO);
         let run = world.run(&Options::default().with_output(OutputFormat::Text), "-x").await.ok();
         assert_eq!(run.stdout, "Hello.\n");
@@ -402,7 +402,8 @@ mod real_claude {
             world.hermetic(&Options::default().with_allowed_tools(["Bash", "Read"]).with_max_turns(3));
         let large = "x".repeat(INLINE_LIMIT + 1);
         for prompt in ["List files", "-x", &large] {
-            let invocation = options.seed_invocation(&prompt.into(), &Target::new("/private")).unwrap();
+            let invocation =
+                options.legacy_invocation(&prompt.into(), &InvocationTarget::new("/private")).unwrap();
             let run = world.start(&invocation).await.ok();
             assert_eq!(run.frames[0]["result"], "Hello.", "{}", run.stdout);
             assert!(user_texts(&world.body()).iter().any(|text| text.trim_end() == prompt));

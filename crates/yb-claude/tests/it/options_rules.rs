@@ -1,35 +1,35 @@
-//! The rules of the data model: every problem at once, each with its field, and strict against lenient.
+//! The validation rules, in lenient and strict mode.
 
 use serde_json::json;
 use yb_claude::{
-    Agent, AgentDefinition, MAX_PROMPT_CHARS, McpServer, Options, OptionsError, OutputFormat, Prompt,
-    Session, SystemPrompt, Target, TextSource,
+    Agent, AgentDefinition, InvocationTarget, MAX_PROMPT_CHARS, McpServer, Options, OptionsError,
+    OutputFormat, Prompt, Session, SystemPrompt, TextSource,
 };
 
 fn options() -> Options {
     Options::default()
 }
 
-/// The fields that an error names.
+/// Returns the fields of an error.
 fn errors(options: &Options) -> Vec<String> {
     match options.validate() {
         Ok(_) => Vec::new(),
-        Err(OptionsError::Invalid(findings)) => {
-            assert!(findings.iter().all(|finding| !finding.message.is_empty() && !finding.hint.is_empty()));
-            findings.into_iter().map(|finding| finding.field).collect()
+        Err(OptionsError::Invalid(issues)) => {
+            assert!(issues.iter().all(|issue| !issue.message.is_empty() && !issue.hint.is_empty()));
+            issues.into_iter().map(|issue| issue.field).collect()
         }
         Err(error) => panic!("{error}"),
     }
 }
 
-/// Wrong, whatever the mode.
+/// Invalid in both modes.
 #[track_caller]
 fn wrong(options: Options, field: &str) {
     assert_eq!(errors(&options), [field]);
     assert!(errors(&options.with_strict(true)).contains(&field.to_owned()));
 }
 
-/// Fine in both modes.
+/// Valid in both modes.
 #[track_caller]
 fn fine(options: Options) {
     assert_eq!(options.validate(), Ok(Vec::new()));
@@ -40,14 +40,14 @@ fn fine(options: Options) {
 #[track_caller]
 fn doubtful(options: Options, field: &str) {
     let warnings = options.validate().unwrap();
-    assert_eq!(warnings.iter().map(|finding| finding.field.as_str()).collect::<Vec<_>>(), [field]);
+    assert_eq!(warnings.iter().map(|issue| issue.field.as_str()).collect::<Vec<_>>(), [field]);
     assert_eq!(errors(&options.with_strict(true)), [field]);
 }
 
 #[test]
 fn prompts_have_1_to_1_000_000_characters() {
     let check = |prompt: Prompt, fine: bool| {
-        assert_eq!(options().invocation(&prompt, &Target::new("/p")).is_ok(), fine);
+        assert_eq!(options().invocation(&prompt, &InvocationTarget::new("/p")).is_ok(), fine);
     };
     check("".into(), false);
     check(" \n".into(), false);
@@ -156,7 +156,7 @@ fn extra_flags() {
 }
 
 #[test]
-fn all_problems_are_told_at_once() {
+fn all_problems_are_reported_at_once() {
     let options = options().with_model("a b").with_max_turns(0).with_temperature(2.0).with_tools(["-x"]);
     let error = options.validate().unwrap_err();
     assert_eq!(
@@ -166,6 +166,6 @@ fn all_problems_are_told_at_once() {
          `tools[0]`: expected a tool such as `Read`, `Bash(git *)` or `mcp__server__*`"
     );
     assert_eq!(error.hints().len(), 4);
-    let prompt_too = options.invocation(&"".into(), &Target::new("/p")).unwrap_err();
+    let prompt_too = options.invocation(&"".into(), &InvocationTarget::new("/p")).unwrap_err();
     assert_eq!(prompt_too.hints().len(), 5);
 }

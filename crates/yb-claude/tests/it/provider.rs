@@ -1,10 +1,10 @@
-//! The provider's rules, one by one, on an agent that says what the test wants it to say.
+//! The rules of the provider, with a fake CLI.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use yb_claude::{ClaudeCodeProvider, Context, OutgoingMessage, Provider, ProviderError, Stop};
+use yb_claude::{ClaudeCodeProvider, Context, OutgoingMessage, Provider, ProviderError, StopReason};
 use yb_testkit::FakeAgent;
 
 /// A fake `claude` and a provider that uses it.
@@ -29,7 +29,7 @@ impl Stage {
         Self { dir, provider }
     }
 
-    /// An agent that prints this result and exits with this code.
+    /// Creates a CLI that prints this result and exits with this code.
     fn saying(result: &Value, exit: i32) -> Self {
         Self::new(&json!([{ "print": { "json": result } }, { "exit": exit }]).to_string())
     }
@@ -48,7 +48,7 @@ impl Stage {
 }
 
 #[tokio::test]
-async fn the_result_is_the_answer_and_the_rest_is_metadata() {
+async fn result_becomes_answer_with_metadata() {
     let result = json!({"type": "result", "subtype": "success", "result": "The response text from Claude.",
         "is_error": false, "cost_usd": 0.003, "total_cost_usd": 0.003, "session_id": "abc123",
         "model": "claude-sonnet-4-20250514", "num_turns": 1});
@@ -58,13 +58,16 @@ async fn the_result_is_the_answer_and_the_rest_is_metadata() {
     assert_eq!(metadata.provider_used, "claude-code");
     assert_eq!(metadata.model.as_deref(), Some("claude-sonnet-4-20250514"));
     assert_eq!(metadata.session_id.as_deref(), Some("abc123"));
-    assert_eq!((metadata.tokens_used, metadata.turns, metadata.stop), (None, Some(1), Stop::Done));
+    assert_eq!(
+        (metadata.tokens_used, metadata.turns, metadata.stop_reason),
+        (None, Some(1), StopReason::Done)
+    );
     assert_eq!(answer.reply_target, None);
 }
 
-/// A CLI that counts per session only: the cost of one call in a resumed session can't be known.
+/// With a CLI that counts only per session, the cost of one call in a resumed session is unknown.
 #[tokio::test]
-async fn c12_without_a_baseline_the_cost_of_a_resumed_session_is_not_that_of_the_call() {
+async fn c12_cost_of_resumed_session_without_baseline_is_unknown() {
     let result = json!({"type": "result", "subtype": "success", "result": "ok", "session_id": "s", "total_cost_usd": 1.5,
         "usage": {"input_tokens": 10, "output_tokens": 5},
         "modelUsage": {"claude-x": {"inputTokens": 1000, "outputTokens": 500, "costUSD": 1.5}}});
@@ -79,28 +82,28 @@ async fn c12_without_a_baseline_the_cost_of_a_resumed_session_is_not_that_of_the
 }
 
 #[tokio::test]
-async fn output_that_is_no_json_is_the_answer_itself() {
+async fn non_json_output_is_the_answer() {
     let answer = Stage::new("[{print: '  plain words  '}]").ask().await.unwrap();
     assert_eq!(answer.text, "plain words");
     assert_eq!((answer.metadata.model, answer.metadata.tokens_used), (None, None));
 }
 
 #[tokio::test]
-async fn at_the_limit_of_turns_the_partial_text_is_kept_whatever_the_exit_code() {
+async fn partial_text_is_kept_at_turn_limit() {
     let result = json!({"type": "result", "subtype": "error_max_turns", "result": "Partial response text...",
         "is_error": false, "session_id": "abc123", "num_turns": 10});
     for exit in [0, 1] {
         let answer = Stage::saying(&result, exit).ask().await.unwrap();
         assert_eq!(
-            (answer.text.as_str(), answer.metadata.stop),
-            ("Partial response text...", Stop::MaxTurns)
+            (answer.text.as_str(), answer.metadata.stop_reason),
+            ("Partial response text...", StopReason::MaxTurns)
         );
     }
 }
 
-/// Each run appends a line; a continuation would be a second one.
+/// Each run appends a line; a continuation would append a second one.
 #[tokio::test]
-async fn a_budget_is_not_spent_again_when_the_cost_is_not_known() {
+async fn continuation_stops_if_cost_is_unknown() {
     let result =
         json!({"type": "result", "subtype": "error_max_turns", "result": "Part.", "session_id": "s"});
     let script = json!([{ "append": { "path": "runs", "line": "x" } }, { "print": { "json": result } }, { "exit": 1 }]);
@@ -109,14 +112,17 @@ async fn a_budget_is_not_spent_again_when_the_cost_is_not_known() {
         let mut options = yb_claude::Options::default().with_cwd(stage.dir.path());
         options.max_budget_usd = budget;
         let provider = stage.provider.clone().with_options(options).with_continuations(2);
-        assert_eq!(provider.complete(&Context::new("hi")).await.unwrap().metadata.stop, Stop::MaxTurns);
+        assert_eq!(
+            provider.complete(&Context::new("hi")).await.unwrap().metadata.stop_reason,
+            StopReason::MaxTurns
+        );
         let lines = std::fs::read_to_string(stage.dir.path().join("runs")).unwrap();
         assert_eq!(lines.lines().count(), runs, "{budget:?}");
     }
 }
 
 #[tokio::test]
-async fn an_empty_result_has_a_text_that_says_so() {
+async fn empty_result_has_placeholder_text() {
     let empty =
         |is_error| json!({"type": "result", "subtype": "success", "result": "", "is_error": is_error});
     assert_eq!(Stage::saying(&empty(false), 0).text().await, "(No response text returned)");
@@ -128,7 +134,7 @@ async fn an_empty_result_has_a_text_that_says_so() {
 }
 
 #[tokio::test]
-async fn a_cli_that_is_not_there_is_named_with_the_way_out() {
+async fn missing_cli_error_has_path_and_hints() {
     let provider = ClaudeCodeProvider::new().with_program("/no/such/claude");
     let error = provider.complete(&Context::new("hi")).await.unwrap_err();
     let text = error.to_string();
@@ -138,7 +144,7 @@ async fn a_cli_that_is_not_there_is_named_with_the_way_out() {
 }
 
 #[tokio::test]
-async fn a_failed_exit_is_an_error_with_what_stderr_said() {
+async fn failed_exit_error_contains_stderr() {
     let stage = Stage::new("[{print: {line: 'error: bad flag', to: stderr}}, {exit: 3}]");
     assert_eq!(stage.error().await, "claude CLI exited with exit status: 3: error: bad flag");
     let stage = Stage::new("[{die: KILL}]");
@@ -146,16 +152,16 @@ async fn a_failed_exit_is_an_error_with_what_stderr_said() {
 }
 
 #[tokio::test]
-async fn c29_an_api_error_is_an_error_although_its_subtype_is_success() {
+async fn c29_api_error_with_success_subtype_is_an_error() {
     let result = json!({"type": "result", "subtype": "success", "is_error": true, "api_error_status": 429,
         "terminal_reason": "api_error", "result": "API Error: slow down"});
     let error = Stage::saying(&result, 1).ask().await.unwrap_err();
     assert_eq!(error.to_string(), "claude CLI exited with exit status: 1: API Error: slow down");
-    assert!(error.is_retryable() && error.is_reason_to_ask_another());
+    assert!(error.is_retryable() && error.should_fall_back());
 }
 
 #[tokio::test]
-async fn a_timeout_names_the_seconds_and_keeps_what_was_said() {
+async fn timeout_error_has_seconds_and_partial_text() {
     let said = json!({"type": "assistant", "message": {"id": "m", "role": "assistant", "model": "claude-x",
         "content": [{"type": "text", "text": "So far."}]}});
     let script = json!([{ "print": { "json": said } }, { "sleep_ms": 60000 }]).to_string();
@@ -167,7 +173,7 @@ async fn a_timeout_names_the_seconds_and_keeps_what_was_said() {
 }
 
 #[tokio::test]
-async fn cancelling_ends_the_agent() {
+async fn cancellation_kills_cli() {
     let token = yb_supervise::CancellationToken::new();
     let provider = ClaudeCodeProvider::new().with_cancellation(token.clone());
     let stage = Stage::with("[{write: {path: up, line: x}}, {sleep_ms: 60000}]", provider);
@@ -191,7 +197,7 @@ async fn cancelling_ends_the_agent() {
 }
 
 #[tokio::test]
-async fn an_option_that_can_t_be_is_an_error_before_anything_runs() {
+async fn invalid_option_fails_before_start() {
     let stage = Stage::new("[{exit: 0}]");
     let answer = stage.provider.complete(&Context::new("hi").with_model("--flag")).await;
     assert!(matches!(answer, Err(ProviderError::Invalid { .. })), "{answer:?}");
@@ -199,12 +205,12 @@ async fn an_option_that_can_t_be_is_an_error_before_anything_runs() {
     assert!(answer.to_string().contains("nobody-knows"), "{answer}");
 }
 
-/// The literal form of the specification, in its order; and no trace of the host's own session.
+/// The arguments in the order of the specification, without variables of the host's own session.
 #[tokio::test]
-async fn cr_2_4_the_seed_compatible_command_is_the_one_of_the_specification() {
+async fn cr_2_4_legacy_command_line_matches_specification() {
     let dump = "[{dump: dump.json}, {print: {json: {type: result, subtype: success, result: ok}}}]";
     let session = "550e8400-e29b-41d4-a716-446655440000";
-    let provider = ClaudeCodeProvider::new().with_seed_compatibility(true).with_session_id(session);
+    let provider = ClaudeCodeProvider::new().with_legacy_command_line(true).with_session_id(session);
     let stage = Stage::with(dump, provider);
     let options = yb_claude::Options::default().with_cwd(stage.dir.path());
     let provider = stage.provider.clone().with_options(options);

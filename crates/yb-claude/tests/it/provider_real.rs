@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 use yb_claude::{
-    ApiFailureKind, ClaudeCodeProvider, Context, Message, Options, Provider, ProviderError, Stop,
+    ApiFailureKind, ClaudeCodeProvider, Context, Message, Options, Provider, ProviderError, StopReason,
 };
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::{Process, RealClaude};
@@ -57,19 +57,22 @@ async fn real_claude_answers_with_model_tokens_cost_and_session() {
     assert!(
         metadata.cost_usd.unwrap() > 0.0 && metadata.session_id.is_some() && metadata.processing_time_ms > 0
     );
-    assert_eq!((metadata.turns, metadata.stop, metadata.continuations), (Some(1), Stop::Done, 0));
+    assert_eq!(
+        (metadata.turns, metadata.stop_reason, metadata.continuations),
+        (Some(1), StopReason::Done, 0)
+    );
 }
 
 #[tokio::test]
-async fn real_claude_seed_compatible_mode_answers_too() {
+async fn real_claude_answers_with_legacy_command_line() {
     let trial = Trial::reply("{ say: Hello. }");
-    let answer = trial.provider().with_seed_compatibility(true).complete(&Context::new("hi")).await.unwrap();
+    let answer = trial.provider().with_legacy_command_line(true).complete(&Context::new("hi")).await.unwrap();
     assert_eq!(answer.text, "Hello.");
     assert!(answer.metadata.tokens_used.is_some());
 }
 
 #[tokio::test]
-async fn real_claude_uses_its_tools_and_is_observed() {
+async fn real_claude_tool_messages_are_observed() {
     let trial = Trial::new(
         "
 tape: 1
@@ -102,20 +105,20 @@ lanes:
 ";
 
 #[tokio::test]
-async fn c15_real_claude_at_its_limit_of_turns_keeps_the_partial_text() {
+async fn c15_real_claude_keeps_partial_text_at_turn_limit() {
     let trial = Trial::new(THREE_TOOLS);
     let answer = trial.provider().complete(&Context::new("go").with_max_turns(1)).await.unwrap();
-    assert_eq!(answer.metadata.stop, Stop::MaxTurns);
+    assert_eq!(answer.metadata.stop_reason, StopReason::MaxTurns);
     assert_eq!(answer.text, "First part.");
 }
 
-/// The CLI counts per session: what a continuation is charged with is the difference.
+/// The CLI counts per session, so a continuation reports the difference.
 #[tokio::test]
-async fn real_claude_goes_on_after_its_limit_and_nothing_is_counted_twice() {
+async fn real_claude_continues_after_turn_limit_without_double_counting() {
     let trial = Trial::new(THREE_TOOLS);
     let provider = trial.provider().with_continuations(5).with_model("claude-opus-5-5");
     let answer = provider.complete(&Context::new("go").with_max_turns(2)).await.unwrap();
-    assert_eq!(answer.metadata.stop, Stop::Done, "{}", answer.text);
+    assert_eq!(answer.metadata.stop_reason, StopReason::Done, "{}", answer.text);
     assert!(answer.metadata.continuations >= 1);
     assert!(answer.text.starts_with("First part.") && answer.text.contains("\n\n---\n\n"), "{}", answer.text);
     let answered: u64 =
@@ -126,14 +129,14 @@ async fn real_claude_goes_on_after_its_limit_and_nothing_is_counted_twice() {
 }
 
 #[tokio::test]
-async fn real_claude_goes_on_with_a_session_of_an_earlier_call() {
+async fn real_claude_resumes_session_of_earlier_call() {
     let trial = Trial::new("{ tape: 1, lanes: { main: [ { say: One. }, { say: Two. } ] } }");
     let first = trial.provider().complete(&Context::new("first")).await.unwrap();
     let session = first.metadata.session_id.clone().unwrap();
     let second = trial.provider().complete(&Context::new("second").with_session(&session)).await.unwrap();
     assert_eq!(second.text, "Two.");
     assert_eq!(second.metadata.session_id.as_deref(), Some(session.as_str()));
-    // This CLI tells what the call itself used, beside what the session has.
+    // This CLI reports the usage of the call in addition to that of the session.
     let (cost, session) = (second.metadata.cost_usd.unwrap(), second.metadata.session_cost_usd.unwrap());
     assert_eq!(second.metadata.tokens_used, Some(15));
     assert!((session - cost - first.metadata.cost_usd.unwrap()).abs() < 1e-9, "{cost} of {session}");
@@ -145,7 +148,7 @@ async fn real_claude_stops_at_its_budget() {
     let options = Options::default().with_model("claude-opus-5-5").with_max_budget_usd(0.000_001);
     let provider = trial.configured(ClaudeCodeProvider::new(), options);
     let answer = provider.complete(&Context::new("go")).await.unwrap();
-    assert_eq!((answer.metadata.stop, answer.text.as_str()), (Stop::MaxBudget, "First part."));
+    assert_eq!((answer.metadata.stop_reason, answer.text.as_str()), (StopReason::MaxBudget, "First part."));
     assert_eq!(answer.metadata.tokens_used, Some(110));
 }
 
@@ -173,7 +176,7 @@ async fn real_claude_api_errors_are_typed() {
 }
 
 #[tokio::test]
-async fn real_claude_that_reaches_nobody_says_so() {
+async fn real_claude_without_reachable_api_is_network_error() {
     let trial = Trial::reply("{ say: never }");
     let environment = trial.claude.env("http://127.0.0.1:1");
     let error =
@@ -183,14 +186,14 @@ async fn real_claude_that_reaches_nobody_says_so() {
 }
 
 #[tokio::test]
-async fn real_claude_cut_off_in_mid_stream_is_an_error_and_no_hang() {
+async fn real_claude_with_truncated_stream_is_an_error() {
     let trial = Trial::reply("{ say: Never finished., fault: { cut: { after: 3 events } } }");
     let error = trial.provider().complete(&Context::new("hi")).await.unwrap_err();
     assert!(matches!(error, ProviderError::Api { .. }), "{error:?}");
 }
 
 #[tokio::test]
-async fn real_claude_without_a_login_is_unauthenticated_and_asks_nobody() {
+async fn real_claude_without_login_is_unauthenticated_without_request() {
     let trial = Trial::reply("{ say: never }");
     let environment = trial.claude.env(&trial.server.base_url());
     let environment: Vec<_> =
@@ -207,7 +210,7 @@ async fn real_claude_without_a_login_is_unauthenticated_and_asks_nobody() {
 }
 
 #[tokio::test]
-async fn real_claude_refuses_a_bad_flag_and_an_unknown_session() {
+async fn real_claude_rejects_bad_flag_and_unknown_session() {
     let trial = Trial::reply("{ say: never }");
     let options = Options::default().with_extra_flag("no-such-flag");
     let error =
@@ -220,12 +223,12 @@ async fn real_claude_refuses_a_bad_flag_and_an_unknown_session() {
 }
 
 #[tokio::test]
-async fn real_claude_gets_a_million_characters_and_prompts_that_look_like_syntax() {
+async fn real_claude_receives_large_and_syntax_like_prompts_verbatim() {
     for message in
         ["-p --help".to_owned(), "/cost".to_owned(), "@/etc/hostname".to_owned(), "x".repeat(999_000)]
     {
         let trial = Trial::reply("{ say: ok }");
-        // A subagent gets the bare message, so nothing stands before it.
+        // An agent receives the bare message, without a label.
         let options = Options::default()
             .with_agent_definition("echo", yb_claude::AgentDefinition::new("Echo", "Repeat."));
         let provider = trial.configured(ClaudeCodeProvider::new(), options);
@@ -242,7 +245,7 @@ async fn real_claude_gets_a_million_characters_and_prompts_that_look_like_syntax
 }
 
 #[tokio::test]
-async fn real_claude_ended_by_a_signal_is_an_error_with_its_status() {
+async fn real_claude_killed_by_signal_is_an_error_with_status() {
     for (signal, status) in [("TERM", "exit status: 143"), ("KILL", "signal: 9 (SIGKILL)")] {
         let trial = Trial::reply(&format!(
             "{{ say: Soon., tools: [{{ Bash: {{ command: 'kill -{signal} $PPID; sleep 5; true', description: End }} }}] }}"
@@ -252,17 +255,17 @@ async fn real_claude_ended_by_a_signal_is_an_error_with_its_status() {
         assert_eq!(got, status);
         yb_testkit::assert_no_process_in(trial.workspace.path());
     }
-    // On SIGINT it says goodbye: a result without a text, and exit code 0.
+    // On SIGINT the CLI prints a result without text and exits with 0.
     let trial = Trial::reply(
         "{ tools: [{ Bash: { command: 'kill -INT $PPID; sleep 5; true', description: End } }] }",
     );
     let answer = trial.provider().complete(&Context::new("go")).await.unwrap();
     assert_eq!(answer.text, "Error from Claude: error_during_execution");
-    assert_eq!(answer.metadata.stop, Stop::Other("error_during_execution".to_owned()));
+    assert_eq!(answer.metadata.stop_reason, StopReason::Other("error_during_execution".to_owned()));
 }
 
 #[tokio::test]
-async fn real_claude_that_runs_out_of_time_leaves_nothing_alive() {
+async fn real_claude_timeout_leaves_no_process() {
     let trial = Trial::reply(
         "{ say: Working., tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > t && mv t tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
     );
@@ -276,14 +279,14 @@ async fn real_claude_that_runs_out_of_time_leaves_nothing_alive() {
 }
 
 #[tokio::test]
-async fn real_claude_is_asked_again_after_an_error_that_passes() {
+async fn real_claude_is_retried_after_transient_error() {
     let trial = Trial::reply("{ say: Finally., fault: { status: 529, times: 1 } }");
     let answer = trial.provider().with_retries(1).complete(&Context::new("hi")).await.unwrap();
     assert_eq!((answer.text.as_str(), trial.turns()), ("Finally.", 2));
 }
 
 #[tokio::test]
-async fn real_claude_runs_as_the_agent_that_a_call_names() {
+async fn real_claude_runs_as_agent_of_call() {
     let trial = Trial::reply("{ say: Reviewed. }");
     let agents = trial.workspace.path().join(".claude/agents");
     std::fs::create_dir_all(&agents).unwrap();
@@ -296,9 +299,9 @@ async fn real_claude_runs_as_the_agent_that_a_call_names() {
     assert!(request.body["system"].to_string().contains("raised eyebrow"));
 }
 
-/// Ends within a moment although the timeout is ten minutes: dropping the question ends the agent.
+/// Dropping the future kills the CLI long before the timeout of ten minutes.
 #[tokio::test]
-async fn real_claude_dies_with_the_future_that_asked() {
+async fn real_claude_is_killed_when_future_is_dropped() {
     let trial = Trial::reply(
         "{ tools: [{ Bash: { command: 'cut -d\" \" -f1,22 /proc/$$/stat > t && mv t tool.pid; while :; do sleep 0.2; done', description: Wait } }] }",
     );

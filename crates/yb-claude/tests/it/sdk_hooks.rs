@@ -1,4 +1,4 @@
-//! Every event has its type: what the real CLI told hooks is read, and what they answer is in the CLI's form.
+//! Hook inputs recorded from the real CLI are typed, and outputs have the CLI's format.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use yb_claude::sdk::event::{self, *};
-use yb_claude::sdk::{Decision, HookEvent, HookOutput, Hooks, Matcher, Permission};
+use yb_claude::sdk::{HookEvent, HookMatcher, HookOutput, Hooks, PermissionDecision, PermissionResult};
 use yb_claude::{AgentDefinition, Prompt, RawJson};
 
 use crate::sdk_support::Trial;
@@ -22,7 +22,7 @@ fn read<E: HookEvent>() -> E {
 }
 
 #[test]
-fn what_the_real_cli_told_its_hooks_is_typed() {
+fn recorded_hook_inputs_are_typed() {
     let pre: PreToolUse = read();
     assert_eq!((pre.tool_name.as_str(), pre.permission_mode.as_deref()), ("Read", Some("default")));
     assert!(
@@ -43,37 +43,39 @@ fn what_the_real_cli_told_its_hooks_is_typed() {
     assert_eq!(read::<PostModelSwitch>().context_tokens, Some(172));
     assert_eq!(read::<SessionStart>().source, "compact");
     assert!(read::<MessageDisplay>().is_final);
-    // These are told only to hooks in settings.
+    // These fire only for hooks in settings files.
     assert!(!read::<SessionEnd>().reason.is_empty());
     assert!(read::<InstructionsLoaded>().file_path.ends_with("CLAUDE.md"));
     assert_eq!(event::NAMES.len(), 33);
 }
 
 #[test]
-fn answers_have_the_form_of_the_cli() {
+fn hook_outputs_have_cli_format() {
     fn check<O: HookOutput>(output: O, event: &'static str, expected: &serde_json::Value) {
         assert_eq!(output.into_json(event), *expected);
     }
     check(StopOutput::new(), "Stop", &json!({}));
     check(StopOutput::new().block("not yet"), "Stop", &json!({"decision": "block", "reason": "not yet"}));
     check(
-        PostToolUseOutput::new().stop("enough").system_message("so").suppress_output(),
+        PostToolUseOutput::new().stop("enough").with_system_message("so").with_suppressed_output(),
         "PostToolUse",
         &json!({"continue": false, "stopReason": "enough", "systemMessage": "so", "suppressOutput": true}),
     );
     check(
-        SetupOutput::new().in_background(Some(Duration::from_secs(5))),
+        SetupOutput::new().with_background(Some(Duration::from_secs(5))),
         "Setup",
         &json!({"async": true, "asyncTimeout": 5000}),
     );
     check(
-        PreToolUseOutput::allow().updated_input(json!({"command": "ls"})).additional_context("more"),
+        PreToolUseOutput::allow()
+            .with_updated_input(json!({"command": "ls"}))
+            .with_additional_context("more"),
         "PreToolUse",
         &json!({"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "allow",
             "updatedInput": {"command": "ls"}, "additionalContext": "more"}}),
     );
     check(
-        PreModelSwitchOutput::new().permission_decision(Decision::Deny),
+        PreModelSwitchOutput::new().with_permission_decision(PermissionDecision::Deny),
         "PreModelSwitch",
         &json!({"hookSpecificOutput": {"hookEventName": "PreModelSwitch", "permissionDecision": "deny"}}),
     );
@@ -84,14 +86,14 @@ fn answers_have_the_form_of_the_cli() {
             "decision": {"behavior": "deny", "message": "no"}}}),
     );
     check(
-        SessionStartOutput::new().watch_paths(vec!["a".to_owned()]).reload_skills(true),
+        SessionStartOutput::new().with_watch_paths(vec!["a".to_owned()]).with_reload_skills(true),
         "SessionStart",
         &json!({"hookSpecificOutput": {"hookEventName": "SessionStart", "watchPaths": ["a"], "reloadSkills": true}}),
     );
 }
 
 #[tokio::test]
-async fn real_claude_calls_the_hooks_of_models_agents_permissions_and_compaction() {
+async fn real_claude_calls_model_agent_permission_and_compaction_hooks() {
     let trial = Trial::new(
         "{ tape: 1, lanes: { \
            helper: { match: Help me now, replies: [ { say: Helped. } ] }, \
@@ -104,15 +106,17 @@ async fn real_claude_calls_the_hooks_of_models_agents_permissions_and_compaction
     let mut hooks = Hooks::new();
     for name in event::NAMES {
         let called = Arc::clone(&called);
-        hooks = hooks.on_named(*name, Matcher::any(), move |input, _| {
+        hooks = hooks.on_named(*name, HookMatcher::any(), move |input, _| {
             let value = input.to_value().unwrap();
             called.lock().unwrap().push(value["hook_event_name"].as_str().unwrap().to_owned());
             async { Ok(json!({})) }
         });
     }
     let options = trial.options().with_agent_definition("helper", AgentDefinition::new("Helps", "You help."));
-    let host =
-        trial.host_with(options).with_hooks(hooks).with_can_use_tool(|_, _| async { Permission::allow() });
+    let host = trial
+        .host_with(options)
+        .with_hooks(hooks)
+        .with_can_use_tool(|_, _| async { PermissionResult::allow() });
     let client = host.connect().await.unwrap();
     assert_eq!(client.turn("go").text().await.unwrap(), "Done.");
     client.set_model(Some("claude-sonnet-5-5")).await.unwrap();

@@ -1,4 +1,4 @@
-//! The SDK with a real process that plays a script: pipes, limits, signals, and what is left behind.
+//! The SDK with a fake CLI process: pipes, limits, signals and cleanup.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use yb_claude::frame::FrameError;
 use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
-use yb_claude::sdk::{Error, Hooks, Host, Matcher, Subprocess};
+use yb_claude::sdk::{Error, HookMatcher, Hooks, Host, Subprocess};
 use yb_claude::{Message, Options};
 use yb_testkit::{FakeAgent, LeakCheck, Process};
 
@@ -22,7 +22,7 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// A CLI that answers `initialize` and then plays these steps.
+    /// Creates a CLI that answers `initialize` and then plays these steps.
     pub(crate) fn new(steps: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let agent = FakeAgent::in_dir(dir.path()).name("claude").script(&format!("{BEGIN}{steps}"));
@@ -47,11 +47,11 @@ const RESULT: &str = "
 ";
 
 fn hooks() -> Hooks {
-    Hooks::new().on(Matcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() })
+    Hooks::new().on(HookMatcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() })
 }
 
 #[tokio::test]
-async fn a_line_beyond_the_limit_ends_the_session_with_a_typed_error() {
+async fn line_beyond_limit_ends_session_with_error() {
     let stage = Stage::new(
         "
 - expect: {fields: {/type: user}}
@@ -71,7 +71,7 @@ async fn a_line_beyond_the_limit_ends_the_session_with_a_typed_error() {
 }
 
 #[tokio::test]
-async fn stderr_is_drained_told_and_kept_for_the_error() {
+async fn stderr_is_drained_forwarded_and_kept_for_error() {
     let stage = Stage::new(
         "
 - expect: {fields: {/type: user}}
@@ -97,15 +97,15 @@ async fn stderr_is_drained_told_and_kept_for_the_error() {
     assert!(matches!(&error, Error::Exited(exit) if exit.code == Some(3)), "{error:?}");
     assert!(error.to_string().ends_with("the last words"), "{error}");
     assert_eq!(heard.lock().unwrap()[0], "a warning");
-    assert_eq!(panics.load(Ordering::SeqCst), 1, "it is not called again");
+    assert_eq!(panics.load(Ordering::SeqCst), 1, "not called again");
 }
 
 #[tokio::test]
-async fn a_cli_that_does_not_leave_is_made_to() {
+async fn close_kills_cli_that_does_not_exit() {
     for (steps, signal, code) in [
-        // Leaves when its input ends.
+        // Exits when stdin is closed.
         ("- read_stdin: {}\n- exit: 0\n", None, Some(0)),
-        // Does not care about its input, leaves when it is told.
+        // Ignores stdin, exits on SIGTERM.
         ("- sleep_ms: 60000\n", Some(15), None),
     ] {
         let stage = Stage::new(&format!("- pid_file: cli.pid\n{steps}"));
@@ -117,7 +117,7 @@ async fn a_cli_that_does_not_leave_is_made_to() {
 }
 
 #[tokio::test]
-async fn dropping_the_last_handle_or_the_task_ends_everything() {
+async fn dropping_last_handle_or_task_kills_process_tree() {
     let steps =
         "- child: {group: session, steps: [{pid_file: child.pid}, {sleep_ms: 60000}]}\n- sleep_ms: 60000\n";
     for abort in [false, true] {
@@ -143,7 +143,7 @@ async fn dropping_the_last_handle_or_the_task_ends_everything() {
 }
 
 #[test]
-fn a_runtime_that_is_shut_down_takes_the_cli_along() {
+fn runtime_shutdown_kills_cli() {
     let stage = Stage::new("- pid_file: cli.pid\n- sleep_ms: 60000\n");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let client = runtime.block_on(stage.host().connect()).unwrap();
@@ -153,9 +153,9 @@ fn a_runtime_that_is_shut_down_takes_the_cli_along() {
     drop(client);
 }
 
-/// 40 MB that nobody reads: the hook is answered all the same, and afterwards everything is there.
+/// The hook is answered despite many unread messages, and no message is lost.
 #[tokio::test]
-async fn a_consumer_that_stops_reading_holds_up_nobody() {
+async fn slow_consumer_does_not_block_hooks() {
     let stage = Stage::new(
         r#"
 - expect: {fields: {/type: user}}
@@ -184,7 +184,7 @@ mod soak {
     use super::*;
 
     #[test]
-    fn two_hundred_runs_leave_nothing_behind() {
+    fn two_hundred_runs_leave_no_resources() {
         let stage = Stage::new(RESULT);
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
@@ -209,7 +209,7 @@ mod soak {
     }
 
     #[test]
-    fn real_claude_ten_times_in_one_host_leaves_nothing_behind() {
+    fn real_claude_ten_runs_in_one_host_leave_no_resources() {
         let trial = crate::sdk_support::Trial::replies("{ say: ok }");
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -1,9 +1,11 @@
-//! Conversations of the official Python SDK with the real CLI, played again with us in the SDK's place.
+//! Recorded sessions of the official Python SDK with the real CLI, replayed with this SDK.
 
 use std::path::Path;
 
 use serde_json::{Value, json};
-use yb_claude::sdk::{Error, Exit, Hooks, Host, Matcher, Permission, ScriptedCli, Step, ToolServer, tool};
+use yb_claude::sdk::{
+    Error, Exit, HookMatcher, Hooks, Host, PermissionResult, ScriptStep, ScriptedCli, ToolServer, tool,
+};
 use yb_claude::{Message, Options};
 
 struct Recording {
@@ -22,8 +24,8 @@ impl Recording {
         Self { frames: frames.collect() }
     }
 
-    /// The CLI's side: what it said, once it has heard from us what it heard from the official SDK.
-    fn steps(&self) -> Vec<Step> {
+    /// The CLI's side: its messages, each after the input that it received from the official SDK.
+    fn steps(&self) -> Vec<ScriptStep> {
         let mut initialize = None;
         let mut steps = Vec::new();
         for (direction, frame) in &self.frames {
@@ -31,28 +33,31 @@ impl Recording {
             match (direction.as_str(), kind) {
                 ("in", "control_request") if frame["request"]["subtype"] == "initialize" => {
                     initialize = Some(frame["request_id"].clone());
-                    steps.push(Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})));
+                    steps.push(ScriptStep::Await(
+                        "init".into(),
+                        json!({"request": {"subtype": "initialize"}}),
+                    ));
                 }
                 ("in", "control_response") => {
                     let id = frame["response"]["request_id"].clone();
                     let answer = json!({"type": "control_response", "response": {"request_id": id, "subtype": "success"}});
-                    steps.push(Step::Await("answer".into(), answer));
+                    steps.push(ScriptStep::Await("answer".into(), answer));
                 }
                 ("in", "user") => {
                     let said = json!({"type": "user", "message": {"content": frame["message"]["content"]}});
-                    steps.push(Step::Await("prompt".into(), said));
+                    steps.push(ScriptStep::Await("prompt".into(), said));
                 }
                 ("out", "control_response")
                     if Some(&frame["response"]["request_id"]) == initialize.as_ref() =>
                 {
                     let mut frame = frame.clone();
                     frame["response"]["request_id"] = json!("{{init./request_id}}");
-                    steps.push(Step::Line(frame));
+                    steps.push(ScriptStep::Line(frame));
                 }
-                ("out", _) if frame.is_object() => steps.push(Step::Line(frame.clone())),
+                ("out", _) if frame.is_object() => steps.push(ScriptStep::Line(frame.clone())),
                 ("exit", _) => {
                     let code = frame.as_i64().unwrap() as i32;
-                    steps.extend([Step::AwaitEnd, Step::Exit(Exit::with_code(code))]);
+                    steps.extend([ScriptStep::AwaitEnd, ScriptStep::Exit(Exit::with_code(code))]);
                 }
                 _ => {}
             }
@@ -65,7 +70,7 @@ impl Recording {
         said.unwrap().1["message"]["content"].as_str().unwrap().to_owned()
     }
 
-    /// The hooks that were registered, in the order of their ids.
+    /// The registered hooks, in the order of their IDs.
     fn hooks(&self) -> Hooks {
         let begin =
             self.frames.iter().find(|(_, frame)| frame["request"]["subtype"] == "initialize").unwrap();
@@ -80,11 +85,11 @@ impl Recording {
         }
         hooks.sort();
         hooks.into_iter().fold(Hooks::new(), |hooks, (_, event)| {
-            hooks.on_named(event, Matcher::any(), |_, _| async { Ok(json!({})) })
+            hooks.on_named(event, HookMatcher::any(), |_, _| async { Ok(json!({})) })
         })
     }
 
-    /// What the user of an SDK should see.
+    /// The messages that a user of the SDK should receive.
     fn shown(&self) -> Vec<String> {
         let said = self.frames.iter().filter(|(direction, frame)| direction == "out" && frame.is_object());
         let messages = said.map(|(_, frame)| Message::parse(frame.to_string().as_bytes()).unwrap());
@@ -95,13 +100,13 @@ impl Recording {
 async fn replay(name: &str) -> (Vec<String>, Vec<String>, Option<Error>) {
     let recording = Recording::read(name);
     let cli = ScriptedCli::new(recording.steps());
-    let calc = ToolServer::new("calc").with(tool("add", "Add", |_: Value, _| async { "5" }));
+    let calc = ToolServer::new("calc").with_tool(tool("add", "Add", |_: Value, _| async { "5" }));
     let mut host = Host::new(Options::default()).with_transport(cli).with_hooks(recording.hooks());
     if name == "sdk_mcp" {
         host = host.with_tools(calc);
     }
     if name.starts_with("can_use") {
-        host = host.with_can_use_tool(|_, _| async { Permission::allow() });
+        host = host.with_can_use_tool(|_, _| async { PermissionResult::allow() });
     }
     let mut query = host.query(recording.prompt());
     let (mut kinds, mut error) = (Vec::new(), None);
@@ -115,7 +120,7 @@ async fn replay(name: &str) -> (Vec<String>, Vec<String>, Option<Error>) {
 }
 
 #[tokio::test]
-async fn recorded_conversations_are_held_to_their_end() {
+async fn recorded_sessions_are_replayed() {
     for name in [
         "plain",
         "partial",

@@ -1,4 +1,4 @@
-//! The SDK with a scripted CLI: what a real one does only when something goes wrong.
+//! The SDK with a scripted CLI, for behavior that a real CLI shows only in failures.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
 use yb_claude::sdk::{
-    Client, Error, Exit, Hooks, Host, Matcher, OnFailure, ScriptedCli, Step, ToolServer, tool,
+    Client, Error, Exit, HookMatcher, Hooks, Host, OnFailure, ScriptStep, ScriptedCli, ToolServer, tool,
 };
 use yb_claude::{Message, Options};
 
@@ -17,17 +17,17 @@ fn host(cli: &ScriptedCli) -> Host {
     Host::new(Options::default()).with_transport(cli.clone())
 }
 
-fn hook(id: &str, callback: &str) -> Step {
+fn hook(id: &str, callback: &str) -> ScriptStep {
     ask(id, json!({"subtype": "hook_callback", "callback_id": callback, "input": {"tool_name": "Bash"}}))
 }
 
 #[tokio::test]
-async fn hooks_are_answered_by_id_whatever_happens_in_them() {
+async fn hook_responses_have_request_id_even_after_failure() {
     let cli = script(
         json!({}),
         [
             prompt(),
-            // Served side by side: the first is the last to answer.
+            // Handled concurrently: the first request is the last to be answered.
             hook("slow", "hook_0"),
             hook("panics", "hook_1"),
             hook("fails", "hook_2"),
@@ -40,12 +40,12 @@ async fn hooks_are_answered_by_id_whatever_happens_in_them() {
         ],
     );
     let hooks = Hooks::new()
-        .on(Matcher::any(), |_: PreToolUse, _| async {
+        .on(HookMatcher::any(), |_: PreToolUse, _| async {
             tokio::time::sleep(Duration::from_millis(200)).await;
             PreToolUseOutput::deny("slowly")
         })
-        .on(Matcher::any(), |_: PreToolUse, _| async { panic!("in a hook") as PreToolUseOutput })
-        .on(Matcher::any(), |_: PreToolUse, _| async { Err::<PreToolUseOutput, _>("as it happens") });
+        .on(HookMatcher::any(), |_: PreToolUse, _| async { panic!("in a hook") as PreToolUseOutput })
+        .on(HookMatcher::any(), |_: PreToolUse, _| async { Err::<PreToolUseOutput, _>("as it happens") });
     assert_eq!(host(&cli).with_hooks(hooks).query("hi").text().await.unwrap(), "ok");
     let one = |id: &str| {
         let answers = answers(&cli, id);
@@ -56,42 +56,45 @@ async fn hooks_are_answered_by_id_whatever_happens_in_them() {
         one("slow")["response"]["hookSpecificOutput"],
         json!({"hookEventName": "PreToolUse", "permissionDecision": "deny", "permissionDecisionReason": "slowly"})
     );
-    assert_eq!(one("panics")["error"], "the handler panicked: in a hook");
+    assert_eq!(one("panics")["error"], "handler panicked: in a hook");
     assert_eq!(one("fails")["error"], "as it happens");
-    assert_eq!(one("nobody")["error"], "no hook callback is called `hook_9`");
+    assert_eq!(one("nobody")["error"], "unknown hook callback: `hook_9`");
     assert_eq!(one("odd")["subtype"], "error");
 }
 
 #[tokio::test]
-async fn questions_are_served_while_initialize_is_pending_and_repeated_ones_are_not() {
+async fn requests_are_handled_during_initialize_and_deduplicated() {
     let handshake = json!({"subtype": "mcp_message", "server_name": "calc", "message":
         {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}});
     let cli = ScriptedCli::new([
-        Step::Await("init".into(), json!({"request": {"subtype": "initialize", "sdkMcpServers": ["calc"]}})),
+        ScriptStep::Await(
+            "init".into(),
+            json!({"request": {"subtype": "initialize", "sdkMcpServers": ["calc"]}}),
+        ),
         ask("early", handshake.clone()),
         ask("early", handshake),
         answer("early"),
-        Step::Line(json!({"type": "control_response", "response":
+        ScriptStep::Line(json!({"type": "control_response", "response":
             {"subtype": "success", "request_id": "{{init./request_id}}"}})),
         prompt(),
         result("ok"),
         idle(),
     ]);
-    let server = ToolServer::new("calc").with(tool("t", "T", |_: Value, _| async { "x" }));
+    let server = ToolServer::new("calc").with_tool(tool("t", "T", |_: Value, _| async { "x" }));
     assert_eq!(host(&cli).with_tools(server).query("hi").text().await.unwrap(), "ok");
     assert_eq!(answers(&cli, "early").len(), 1);
     assert_eq!(answers(&cli, "early")[0]["response"]["mcp_response"]["result"]["serverInfo"]["name"], "calc");
 }
 
 #[tokio::test]
-async fn a_question_that_is_taken_back_gets_no_answer_and_others_do() {
+async fn cancelled_request_gets_no_response() {
     let cli = script(
         json!({}),
         [
             prompt(),
             hook("gone", "hook_0"),
             hook("stays", "hook_1"),
-            Step::Line(json!({"type": "control_cancel_request", "request_id": "gone"})),
+            ScriptStep::Line(json!({"type": "control_cancel_request", "request_id": "gone"})),
             answer("stays"),
             result("ok"),
             idle(),
@@ -100,7 +103,7 @@ async fn a_question_that_is_taken_back_gets_no_answer_and_others_do() {
     let dropped = Arc::new(AtomicUsize::new(0));
     let seen = Arc::clone(&dropped);
     let hooks = Hooks::new()
-        .on(Matcher::any(), move |_: PreToolUse, cx: yb_claude::sdk::CallContext| {
+        .on(HookMatcher::any(), move |_: PreToolUse, cx: yb_claude::sdk::CallContext| {
             let seen = Arc::clone(&seen);
             async move {
                 cx.cancelled().await;
@@ -108,7 +111,7 @@ async fn a_question_that_is_taken_back_gets_no_answer_and_others_do() {
                 PreToolUseOutput::new()
             }
         })
-        .on(Matcher::any(), |_: PreToolUse, _| async {
+        .on(HookMatcher::any(), |_: PreToolUse, _| async {
             tokio::time::sleep(Duration::from_millis(50)).await;
             PreToolUseOutput::new()
         });
@@ -119,7 +122,7 @@ async fn a_question_that_is_taken_back_gets_no_answer_and_others_do() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_answer_is_refused_or_passed_over() {
+async fn unsupported_requests_are_rejected_or_ignored() {
     let cli = script(
         json!({}),
         [
@@ -140,7 +143,7 @@ async fn what_nobody_can_answer_is_refused_or_passed_over() {
             idle(),
         ],
     );
-    let hooks = Hooks::new().on(Matcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() });
+    let hooks = Hooks::new().on(HookMatcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() });
     host(&cli).with_hooks(hooks).query("hi").text().await.unwrap();
     assert_eq!(answers(&cli, "tool")[0]["subtype"], "error");
     assert_eq!(answers(&cli, "elicit")[0]["response"], json!({"action": "decline"}));
@@ -151,7 +154,7 @@ async fn what_nobody_can_answer_is_refused_or_passed_over() {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
-fn mcp(id: &str, message: Value) -> Step {
+fn mcp(id: &str, message: Value) -> ScriptStep {
     ask(id, json!({"subtype": "mcp_message", "server_name": "s", "message": message}))
 }
 
@@ -160,7 +163,7 @@ fn call(id: u64, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_tool_server_speaks_mcp() {
+async fn tool_server_implements_mcp() {
     let cli = script(
         json!({}),
         [
@@ -179,7 +182,7 @@ async fn the_tool_server_speaks_mcp() {
         ],
     );
     let wait = tool("wait", "Waits", |_: Value, _| async { std::future::pending::<String>().await });
-    host(&cli).with_tools(ToolServer::new("s").with(wait)).query("hi").text().await.unwrap();
+    host(&cli).with_tools(ToolServer::new("s").with_tool(wait)).query("hi").text().await.unwrap();
     let response = |id: &str| answers(&cli, id)[0]["response"]["mcp_response"].clone();
     assert_eq!(response("again")["result"]["protocolVersion"], "2025-11-25");
     assert_eq!(response("note"), json!({"jsonrpc": "2.0", "result": {}}));
@@ -191,7 +194,7 @@ async fn the_tool_server_speaks_mcp() {
 }
 
 #[tokio::test]
-async fn hooks_that_must_block_need_a_cli_that_can() {
+async fn blocking_hooks_require_cli_support() {
     for (initialized, accepted) in [
         (json!({"hook_on_failure_supported": true}), true),
         (json!({"hook_on_failure_supported": true, "hooks_applied": false}), false),
@@ -199,11 +202,11 @@ async fn hooks_that_must_block_need_a_cli_that_can() {
     ] {
         let cli = script(initialized.clone(), [prompt(), result("ok"), idle()]);
         let matcher =
-            Matcher::any().with_on_failure(OnFailure::Block).with_timeout(Duration::from_millis(1500));
+            HookMatcher::any().with_on_failure(OnFailure::Block).with_timeout(Duration::from_millis(1500));
         let hooks = Hooks::new().on(matcher, |_: PreToolUse, _| async { PreToolUseOutput::new() });
         let outcome = host(&cli).with_hooks(hooks).query("hi").text().await;
         assert_eq!(
-            cli.heard()[0].lines[0]["request"]["hooks"]["PreToolUse"],
+            cli.sessions()[0].lines[0]["request"]["hooks"]["PreToolUse"],
             json!([{"matcher": null, "hookCallbackIds": ["hook_0"], "timeout": 2, "onFailure": "block"}])
         );
         match outcome {
@@ -214,36 +217,39 @@ async fn hooks_that_must_block_need_a_cli_that_can() {
 }
 
 #[tokio::test]
-async fn calls_fail_typed_late_and_at_once() {
-    let request = |subtype: &str| Step::Await("call".into(), json!({"request": {"subtype": subtype}}));
+async fn control_requests_fail_with_error_timeout_or_exit() {
+    let request = |subtype: &str| ScriptStep::Await("call".into(), json!({"request": {"subtype": subtype}}));
     let cli = script(
         json!({}),
         [
             request("one"),
-            Step::Line(json!({"type": "control_response", "response":
+            ScriptStep::Line(json!({"type": "control_response", "response":
                 {"subtype": "error", "request_id": "{{call./request_id}}", "error": "no", "error_code": "c"}})),
             request("two"),
-            Step::Await("gone".into(), json!({"type": "control_cancel_request"})),
+            ScriptStep::Await("gone".into(), json!({"type": "control_cancel_request"})),
             request("three"),
-            Step::Exit(Exit { stderr_tail: "oh".into(), ..Exit::with_code(7) }),
+            ScriptStep::Exit(Exit { stderr_tail: "oh".into(), ..Exit::with_code(7) }),
         ],
     );
-    let client = host(&cli).with_patience(Duration::from_millis(300)).connect().await.unwrap();
+    let client = host(&cli).with_control_timeout(Duration::from_millis(300)).connect().await.unwrap();
     let error = client.control(json!({"subtype": "one"})).await.unwrap_err();
     assert!(matches!(&error, Error::Control { code: Some(code), .. } if code == "c"), "{error:?}");
     let error = client.control(json!({"subtype": "two"})).await.unwrap_err();
     assert!(matches!(error, Error::Timeout { .. }), "{error:?}");
     let error = client.control(json!({"subtype": "three"})).await.unwrap_err();
-    assert_eq!(error.to_string(), "claude CLI ended before its result: exit code 7: oh");
+    assert_eq!(error.to_string(), "claude CLI exited without a result: exit code 7: oh");
     assert!(matches!(client.turn("x").result().await, Err(Error::Closed)));
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_passed_over_and_broken_ones_end_the_session() {
-    let noise =
-        Step::Bytes(b"[SandboxDebug] hello\n\n   \n{\"type\":\"from_the_future\",\"x\":1}\r\n".to_vec());
-    let cli =
-        script(json!({}), [prompt(), noise.clone(), result("ok"), Step::Bytes(b"{\"type\":\"resu".to_vec())]);
+async fn non_messages_are_skipped_and_malformed_lines_end_session() {
+    let noise = ScriptStep::Bytes(
+        b"[SandboxDebug] hello\n\n   \n{\"type\":\"from_the_future\",\"x\":1}\r\n".to_vec(),
+    );
+    let cli = script(
+        json!({}),
+        [prompt(), noise.clone(), result("ok"), ScriptStep::Bytes(b"{\"type\":\"resu".to_vec())],
+    );
     let mut query = host(&cli).query("hi");
     let first = query.next().await.unwrap().unwrap();
     assert!(
@@ -252,21 +258,22 @@ async fn lines_that_are_no_messages_are_passed_over_and_broken_ones_end_the_sess
     assert!(matches!(query.next().await, Some(Ok(Message::Result(_)))));
     assert!(query.next().await.is_none(), "half a line at the end is dropped");
 
-    let cli = script(json!({}), [prompt(), Step::Bytes(b"{\"type\": oops}\n".to_vec()), result("never")]);
+    let cli =
+        script(json!({}), [prompt(), ScriptStep::Bytes(b"{\"type\": oops}\n".to_vec()), result("never")]);
     let error = host(&cli).query("hi").text().await.unwrap_err();
     assert!(matches!(error, Error::Protocol(_)), "{error:?}");
 }
 
 #[tokio::test]
-async fn the_input_stays_open_until_the_run_is_over() {
-    let hooks = || Hooks::new().on(Matcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() });
-    let started = Step::Line(
+async fn stdin_stays_open_until_run_is_over() {
+    let hooks = || Hooks::new().on(HookMatcher::any(), |_: PreToolUse, _| async { PreToolUseOutput::new() });
+    let started = ScriptStep::Line(
         json!({"type": "system", "subtype": "task_started", "task_id": "a", "task_type": "local_agent"}),
     );
-    let init = || Step::Line(json!({"type": "system", "subtype": "init"}));
-    // A CLI that says its state: open through both results, until it is idle.
+    let init = || ScriptStep::Line(json!({"type": "system", "subtype": "init"}));
+    // A CLI that reports its state: open through both results, until it is idle.
     let running =
-        Step::Line(json!({"type": "system", "subtype": "session_state_changed", "state": "running"}));
+        ScriptStep::Line(json!({"type": "system", "subtype": "session_state_changed", "state": "running"}));
     let steps =
         [prompt(), running, result("one"), hook("late", "hook_0"), answer("late"), result("two"), idle()];
     let cli = script(json!({}), steps);
@@ -278,8 +285,8 @@ async fn the_input_stays_open_until_the_run_is_over() {
         }
     }
     assert_eq!(results, ["one", "two"]);
-    assert_eq!(cli.heard()[0].ended_at_step, Some(9));
-    // One that does not: until no agent runs.
+    assert_eq!(cli.sessions()[0].steps_before_eof, Some(9));
+    // A CLI that does not: open until no agent is running.
     let cli = script(
         json!({}),
         [
@@ -289,18 +296,18 @@ async fn the_input_stays_open_until_the_run_is_over() {
             result("one"),
             hook("late", "hook_0"),
             answer("late"),
-            Step::Line(json!({"type": "system", "subtype": "background_tasks_changed", "tasks": []})),
+            ScriptStep::Line(json!({"type": "system", "subtype": "background_tasks_changed", "tasks": []})),
             init(),
             result("two"),
         ],
     );
     assert_eq!(host(&cli).with_hooks(hooks()).query("hi").text().await.unwrap(), "two");
-    // One whose agent never ends: until the host has waited long enough.
+    // With an agent that never ends: open until the maximum wait.
     let cli = script(json!({}), [prompt(), init(), started, result("one")]);
     let host_in_haste = host(&cli).with_hooks(hooks()).with_background_wait(Duration::from_millis(100));
     assert_eq!(host_in_haste.query("hi").text().await.unwrap(), "one");
-    // Nothing can be asked: at once.
-    let cli = script(json!({}), [prompt(), Step::AwaitEnd, result("one")]);
+    // Without callbacks: closed immediately.
+    let cli = script(json!({}), [prompt(), ScriptStep::AwaitEnd, result("one")]);
     assert_eq!(host(&cli).query("hi").text().await.unwrap(), "one");
 }
 
@@ -309,7 +316,14 @@ async fn turns_end_with_their_own_result() {
     let notice = json!({"type": "result", "subtype": "success", "result": "a task", "origin": {"kind": "task-notification"}});
     let cli = script(
         json!({}),
-        [prompt(), Step::Line(notice.clone()), result("one"), prompt(), result("two"), Step::Line(notice)],
+        [
+            prompt(),
+            ScriptStep::Line(notice.clone()),
+            result("one"),
+            prompt(),
+            result("two"),
+            ScriptStep::Line(notice),
+        ],
     );
     let client = host(&cli).connect().await.unwrap();
     let mut beside = client.unclaimed();
@@ -321,7 +335,7 @@ async fn turns_end_with_their_own_result() {
         matches!(beside.next().await, Some(Ok(Message::Result(result))) if result.result.as_deref() == Some("a task"))
     );
     client.close().await.unwrap();
-    let said: Vec<_> = cli.heard()[0]
+    let said: Vec<_> = cli.sessions()[0]
         .lines
         .iter()
         .filter_map(|line| line["message"]["content"].as_str().map(str::to_owned))
@@ -330,7 +344,7 @@ async fn turns_end_with_their_own_result() {
 }
 
 #[tokio::test]
-async fn a_hundred_senders_and_their_cancellations_never_tear_a_line() {
+async fn concurrent_cancelled_senders_never_split_lines() {
     let cli = script(json!({}), []);
     let client = host(&cli).connect().await.unwrap();
     let long = "x".repeat(100_000);
@@ -351,40 +365,40 @@ async fn a_hundred_senders_and_their_cancellations_never_tear_a_line() {
         sender.await.unwrap();
     }
     client.close().await.unwrap();
-    let heard = &cli.heard()[0];
-    assert!(heard.torn.is_empty());
-    assert!(heard.lines.iter().filter(|line| line["type"] == "user").count() >= 66);
+    let session = &cli.sessions()[0];
+    assert!(session.malformed.is_empty());
+    assert!(session.lines.iter().filter(|line| line["type"] == "user").count() >= 66);
 }
 
 #[tokio::test]
-async fn an_exit_without_a_result_is_an_error_whatever_the_code() {
+async fn exit_without_result_is_an_error() {
     for code in [0, 1] {
-        let cli = script(json!({}), [prompt(), Step::Exit(Exit::with_code(code))]);
+        let cli = script(json!({}), [prompt(), ScriptStep::Exit(Exit::with_code(code))]);
         let error = host(&cli).query("hi").text().await.unwrap_err();
         assert!(matches!(&error, Error::Exited(exit) if exit.code == Some(code)), "{error:?}");
     }
-    // An error result says more than the exit code after it.
+    // An error result takes precedence over the exit code.
     let failed =
         json!({"type": "result", "subtype": "error_max_turns", "is_error": true, "errors": ["enough"]});
-    let cli = script(json!({}), [prompt(), Step::Line(failed), Step::Exit(Exit::with_code(1))]);
+    let cli = script(json!({}), [prompt(), ScriptStep::Line(failed), ScriptStep::Exit(Exit::with_code(1))]);
     let mut query = host(&cli).query("hi");
     assert!(matches!(query.next().await, Some(Ok(Message::Result(_)))));
     let error = query.next().await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "the turn ended with `error_max_turns`: enough");
+    assert_eq!(error.to_string(), "turn ended with `error_max_turns`: enough");
     assert!(query.next().await.is_none());
 }
 
 #[tokio::test]
-async fn bad_options_and_prompts_start_nothing() {
+async fn invalid_options_and_prompts_start_nothing() {
     let cli = script(json!({}), []);
     let error = host(&cli).query("  ").text().await.unwrap_err();
     assert!(matches!(error, Error::Invalid(_)), "{error:?}");
     let both = Host::new(Options::default().with_permission_prompt_tool("mcp__a__b"))
         .with_transport(cli.clone())
-        .with_can_use_tool(|_, _| async { yb_claude::sdk::Permission::allow() });
+        .with_can_use_tool(|_, _| async { yb_claude::sdk::PermissionResult::allow() });
     let error = Client::connect(&both).await.unwrap_err();
     assert!(error.to_string().contains("permission_prompt_tool"), "{error}");
-    assert!(cli.heard().is_empty());
+    assert!(cli.sessions().is_empty());
 }
 
 #[tokio::test]
@@ -393,14 +407,14 @@ async fn sandbox_and_skills_are_passed_through() {
     let sandbox = json!({"enabled": true}).as_object().unwrap().clone();
     let options = Options::default().with_sandbox(sandbox.clone()).with_skills(["pdf", "team:review"]);
     Host::new(options).with_transport(cli.clone()).query("hi").text().await.unwrap();
-    let heard = &cli.heard()[0];
+    let session = &cli.sessions()[0];
     assert!(
-        heard.args.contains(&"--settings={\"sandbox\":{\"enabled\":true}}".to_owned()),
+        session.args.contains(&"--settings={\"sandbox\":{\"enabled\":true}}".to_owned()),
         "{:?}",
-        heard.args
+        session.args
     );
-    assert!(heard.args.contains(&"--allowedTools=Skill(pdf),Skill(team:review)".to_owned()));
-    assert_eq!(heard.lines[0]["request"]["skills"], json!(["pdf", "team:review"]));
+    assert!(session.args.contains(&"--allowedTools=Skill(pdf),Skill(team:review)".to_owned()));
+    assert_eq!(session.lines[0]["request"]["skills"], json!(["pdf", "team:review"]));
 
     let file = Options::default()
         .with_settings(yb_claude::Settings::File("settings.json".into()))

@@ -1,4 +1,4 @@
-//! Sessions on disk: what the real CLI wrote, read by us and by the official SDK.
+//! Sessions on disk, written by the real CLI and read by this and the official SDK.
 
 use serde_json::{Value, json};
 use yb_claude::sdk::{Error, Sessions};
@@ -6,11 +6,11 @@ use yb_claude::{Options, Session};
 
 use crate::sdk_support::Trial;
 
-/// What the official SDK says about the same directory.
+/// Returns the official SDK's view of the same directory.
 fn official(config: &std::path::Path, id: &str) -> Value {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let context = yb_testkit::TestContext::new();
-    // Installs the SDK, if that has not happened yet.
+    // Installs the SDK, if necessary.
     assert!(context.run(root.join("scripts/conformance"), ["no-such-case"]).success());
     let program = "import claude_agent_sdk as s, json, sys
 print(json.dumps({'list': [[i.session_id, i.first_prompt] for i in s.list_sessions()],
@@ -33,7 +33,7 @@ async fn real_claude_sessions_are_listed_read_and_forked() {
     let other = trial.host_with(options()).query("another").result().await.unwrap().session_id.unwrap();
 
     let config = trial.claude.private().join("config");
-    let sessions = Sessions::in_config_dir(&config).of_project(trial.workspace.path());
+    let sessions = Sessions::in_config_dir(&config).with_project(trial.workspace.path());
     let listed = sessions.list().unwrap();
     assert_eq!(listed.len(), 2);
     let info = sessions.info(&id).unwrap();

@@ -1,13 +1,13 @@
-//! What the tests of the SDK share: the real CLI with a scripted model, and a scripted CLI with its usual beginning.
+//! Helpers of the SDK tests: the real CLI with a scripted model, and a scripted CLI with an `initialize` response.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use yb_claude::Options;
-use yb_claude::sdk::{Host, ScriptedCli, Step, Subprocess};
+use yb_claude::sdk::{Host, ScriptStep, ScriptedCli, Subprocess};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::RealClaude;
 
-/// The real CLI in a workspace of its own.
+/// The real CLI in its own workspace.
 pub(crate) struct Trial {
     pub(crate) claude: RealClaude,
     pub(crate) workspace: TempDir,
@@ -15,7 +15,7 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// With the replies of the main lane.
+    /// Creates a trial with the replies of the main lane.
     pub(crate) fn replies(replies: &str) -> Self {
         Self::new(&format!("{{ tape: 1, lanes: {{ main: [ {replies} ] }} }}"))
     }
@@ -45,12 +45,12 @@ impl Trial {
         Host::new(options).with_transport(self.subprocess())
     }
 
-    /// How often the main lane and others were asked.
+    /// Returns the number of model requests in all lanes.
     pub(crate) fn turns(&self) -> usize {
         self.server.requests().iter().filter(|seen| seen.lane.is_some()).count()
     }
 
-    /// Everything that the model was asked, as text.
+    /// Returns all model requests as text.
     pub(crate) fn asked(&self) -> String {
         self.server.requests().iter().map(|seen| seen.body.to_string()).collect::<Vec<_>>().join("\n")
     }
@@ -60,44 +60,44 @@ impl Trial {
     }
 }
 
-/// A script that answers `initialize` with this, then goes on.
+/// Creates a script that answers `initialize` with this response and continues with the steps.
 #[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
-pub(crate) fn script(initialized: Value, steps: impl IntoIterator<Item = Step>) -> ScriptedCli {
+pub(crate) fn script(initialized: Value, steps: impl IntoIterator<Item = ScriptStep>) -> ScriptedCli {
     let begin = [
-        Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
-        Step::Line(json!({"type": "control_response", "response":
+        ScriptStep::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
+        ScriptStep::Line(json!({"type": "control_response", "response":
             {"subtype": "success", "request_id": "{{init./request_id}}", "response": initialized}})),
     ];
     ScriptedCli::new(begin.into_iter().chain(steps))
 }
 
-pub(crate) fn prompt() -> Step {
-    Step::Await("prompt".into(), json!({"type": "user"}))
+pub(crate) fn prompt() -> ScriptStep {
+    ScriptStep::Await("prompt".into(), json!({"type": "user"}))
 }
 
-pub(crate) fn result(text: &str) -> Step {
-    Step::Line(json!({"type": "result", "subtype": "success", "is_error": false, "result": text}))
+pub(crate) fn result(text: &str) -> ScriptStep {
+    ScriptStep::Line(json!({"type": "result", "subtype": "success", "is_error": false, "result": text}))
 }
 
-pub(crate) fn idle() -> Step {
-    Step::Line(json!({"type": "system", "subtype": "session_state_changed", "state": "idle"}))
+pub(crate) fn idle() -> ScriptStep {
+    ScriptStep::Line(json!({"type": "system", "subtype": "session_state_changed", "state": "idle"}))
 }
 
-/// The CLI asks.
+/// A control request from the CLI.
 #[expect(clippy::needless_pass_by_value, reason = "it is written in place")]
-pub(crate) fn ask(id: &str, body: Value) -> Step {
-    Step::Line(json!({"type": "control_request", "request_id": id, "request": body}))
+pub(crate) fn ask(id: &str, body: Value) -> ScriptStep {
+    ScriptStep::Line(json!({"type": "control_request", "request_id": id, "request": body}))
 }
 
-/// Waits for the answer to what the CLI asked.
-pub(crate) fn answer(id: &str) -> Step {
-    Step::Await(id.to_owned(), json!({"type": "control_response", "response": {"request_id": id}}))
+/// Waits for the response to a control request.
+pub(crate) fn answer(id: &str) -> ScriptStep {
+    ScriptStep::Await(id.to_owned(), json!({"type": "control_response", "response": {"request_id": id}}))
 }
 
-/// The answers of the host, by request.
+/// Returns the host's responses to a request.
 pub(crate) fn answers(cli: &ScriptedCli, id: &str) -> Vec<Value> {
-    let heard = cli.heard();
-    let lines = heard.iter().flat_map(|heard| &heard.lines);
+    let sessions = cli.sessions();
+    let lines = sessions.iter().flat_map(|session| &session.lines);
     lines
         .filter(|line| line["type"] == "control_response" && line["response"]["request_id"] == id)
         .map(|line| line["response"].clone())

@@ -1,4 +1,4 @@
-//! One span for each session, with what it came to; and nothing that was said in it.
+//! Each session has one span with its outcome and without content.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex};
@@ -8,7 +8,7 @@ use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
 use yb_claude::Options;
-use yb_claude::sdk::{Host, Step};
+use yb_claude::sdk::{Host, ScriptStep};
 
 use crate::sdk_support::{prompt, script};
 
@@ -48,11 +48,11 @@ impl Subscriber for Seen {
 }
 
 #[tokio::test]
-async fn a_session_is_one_span_without_content() {
+async fn session_is_one_span_without_content() {
     let seen = Seen::default();
     let guard = tracing::subscriber::set_default(seen.clone());
     let done = json!({"type": "result", "subtype": "success", "result": "SECRET", "session_id": "s-1", "total_cost_usd": 0.25});
-    let cli = script(json!({}), [prompt(), Step::Line(done)]);
+    let cli = script(json!({}), [prompt(), ScriptStep::Line(done)]);
     let host = Host::new(Options::default().with_model("claude-x")).with_transport(cli);
     host.query("SECRET").text().await.unwrap();
     drop(guard);

@@ -6,7 +6,7 @@ use opentelemetry::trace::noop::NoopTracerProvider;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use serde_json::{Value, json};
 use yb_claude::Options;
-use yb_claude::sdk::{Exit, Hooks, Host, ScriptedCli, Step};
+use yb_claude::sdk::{Exit, Hooks, Host, ScriptStep, ScriptedCli};
 use yb_otel::{
     OtelHooksConfig, OtelHooksError, SessionUsage, TelemetryConfig, TelemetryContext, TelemetryEvent,
     Tracers, Vocabulary, abort_session, complete_session, create_otel_hooks, create_telemetry_hooks,
@@ -25,28 +25,28 @@ fn cli(hooks: &Hooks, events: &[Value]) -> ScriptedCli {
         before.matches("Matcher").count()
     };
     let mut steps = vec![
-        Step::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
-        Step::Line(json!({"type": "control_response", "response":
+        ScriptStep::Await("init".into(), json!({"request": {"subtype": "initialize"}})),
+        ScriptStep::Line(json!({"type": "control_response", "response":
             {"subtype": "success", "request_id": "{{init./request_id}}", "response": {}}})),
-        Step::Await("prompt".into(), json!({"type": "user"})),
+        ScriptStep::Await("prompt".into(), json!({"type": "user"})),
     ];
     for (index, event) in events.iter().enumerate() {
         if event.get("type").is_some() {
-            steps.push(Step::Line(event.clone()));
+            steps.push(ScriptStep::Line(event.clone()));
             continue;
         }
         let id = format!("r{index}");
         let mut input = event.clone();
         input["session_id"] = json!("s1");
         let callback = format!("hook_{}", number(event["hook_event_name"].as_str().unwrap()));
-        steps.push(Step::Line(json!({"type": "control_request", "request_id": id, "request":
+        steps.push(ScriptStep::Line(json!({"type": "control_request", "request_id": id, "request":
             {"subtype": "hook_callback", "callback_id": callback, "input": input}})));
-        steps.push(Step::Await(
+        steps.push(ScriptStep::Await(
             id.clone(),
             json!({"type": "control_response", "response": {"request_id": id}}),
         ));
     }
-    steps.push(Step::Line(
+    steps.push(ScriptStep::Line(
         json!({"type": "result", "subtype": "success", "is_error": false, "result": "Hi."}),
     ));
     ScriptedCli::new(steps)
@@ -246,7 +246,7 @@ async fn odd_events_open_nothing_that_stays_open() {
 async fn a_cli_that_never_hears_the_prompt_has_a_span_that_says_so() {
     let traced = Traced::new();
     let (hooks, context) = create_otel_hooks(config(&traced)).unwrap();
-    let cli = ScriptedCli::new([Step::Exit(Exit::with_code(3))]);
+    let cli = ScriptedCli::new([ScriptStep::Exit(Exit::with_code(3))]);
     let host = Host::new(Options::default()).with_transport(cli).with_hooks(hooks);
     context.watch(host.query("Say hi.")).text().await.unwrap_err();
     insta::assert_snapshot!(tree(&traced.spans().await), @"gen_ai.session ERROR crashed");

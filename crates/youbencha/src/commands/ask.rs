@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::time::SystemTime;
 
 use serde_json::json;
-use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, Stop};
+use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, StopReason};
 use yb_figures::{duration_ms, money, plural};
 use yb_otel::{AgentSpans, AgentSpansConfig, End};
 use yb_supervise::CancellationToken;
@@ -141,11 +141,11 @@ impl<'a> AnswerStream<'a> {
 
 fn report(answer: &OutgoingMessage, shown: &str, args: &AskArgs, printer: &mut Printer) -> ExitCode {
     let metadata = &answer.metadata;
-    let stop = match &metadata.stop {
-        Stop::Done => "done",
-        Stop::MaxTurns => "max_turns",
-        Stop::MaxBudget => "max_budget_usd",
-        Stop::Other(reason) => reason,
+    let stop = match &metadata.stop_reason {
+        StopReason::Done => "done",
+        StopReason::MaxTurns => "max_turns",
+        StopReason::MaxBudget => "max_budget_usd",
+        StopReason::Other(reason) => reason,
         _ => "unknown",
     };
     if args.json {
@@ -166,8 +166,8 @@ fn report(answer: &OutgoingMessage, shown: &str, args: &AskArgs, printer: &mut P
         }
         printer.note(summary(answer));
     }
-    match &metadata.stop {
-        Stop::Done => ExitCode::Passed,
+    match &metadata.stop_reason {
+        StopReason::Done => ExitCode::Passed,
         _ => {
             printer.note(format_args!("stopped: {stop}"));
             ExitCode::Failed

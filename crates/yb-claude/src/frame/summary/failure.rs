@@ -1,4 +1,4 @@
-//! API errors: the CLI reports them as a `success` whose answer is the error in words.
+//! API errors, which the CLI reports as a `success` result with an error message.
 
 use std::fmt;
 
@@ -6,51 +6,51 @@ use crate::frame::message::AssistantMessage;
 use crate::frame::result::{ResultMessage, ResultSubtype};
 use crate::frame::system::ApiRetry;
 
-/// What kind of API error ended a run.
+/// The kind of an API error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ApiFailureKind {
-    /// No login, or one that the API does not accept (401, 403).
+    /// Missing or rejected credentials (401, 403).
     Unauthenticated,
-    /// The account has no credit (402, or 400 in those words).
+    /// No credit (402, or 400 with such a message).
     Billing,
-    /// Too many requests, or the allowance is used up (429).
+    /// Rate limit or quota exceeded (429).
     RateLimited,
-    /// The API has too much to do (529).
+    /// The API is overloaded (529).
     Overloaded,
-    /// The API failed (5xx).
+    /// Server error (5xx).
     ServerError,
-    /// The API did not accept the request (400 and other 4xx).
+    /// Invalid request (400 and other 4xx).
     InvalidRequest,
-    /// There is no such model, or not for this account (404).
+    /// The model does not exist or is not available to the account (404).
     ModelNotFound,
-    /// The prompt or the request is too large (413, or 400 in those words).
+    /// The prompt or the request is too large (413, or 400 with such a message).
     TooLarge,
-    /// The API was not reached, or did not answer in time.
+    /// The API was not reachable, or timed out.
     Network,
     /// Anything else.
     Other,
 }
 
 impl ApiFailureKind {
-    /// Whether the same request may succeed a little later.
+    /// Returns whether a retry may succeed.
     #[must_use]
     pub fn is_retryable(self) -> bool {
         matches!(self, Self::RateLimited | Self::Overloaded | Self::ServerError | Self::Network)
     }
 }
 
-/// The API error that ended a run.
+/// An API error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ApiFailure {
-    /// What kind.
+    /// The kind of error.
     pub kind: ApiFailureKind,
-    /// The HTTP status, if the API was reached.
+    /// The HTTP status, if the API responded.
     pub status: Option<u16>,
-    /// The CLI's words.
+    /// The message from the CLI.
     pub message: String,
-    /// Whether the same request may succeed a little later.
+    /// Whether a retry may succeed.
     pub retryable: bool,
 }
 
@@ -61,15 +61,15 @@ impl fmt::Display for ApiFailure {
 }
 
 impl ApiFailure {
-    /// Recognises the words of an API error, as `--output-format text` prints them instead of an answer.
+    /// Parses an API error message as printed by `--output-format text`.
     ///
-    /// Only for output of a run that failed: a model may begin its answer with the same words.
+    /// Meaningful only for a failed run: a model may answer with the same text.
     #[must_use]
     pub fn from_text(output: &str) -> Option<Self> {
         let text = output.trim();
-        let begins = ["API Error", "Request timed out", "Request too large", "Failed to authenticate"];
-        let kind = by_words(text);
-        let known = begins.iter().any(|words| text.starts_with(words))
+        let prefixes = ["API Error", "Request timed out", "Request too large", "Failed to authenticate"];
+        let kind = by_message(text);
+        let known = prefixes.iter().any(|prefix| text.starts_with(prefix))
             || (kind.is_some() && text.lines().count() == 1);
         known.then(|| {
             let status = status_in(text);
@@ -82,17 +82,17 @@ impl ApiFailure {
     }
 }
 
-/// What an assistant message says about an API error: more than the result does.
+/// The API error fields of an assistant message, which hold more detail than the result.
 #[derive(Debug, Clone)]
-pub(super) struct Fault {
+pub(super) struct AssistantError {
     error: Option<String>,
     status: Option<u16>,
     message: String,
 }
 
-impl Fault {
-    /// `None` when the message is an ordinary one.
-    pub(super) fn of(assistant: &AssistantMessage) -> Option<Self> {
+impl AssistantError {
+    /// Returns `None` if the message does not report an error.
+    pub(super) fn from_message(assistant: &AssistantMessage) -> Option<Self> {
         (assistant.error.is_some() || assistant.is_api_error_message).then(|| Self {
             error: assistant.error.clone(),
             status: assistant.api_error_status,
@@ -101,11 +101,11 @@ impl Fault {
     }
 }
 
-/// The API error that ended the run; `fault` is that of the last assistant message.
-pub(super) fn of_run(result: Option<&ResultMessage>, fault: Option<&Fault>) -> Option<ApiFailure> {
+/// Returns the API error that ended the run; `fault` comes from the last assistant message.
+pub(super) fn of_run(result: Option<&ResultMessage>, fault: Option<&AssistantError>) -> Option<ApiFailure> {
     let name = fault.and_then(|fault| fault.error.as_deref());
     let Some(result) = result else {
-        // The output ended between the error and its result.
+        // The output ended between the error and the result.
         let fault = fault?;
         let kind = classify(fault.status, name, None, &fault.message);
         return Some(ApiFailure::new(kind, fault.status, &fault.message));
@@ -124,7 +124,7 @@ pub(super) fn of_run(result: Option<&ResultMessage>, fault: Option<&Fault>) -> O
     let message = [text, &errors, fault.map(|fault| &*fault.message).unwrap_or_default()]
         .into_iter()
         .find(|message| !message.is_empty())
-        .unwrap_or("the API failed without a reason");
+        .unwrap_or("API error without a message");
     let code = result.api_error_type.as_deref().or(result.api_error.as_deref());
     let status = result.api_error_status.or_else(|| status_in(message));
     let kind = match result.terminal_reason.as_deref() {
@@ -134,14 +134,14 @@ pub(super) fn of_run(result: Option<&ResultMessage>, fault: Option<&Fault>) -> O
     Some(ApiFailure::new(kind, status, message))
 }
 
-/// The API error that the CLI is trying to get over.
+/// Returns the API error that the CLI is retrying.
 pub(super) fn of_retry(retry: &ApiRetry) -> ApiFailure {
     let name = retry.error.as_deref();
     let status = retry.error_status;
-    let shown = name.unwrap_or("an error without a name");
+    let shown = name.unwrap_or("unknown error");
     let message = match status {
-        Some(status) => format!("the API keeps failing with status {status}: {shown}"),
-        None => format!("the API is not reached: {shown}"),
+        Some(status) => format!("API request failed with status {status}: {shown}"),
+        None => format!("API is unreachable: {shown}"),
     };
     let kind = match status {
         Some(_) => classify(status, name, None, ""),
@@ -152,7 +152,7 @@ pub(super) fn of_retry(retry: &ApiRetry) -> ApiFailure {
 
 const NOT_LOGGED_IN: &str = "Not logged in";
 
-/// The words decide before the status: a status 400 is many things.
+/// The message takes precedence over the status, because status 400 is ambiguous.
 fn classify(status: Option<u16>, name: Option<&str>, code: Option<&str>, message: &str) -> ApiFailureKind {
     let named = |name: Option<&str>| {
         Some(match name? {
@@ -174,7 +174,7 @@ fn classify(status: Option<u16>, name: Option<&str>, code: Option<&str>, message
         _ => None,
     };
     named(code)
-        .or_else(|| by_words(message))
+        .or_else(|| by_message(message))
         .or_else(|| named(name))
         .or_else(|| by_status(status?))
         .or_else(vague)
@@ -196,9 +196,9 @@ fn by_status(status: u16) -> Option<ApiFailureKind> {
     })
 }
 
-/// Words that the CLI begins an error with, or that name it where no field does.
-fn by_words(message: &str) -> Option<ApiFailureKind> {
-    const BEGINNINGS: [(&str, ApiFailureKind); 14] = [
+/// Classifies by the prefix of the CLI's message.
+fn by_message(message: &str) -> Option<ApiFailureKind> {
+    const PREFIXES: [(&str, ApiFailureKind); 14] = [
         (NOT_LOGGED_IN, ApiFailureKind::Unauthenticated),
         ("Invalid API key", ApiFailureKind::Unauthenticated),
         ("Failed to authenticate", ApiFailureKind::Unauthenticated),
@@ -215,10 +215,10 @@ fn by_words(message: &str) -> Option<ApiFailureKind> {
         ("API Error: Unable to connect", ApiFailureKind::Network),
     ];
     let message = message.trim_start();
-    BEGINNINGS.into_iter().find(|(words, _)| message.starts_with(words)).map(|(_, kind)| kind)
+    PREFIXES.into_iter().find(|(prefix, _)| message.starts_with(prefix)).map(|(_, kind)| kind)
 }
 
-/// The status in `API Error: 500 …` or `API Error: Request rejected (429) …`.
+/// Parses the status in `API Error: 500 …` or `API Error: Request rejected (429) …`.
 fn status_in(message: &str) -> Option<u16> {
     let (_, after) = message.split_once("API Error: ")?;
     let after = after.strip_prefix("Request rejected (").unwrap_or(after);

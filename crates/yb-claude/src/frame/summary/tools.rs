@@ -1,65 +1,65 @@
-//! The tools of a run: who called them, and what they gave.
+//! Collects the tool calls of a run and their outcomes.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use crate::frame::block::{Block, ToolUse};
+use crate::frame::block::{Block, ToolUseBlock};
 use crate::frame::message::AssistantMessage;
-use crate::frame::peek::Peek;
 use crate::frame::raw::{RawJson, head};
+use crate::frame::type_tag::TypeTag;
 
-/// How much of a tool's output is kept; all of it is in the messages.
-const KEPT: usize = 4096;
+/// The maximum length of a kept tool output; the messages hold the full output.
+const OUTPUT_LIMIT: usize = 4096;
 
-/// A call of a tool.
+/// A tool call.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ToolCall {
-    /// The call's id.
+    /// The tool call's ID.
     pub id: String,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
     /// The arguments, a JSON object.
     pub input: RawJson,
-    /// The call that began the subagent which called this tool; none for the main thread.
+    /// The tool call that started the calling subagent; `None` for the main thread.
     pub parent_tool_use_id: Option<String>,
-    /// The API runs the tool, not the CLI.
+    /// Whether the API runs the tool, not the CLI.
     pub is_server: bool,
-    /// What it gave; none when the run ended before.
+    /// The outcome; `None` if the run ended before.
     pub outcome: Option<ToolOutcome>,
 }
 
-/// What a tool gave.
+/// The outcome of a tool call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolOutcome {
-    /// It failed, or was not allowed to run.
+    /// Whether the tool failed or was denied.
     pub is_error: bool,
-    /// The beginning of its output, at most 4096 bytes.
+    /// The output, truncated to 4096 bytes.
     pub text: String,
-    /// The length of the whole output.
+    /// The length of the full output in bytes.
     pub bytes: usize,
 }
 
 impl ToolOutcome {
     fn new(is_error: bool, output: &str) -> Self {
-        Self { is_error, text: head(output, KEPT).to_owned(), bytes: output.len() }
+        Self { is_error, text: head(output, OUTPUT_LIMIT).to_owned(), bytes: output.len() }
     }
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Tools {
+pub(super) struct ToolCalls {
     calls: Vec<ToolCall>,
     by_id: HashMap<String, usize>,
 }
 
-impl Tools {
+impl ToolCalls {
     pub(super) fn calls(&self) -> &[ToolCall] {
         &self.calls
     }
 
-    /// The calls of an answer, and the results of those that the API ran itself.
-    pub(super) fn take_calls(&mut self, assistant: &AssistantMessage) {
+    /// Adds the calls of a response, and the results of API tools.
+    pub(super) fn add_calls(&mut self, assistant: &AssistantMessage) {
         for block in &assistant.message.content {
             match block {
                 Block::ToolUse(call) => self.add(call, assistant, false),
@@ -67,15 +67,15 @@ impl Tools {
                 _ => {}
             }
         }
-        self.take_results(&assistant.message.content);
+        self.add_results(&assistant.message.content);
     }
 
-    fn add(&mut self, call: &ToolUse, by: &AssistantMessage, is_server: bool) {
+    fn add(&mut self, call: &ToolUseBlock, by: &AssistantMessage, is_server: bool) {
         if !call.id.is_empty() {
             match self.by_id.entry(call.id.clone()) {
-                // Told twice, as the CLI does when it replays a session.
+                // Repeated, as when the CLI replays a session.
                 Entry::Occupied(_) => return,
-                Entry::Vacant(place) => place.insert(self.calls.len()),
+                Entry::Vacant(entry) => entry.insert(self.calls.len()),
             };
         }
         self.calls.push(ToolCall {
@@ -88,7 +88,7 @@ impl Tools {
         });
     }
 
-    pub(super) fn take_results(&mut self, blocks: &[Block]) {
+    pub(super) fn add_results(&mut self, blocks: &[Block]) {
         for block in blocks {
             let (id, outcome) = match block {
                 Block::ToolResult(result) => {
@@ -96,7 +96,7 @@ impl Tools {
                 }
                 Block::ServerToolResult(result) => {
                     let content = result.content.as_ref().map(RawJson::as_str).unwrap_or_default();
-                    let is_error = Peek::at(content).kind.is_some_and(|kind| kind.ends_with("_error"));
+                    let is_error = TypeTag::read(content).kind.is_some_and(|kind| kind.ends_with("_error"));
                     (&result.tool_use_id, ToolOutcome::new(is_error, content))
                 }
                 _ => continue,

@@ -1,4 +1,4 @@
-//! Definitions from files: where they are looked for, and what is read out of them.
+//! Search and parsing of definition files.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn with_files(files: &[(&str, &str)]) -> tempfile::TempDir {
 }
 
 #[test]
-fn the_header_becomes_a_definition() {
+fn header_is_parsed_into_definition() {
     let text = "---\nname: other\ndescription: Reviews code\ntools: Read, Bash(git log:*, git show), Grep\n\
                 model: haiku\ncolor: red\nmaxTurns: 3\n---\n\nYou review.\n";
     let agent = parse("reviewer", text).unwrap();
@@ -26,7 +26,7 @@ fn the_header_becomes_a_definition() {
 }
 
 #[test]
-fn lists_quotes_and_windows_lines_are_read() {
+fn lists_quotes_and_crlf_are_parsed() {
     let check = |text: &str, tools: Option<&[&str]>| {
         let agent = parse("a", text).unwrap();
         assert_eq!(
@@ -43,7 +43,7 @@ fn lists_quotes_and_windows_lines_are_read() {
 }
 
 #[test]
-fn a_header_that_is_not_quite_yaml_is_read_by_line() {
+fn invalid_yaml_header_is_parsed_by_line() {
     let text = "---\ndescription: Use it when: x. Examples: <a>b: c</a>\ntools: Read, Grep\n---\nprompt";
     let agent = parse("a", text).unwrap();
     assert_eq!(agent.description, "Use it when: x. Examples: <a>b: c</a>");
@@ -51,10 +51,10 @@ fn a_header_that_is_not_quite_yaml_is_read_by_line() {
 }
 
 #[test]
-fn what_is_no_definition_says_why() {
+fn invalid_definition_error_names_problem() {
     for (text, why) in [
-        ("---\ndescription: x\n", "ends the header"),
-        ("---\ndescription: x\n---\n \n", "a prompt"),
+        ("---\ndescription: x\n", "end of the header"),
+        ("---\ndescription: x\n---\n \n", "missing prompt"),
         ("---\ntools: {a: 1}\n---\np", "`tools`"),
         ("---\n{{\n---\np", "YAML"),
     ] {
@@ -64,7 +64,7 @@ fn what_is_no_definition_says_why() {
 }
 
 #[test]
-fn the_first_root_wins_and_the_plain_name_comes_before_the_long_one() {
+fn first_root_and_plain_name_take_precedence() {
     let first = with_files(&[(".claude/agents/r.agent.md", "first, long name")]);
     let second = with_files(&[
         (".claude/agents/r.md", "second"),
@@ -80,7 +80,7 @@ fn the_first_root_wins_and_the_plain_name_comes_before_the_long_one() {
 }
 
 #[test]
-fn a_name_that_is_found_nowhere_lists_every_place() {
+fn not_found_error_lists_searched_paths() {
     let root = with_files(&[]);
     let error = find_agent("code-reviewer", &[root.path()]).unwrap_err();
     let text = error.to_string();
@@ -92,7 +92,7 @@ fn a_name_that_is_found_nowhere_lists_every_place() {
 }
 
 #[test]
-fn a_name_never_leads_out_of_the_folder() {
+fn agent_name_cannot_escape_agents_dir() {
     let root = with_files(&[(".claude/x.md", "secret")]);
     for name in ["../x", "a/b", "", "..", "a.b", "a\\b", &"a".repeat(101)] {
         assert!(matches!(find_agent(name, &[root.path()]), Err(AgentError::BadName(_))), "{name}");
@@ -100,7 +100,7 @@ fn a_name_never_leads_out_of_the_folder() {
 }
 
 #[test]
-fn a_large_or_strange_file_is_refused() {
+fn large_or_irregular_file_is_rejected() {
     let root = with_files(&[(".claude/agents/big.md", &"x".repeat(1 << 21))]);
     std::fs::create_dir(root.path().join(".claude/agents/dir.md")).unwrap();
     for name in ["big", "dir"] {

@@ -1,253 +1,142 @@
-//! The events that hooks can be called for, each with what it tells and what may be answered.
+//! The hook events, each with its input and its output.
 //!
-//! Which of them a session without a terminal really calls back for depends on the CLI: 2.1.325 does so for tool,
-//! prompt, stop, subagent, permission, compaction and model events, and for `MessageDisplay`; the ends and beginnings of
-//! sessions it tells only to hooks in settings.
+//! Which events fire in a session without a terminal depends on the CLI: 2.1.325 calls SDK hooks for tool, prompt,
+//! stop, subagent, permission, compaction and model events and for `MessageDisplay`. `SessionStart` and `SessionEnd`
+//! fire only for hooks in settings files.
 
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::output::{Common, Decision};
+use super::event_macro::events;
+use super::output::{CommonHookFields, PermissionDecision};
 use super::{HookEvent, HookOutput};
 use crate::RawJson;
-use crate::frame::lax::{from_raw, lax_struct};
-
-macro_rules! events {
-    ($(
-        $(#[$about:meta])*
-        $event:ident -> $output:ident {
-            $($(#[$in_about:meta])* $in_field:ident: $in_type:ty = $in_key:literal,)*
-        } {
-            $($(#[$out_about:meta])* $out_field:ident: $out_type:ty = $out_key:literal,)*
-        }
-    )*) => {
-        /// The names of all events.
-        pub const NAMES: &[&str] = &[$(stringify!($event),)*];
-
-        $(
-            lax_struct! {
-                $(#[$about])*
-                pub struct $event {
-                    raw,
-                    /// The session.
-                    session_id: String = "session_id",
-                    /// Where its transcript is.
-                    transcript_path: String = "transcript_path",
-                    /// The working directory.
-                    cwd: String = "cwd",
-                    /// The prompt that led here.
-                    prompt_id: Option<String> = "prompt_id",
-                    /// The mode of permissions.
-                    permission_mode: Option<String> = "permission_mode",
-                    /// The subagent; none for the main thread.
-                    agent_id: Option<String> = "agent_id",
-                    /// What kind of subagent.
-                    agent_type: Option<String> = "agent_type",
-                    $($(#[$in_about])* $in_field: $in_type = $in_key,)*
-                }
-            }
-
-            #[doc = concat!("What a hook for [`", stringify!($event), "`] may answer; nothing, unless told.")]
-            #[derive(Debug, Clone, PartialEq, Default)]
-            #[must_use]
-            pub struct $output {
-                common: Common,
-                specific: Map<String, Value>,
-            }
-
-            impl $output {
-                /// Nothing to say.
-                pub fn new() -> Self {
-                    Self::default()
-                }
-
-                /// The session stops, for this reason.
-                pub fn stop(mut self, reason: impl Into<String>) -> Self {
-                    self.common.set("continue", false);
-                    self.common.set("stopReason", reason.into());
-                    self
-                }
-
-                /// What happened is not accepted, for this reason, which the model is told.
-                pub fn block(mut self, reason: impl Into<String>) -> Self {
-                    self.common.set("decision", "block");
-                    self.common.set("reason", reason.into());
-                    self
-                }
-
-                /// The user is told this.
-                pub fn system_message(mut self, text: impl Into<String>) -> Self {
-                    self.common.set("systemMessage", text.into());
-                    self
-                }
-
-                /// Nothing of it is shown.
-                pub fn suppress_output(mut self) -> Self {
-                    self.common.set("suppressOutput", true);
-                    self
-                }
-
-                /// The CLI does not wait for what the hook does further.
-                pub fn in_background(mut self, timeout: Option<Duration>) -> Self {
-                    self.common.set("async", true);
-                    if let Some(timeout) = timeout {
-                        self.common.set("asyncTimeout", timeout.as_millis() as u64);
-                    }
-                    self
-                }
-
-                $(
-                    $(#[$out_about])*
-                    pub fn $out_field(mut self, value: impl Into<$out_type>) -> Self {
-                        let value: $out_type = value.into();
-                        self.specific.insert($out_key.to_owned(), json!(value));
-                        self
-                    }
-                )*
-            }
-
-            impl HookOutput for $output {
-                fn into_json(self, event: &'static str) -> Value {
-                    self.common.into_json(event, self.specific)
-                }
-            }
-
-            impl HookEvent for $event {
-                const NAME: &'static str = stringify!($event);
-                type Output = $output;
-
-                fn read(input: &RawJson) -> Option<Self> {
-                    from_raw(input)
-                }
-            }
-        )*
-    };
-}
+use crate::frame::lenient::{from_raw, lenient_struct};
 
 events! {
-    /// A tool is about to be used.
+    /// Fires before a tool call.
     PreToolUse -> PreToolUseOutput {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         tool_input: RawJson = "tool_input",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: Option<String> = "tool_use_id",
-        /// The MCP server it belongs to.
+        /// The MCP server that provides the tool.
         mcp_server: Option<RawJson> = "mcp_server",
     } {
-        /// Whether it may.
-        permission_decision: Decision = "permissionDecision",
-        /// Why.
-        permission_decision_reason: String = "permissionDecisionReason",
-        /// Other arguments than the model gave.
-        updated_input: Value = "updatedInput",
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Sets the permission decision.
+        with_permission_decision: PermissionDecision = "permissionDecision",
+        /// Sets the reason for the decision.
+        with_permission_decision_reason: String = "permissionDecisionReason",
+        /// Replaces the arguments of the tool call.
+        with_updated_input: Value = "updatedInput",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// A tool was used.
+    /// Fires after a successful tool call.
     PostToolUse -> PostToolUseOutput {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         tool_input: RawJson = "tool_input",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: Option<String> = "tool_use_id",
-        /// What it gave, as the CLI keeps it.
+        /// The tool's result in the CLI's internal format.
         tool_response: RawJson = "tool_response",
-        /// How long it took.
+        /// The duration in milliseconds.
         duration_ms: Option<u64> = "duration_ms",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
-        /// What the model is told instead of the tool's own output.
-        updated_tool_output: Value = "updatedToolOutput",
-        /// The same for a tool of an MCP server.
-        updated_mcp_tool_output: Value = "updatedMCPToolOutput",
-        /// What the classifier of permissions is told.
-        classifier_context: String = "classifierContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
+        /// Replaces the tool's output.
+        with_updated_tool_output: Value = "updatedToolOutput",
+        /// Replaces the output of an MCP tool.
+        with_updated_mcp_tool_output: Value = "updatedMCPToolOutput",
+        /// Adds context for the permission classifier.
+        with_classifier_context: String = "classifierContext",
     }
 
-    /// A tool failed.
+    /// Fires after a failed tool call.
     PostToolUseFailure -> PostToolUseFailureOutput {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         tool_input: RawJson = "tool_input",
-        /// The call.
+        /// The tool call's ID.
         tool_use_id: Option<String> = "tool_use_id",
-        /// What went wrong.
+        /// The error message.
         error: String = "error",
-        /// Whether it was interrupted.
+        /// Whether the call was interrupted.
         is_interrupt: bool = "is_interrupt",
-        /// How long it took.
+        /// The duration in milliseconds.
         duration_ms: Option<u64> = "duration_ms",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// All tools that the model called at once have ended.
+    /// Fires when all tool calls of one model response have finished.
     PostToolBatch -> PostToolBatchOutput {
-        /// The calls with what they gave.
+        /// The calls with their results.
         tool_calls: Vec<RawJson> = "tool_calls",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// The CLI has something to say to its user.
+    /// Fires when the CLI notifies the user.
     Notification -> NotificationOutput {
-        /// What.
+        /// The message.
         message: String = "message",
-        /// Its title.
+        /// The title.
         title: Option<String> = "title",
-        /// What kind.
+        /// The notification type.
         notification_type: Option<String> = "notification_type",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// A prompt was given.
+    /// Fires when a prompt is submitted.
     UserPromptSubmit -> UserPromptSubmitOutput {
         /// The prompt.
         prompt: String = "prompt",
-        /// Where it came from.
+        /// The source of the prompt.
         source: Option<String> = "source",
         /// The session's title.
         session_title: Option<String> = "session_title",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
-        /// The session's title from now on.
-        session_title: String = "sessionTitle",
-        /// Whether the prompt itself is left out.
-        suppress_original_prompt: bool = "suppressOriginalPrompt",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
+        /// Sets the session's title.
+        with_session_title: String = "sessionTitle",
+        /// Sets whether the original prompt is dropped.
+        with_suppress_original_prompt: bool = "suppressOriginalPrompt",
     }
 
-    /// A command in a prompt was expanded.
+    /// Fires when a command in a prompt is expanded.
     UserPromptExpansion -> UserPromptExpansionOutput {
-        /// What kind of expansion.
+        /// The type of the expansion.
         expansion_type: String = "expansion_type",
-        /// The command.
+        /// The command's name.
         command_name: String = "command_name",
-        /// Its arguments.
+        /// The arguments.
         command_args: String = "command_args",
-        /// Where it is defined.
+        /// Where the command is defined.
         command_source: Option<String> = "command_source",
-        /// What came out.
+        /// The expanded prompt.
         prompt: String = "prompt",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
-        /// Whether the prompt itself is left out.
-        suppress_original_prompt: bool = "suppressOriginalPrompt",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
+        /// Sets whether the original prompt is dropped.
+        with_suppress_original_prompt: bool = "suppressOriginalPrompt",
     }
 
-    /// A session began, or began anew after compaction.
+    /// Fires when a session starts, or restarts after compaction.
     SessionStart -> SessionStartOutput {
         /// `startup`, `resume`, `clear` or `compact`.
         source: String = "source",
@@ -255,324 +144,324 @@ events! {
         model: Option<String> = "model",
         /// The session's title.
         session_title: Option<String> = "session_title",
-        /// How much of the context is used.
+        /// The number of context tokens in use.
         context_tokens: Option<u64> = "context_tokens",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
-        /// A prompt to begin with.
-        initial_user_message: String = "initialUserMessage",
-        /// The session's title from now on.
-        session_title: String = "sessionTitle",
-        /// Files whose changes are told from now on.
-        watch_paths: Vec<String> = "watchPaths",
-        /// Whether skills are read again.
-        reload_skills: bool = "reloadSkills",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
+        /// Sets the first prompt.
+        with_initial_user_message: String = "initialUserMessage",
+        /// Sets the session's title.
+        with_session_title: String = "sessionTitle",
+        /// Sets the files to watch.
+        with_watch_paths: Vec<String> = "watchPaths",
+        /// Sets whether skills are reloaded.
+        with_reload_skills: bool = "reloadSkills",
     }
 
-    /// A session ended.
+    /// Fires when a session ends.
     SessionEnd -> SessionEndOutput {
-        /// Why.
+        /// Why the session ended.
         reason: String = "reason",
     } {}
 
-    /// The model has finished its turn.
+    /// Fires when the model finishes its turn.
     Stop -> StopOutput {
-        /// Whether it goes on because of a hook like this already.
+        /// Whether the agent already continues because of a stop hook.
         stop_hook_active: bool = "stop_hook_active",
-        /// Its last words.
+        /// The last assistant message.
         last_assistant_message: Option<String> = "last_assistant_message",
-        /// What still runs.
+        /// Running background tasks.
         background_tasks: Vec<RawJson> = "background_tasks",
-        /// What will run later.
+        /// Scheduled tasks of the session.
         session_crons: Vec<RawJson> = "session_crons",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// A turn was ended by an error of the API.
+    /// Fires when an API error ends a turn.
     StopFailure -> StopFailureOutput {
-        /// Which.
+        /// The error.
         error: String = "error",
     } {}
 
-    /// A subagent begins.
+    /// Fires when a subagent starts.
     SubagentStart -> SubagentStartOutput {} {
-        /// What it is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the subagent.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// A subagent has finished.
+    /// Fires when a subagent finishes.
     SubagentStop -> SubagentStopOutput {
-        /// Whether it goes on because of a hook like this already.
+        /// Whether the agent already continues because of a stop hook.
         stop_hook_active: bool = "stop_hook_active",
-        /// Its last words.
+        /// The last assistant message.
         last_assistant_message: Option<String> = "last_assistant_message",
-        /// Where its transcript is.
+        /// The path of the subagent's transcript.
         agent_transcript_path: Option<String> = "agent_transcript_path",
-        /// What still runs.
+        /// Running background tasks.
         background_tasks: Vec<RawJson> = "background_tasks",
-        /// What will run later.
+        /// Scheduled tasks of the session.
         session_crons: Vec<RawJson> = "session_crons",
     } {
-        /// What it is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the subagent.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// The conversation is about to be compacted.
+    /// Fires before the conversation is compacted.
     PreCompact -> PreCompactOutput {
         /// `manual` or `auto`.
         trigger: String = "trigger",
-        /// What the user wants kept.
+        /// The user's instructions for the compaction.
         custom_instructions: Option<String> = "custom_instructions",
     } {}
 
-    /// The conversation was compacted.
+    /// Fires after the conversation was compacted.
     PostCompact -> PostCompactOutput {
         /// `manual` or `auto`.
         trigger: String = "trigger",
-        /// What is left of it.
+        /// The summary.
         compact_summary: String = "compact_summary",
     } {}
 
-    /// The model is about to change.
+    /// Fires before the model changes.
     PreModelSwitch -> PreModelSwitchOutput {
-        /// From.
+        /// The previous model.
         from_model: String = "from_model",
-        /// To.
+        /// The new model.
         to_model: String = "to_model",
-        /// The name that was asked for.
+        /// The requested model name.
         requested_model: Option<String> = "requested_model",
-        /// Who asked for it.
+        /// The origin of the request.
         source: Option<String> = "source",
-        /// How much of the context is used.
+        /// The number of context tokens in use.
         context_tokens: Option<u64> = "context_tokens",
     } {
-        /// Whether it may.
-        permission_decision: Decision = "permissionDecision",
-        /// Why.
-        permission_decision_reason: String = "permissionDecisionReason",
+        /// Sets the permission decision.
+        with_permission_decision: PermissionDecision = "permissionDecision",
+        /// Sets the reason for the decision.
+        with_permission_decision_reason: String = "permissionDecisionReason",
     }
 
-    /// The model has changed.
+    /// Fires after the model changed.
     PostModelSwitch -> PostModelSwitchOutput {
-        /// From.
+        /// The previous model.
         from_model: String = "from_model",
-        /// To.
+        /// The new model.
         to_model: String = "to_model",
-        /// The name that was asked for.
+        /// The requested model name.
         requested_model: Option<String> = "requested_model",
-        /// Who asked for it.
+        /// The origin of the request.
         source: Option<String> = "source",
-        /// How much of the context is used.
+        /// The number of context tokens in use.
         context_tokens: Option<u64> = "context_tokens",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// Somebody has to decide about a tool.
+    /// Fires when a tool call needs a permission decision.
     PermissionRequest -> PermissionRequestOutput {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         tool_input: RawJson = "tool_input",
-        /// What the question could be answered with for good.
+        /// Suggested permission rules.
         permission_suggestions: Vec<RawJson> = "permission_suggestions",
     } {
-        /// The answer in the CLI's form; see [`allow`](Self::allow) and [`deny`](Self::deny).
-        decision: Value = "decision",
+        /// Sets the decision in the CLI's format; see [`allow`](Self::allow) and [`deny`](Self::deny).
+        with_decision: Value = "decision",
     }
 
-    /// A tool was denied.
+    /// Fires when a tool call was denied.
     PermissionDenied -> PermissionDeniedOutput {
-        /// The tool.
+        /// The tool's name.
         tool_name: String = "tool_name",
-        /// Its arguments.
+        /// The arguments.
         tool_input: RawJson = "tool_input",
-        /// Why.
+        /// Why the call was denied.
         reason: Option<String> = "reason",
     } {
-        /// Whether the model may try again.
-        retry: bool = "retry",
+        /// Sets whether the model may retry.
+        with_retry: bool = "retry",
     }
 
-    /// The CLI is set up.
+    /// Fires when the CLI is set up.
     Setup -> SetupOutput {
-        /// What for.
+        /// The trigger.
         trigger: String = "trigger",
     } {
-        /// What the model is told in addition.
-        additional_context: String = "additionalContext",
+        /// Adds context for the model.
+        with_additional_context: String = "additionalContext",
     }
 
-    /// A teammate has nothing to do.
+    /// Fires when a teammate becomes idle.
     TeammateIdle -> TeammateIdleOutput {
-        /// Who.
+        /// The teammate's name.
         teammate_name: Option<String> = "teammate_name",
-        /// Of which team.
+        /// The team's name.
         team_name: Option<String> = "team_name",
     } {}
 
-    /// A task was made.
+    /// Fires when a task is created.
     TaskCreated -> TaskCreatedOutput {
-        /// Which.
+        /// The task ID.
         task_id: Option<String> = "task_id",
-        /// What it is about.
+        /// The task's subject.
         task_subject: Option<String> = "task_subject",
-        /// In more words.
+        /// The task's description.
         task_description: Option<String> = "task_description",
     } {}
 
-    /// A task is done.
+    /// Fires when a task is completed.
     TaskCompleted -> TaskCompletedOutput {
-        /// Which.
+        /// The task ID.
         task_id: Option<String> = "task_id",
-        /// What it is about.
+        /// The task's subject.
         task_subject: Option<String> = "task_subject",
-        /// In more words.
+        /// The task's description.
         task_description: Option<String> = "task_description",
     } {}
 
-    /// An MCP server wants to know something from the user.
+    /// Fires when an MCP server requests input from the user.
     Elicitation -> ElicitationOutput {
-        /// Which server.
+        /// The server's name.
         mcp_server_name: String = "mcp_server_name",
-        /// What it asks.
+        /// The message for the user.
         message: String = "message",
         /// `form` or `url`.
         mode: Option<String> = "mode",
-        /// Where the user has to go.
+        /// The URL to open, in `url` mode.
         url: Option<String> = "url",
-        /// The shape of the answer.
+        /// The JSON Schema of the requested input, in `form` mode.
         requested_schema: Option<RawJson> = "requested_schema",
     } {
-        /// `accept`, `decline` or `cancel`.
-        action: String = "action",
-        /// What the user says.
-        content: Value = "content",
+        /// Sets the action: `accept`, `decline` or `cancel`.
+        with_action: String = "action",
+        /// Sets the user's input.
+        with_content: Value = "content",
     }
 
-    /// An MCP server is about to hear what the user said.
+    /// Fires before the user's input is sent to an MCP server.
     ElicitationResult -> ElicitationResultOutput {
-        /// Which server.
+        /// The server's name.
         mcp_server_name: String = "mcp_server_name",
         /// `accept`, `decline` or `cancel`.
         action: String = "action",
-        /// What the user says.
+        /// The user's input.
         content: Option<RawJson> = "content",
     } {
-        /// Another action.
-        action: String = "action",
-        /// Other words.
-        content: Value = "content",
+        /// Replaces the action.
+        with_action: String = "action",
+        /// Replaces the content.
+        with_content: Value = "content",
     }
 
-    /// Settings have changed.
+    /// Fires when settings change.
     ConfigChange -> ConfigChangeOutput {
-        /// Which.
+        /// The settings source.
         source: Option<String> = "source",
-        /// In which file.
+        /// The path of the settings file.
         file_path: Option<String> = "file_path",
     } {}
 
-    /// A worktree is wanted.
+    /// Fires when a worktree is to be created.
     WorktreeCreate -> WorktreeCreateOutput {
-        /// Its name.
+        /// The worktree's name.
         name: String = "name",
     } {
-        /// Where the hook has made it.
-        worktree_path: String = "worktreePath",
+        /// Sets the path of the created worktree.
+        with_worktree_path: String = "worktreePath",
     }
 
-    /// A worktree is no longer wanted.
+    /// Fires when a worktree is to be removed.
     WorktreeRemove -> WorktreeRemoveOutput {
-        /// Where it is.
+        /// The path of the worktree.
         worktree_path: String = "worktree_path",
     } {}
 
-    /// A file with instructions was read.
+    /// Fires when an instructions file was loaded.
     InstructionsLoaded -> InstructionsLoadedOutput {
-        /// Which.
+        /// The path of the file.
         file_path: String = "file_path",
-        /// Whose it is.
+        /// The memory type.
         memory_type: Option<String> = "memory_type",
-        /// Why it was read.
+        /// Why the file was loaded.
         load_reason: Option<String> = "load_reason",
     } {}
 
-    /// The working directory has changed.
+    /// Fires when the working directory changes.
     CwdChanged -> CwdChangedOutput {
-        /// From.
+        /// The previous working directory.
         old_cwd: String = "old_cwd",
-        /// To.
+        /// The new working directory.
         new_cwd: String = "new_cwd",
     } {
-        /// Files whose changes are told from now on.
-        watch_paths: Vec<String> = "watchPaths",
+        /// Sets the files to watch.
+        with_watch_paths: Vec<String> = "watchPaths",
     }
 
-    /// A file that is watched has changed.
+    /// Fires when a watched file changes.
     FileChanged -> FileChangedOutput {
-        /// Which.
+        /// The path of the file.
         file_path: String = "file_path",
-        /// How.
+        /// The kind of change.
         event: String = "event",
     } {
-        /// Files whose changes are told from now on.
-        watch_paths: Vec<String> = "watchPaths",
+        /// Sets the files to watch.
+        with_watch_paths: Vec<String> = "watchPaths",
     }
 
-    /// A directory was added to those that tools may use.
+    /// Fires when a directory is added to the tools' allowed directories.
     DirectoryAdded -> DirectoryAddedOutput {
-        /// Which.
+        /// The directory.
         directory: Option<String> = "directory",
     } {}
 
-    /// A piece of an answer is about to be shown.
+    /// Fires before a piece of a response is displayed.
     MessageDisplay -> MessageDisplayOutput {
-        /// The turn.
+        /// The turn ID.
         turn_id: String = "turn_id",
-        /// The message.
+        /// The message ID.
         message_id: String = "message_id",
-        /// Its place in the turn.
+        /// The index within the turn.
         index: u64 = "index",
-        /// Whether it is complete.
+        /// Whether this is the last piece.
         is_final: bool = "final",
-        /// The piece.
+        /// The text of the piece.
         delta: String = "delta",
     } {
-        /// What is shown instead.
-        display_content: String = "displayContent",
+        /// Replaces the displayed text.
+        with_display_content: String = "displayContent",
     }
 }
 
 impl PreToolUseOutput {
-    /// Without asking anybody.
+    /// Allows the call without a permission request.
     pub fn allow() -> Self {
-        Self::new().permission_decision(Decision::Allow)
+        Self::new().with_permission_decision(PermissionDecision::Allow)
     }
 
-    /// Not at all; the model is told why.
+    /// Denies the call. The model receives the reason.
     pub fn deny(reason: impl Into<String>) -> Self {
-        Self::new().permission_decision(Decision::Deny).permission_decision_reason(reason)
+        Self::new().with_permission_decision(PermissionDecision::Deny).with_permission_decision_reason(reason)
     }
 
-    /// Whoever decides about permissions, also where nobody would be asked.
+    /// Requests a permission decision, even if the rules would allow the call.
     pub fn ask(reason: impl Into<String>) -> Self {
-        Self::new().permission_decision(Decision::Ask).permission_decision_reason(reason)
+        Self::new().with_permission_decision(PermissionDecision::Ask).with_permission_decision_reason(reason)
     }
 }
 
 impl PermissionRequestOutput {
-    /// It may.
+    /// Allows the call.
     pub fn allow() -> Self {
-        Self::new().decision(json!({"behavior": "allow"}))
+        Self::new().with_decision(json!({"behavior": "allow"}))
     }
 
-    /// It may not; the model is told why.
+    /// Denies the call. The model receives the message.
     pub fn deny(message: impl Into<String>) -> Self {
-        Self::new().decision(json!({"behavior": "deny", "message": message.into()}))
+        Self::new().with_decision(json!({"behavior": "deny", "message": message.into()}))
     }
 }

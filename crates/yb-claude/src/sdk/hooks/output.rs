@@ -1,36 +1,36 @@
-//! What hooks answer: what all of them may say, and what belongs to one event.
+//! Hook outputs: fields common to all events.
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-/// What a hook answers.
+/// The output of a hook.
 pub trait HookOutput: Send + 'static {
-    /// In the CLI's form; nothing to say is `{}`.
+    /// Converts to the CLI's format; an empty output is `{}`.
     fn into_json(self, event: &'static str) -> Value;
 }
 
-/// About a tool, or a change of model.
+/// A permission decision about a tool call or a model switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
-pub enum Decision {
-    /// Without asking anybody.
+pub enum PermissionDecision {
+    /// Allows without a permission request.
     Allow,
-    /// Not at all.
+    /// Denies.
     Deny,
-    /// Whoever decides about permissions.
+    /// Requests a permission decision.
     Ask,
-    /// Later: the run ends with the call open.
+    /// Defers: the run ends with the call pending.
     Defer,
 }
 
-/// What every hook may say.
+/// The output fields that all events share.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(super) struct Common {
+pub(super) struct CommonHookFields {
     pub(super) fields: Map<String, Value>,
 }
 
-impl Common {
+impl CommonHookFields {
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>) {
         self.fields.insert(key.to_owned(), value.into());
     }

@@ -52,7 +52,7 @@ impl DemoAgent {
 /// Finds or installs Claude Code; `None` if interrupted.
 pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<DemoAgent>, CliError> {
     if let Some(dir) = &args.agents_dir {
-        let found = yb_claude::find(Some(dir), &|name| std::env::var_os(name))?;
+        let found = yb_claude::find_cli(Some(dir), &|name| std::env::var_os(name))?;
         return Ok(Some(DemoAgent::At(found.path)));
     }
     let env = agents::environment();

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::sdk::{self, Subprocess};
-use yb_claude::{Options, RunSummary, Search};
+use yb_claude::{CliSearch, Options, RunSummary};
 use yb_figures::{duration_ms, money};
 use yb_otel::{AgentSpans, AgentSpansConfig, End};
 use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Formatted, Prompt, PromptError};
@@ -103,7 +103,7 @@ async fn answer(
 
 fn transport(args: &PromptRunArgs) -> Result<Subprocess, CliError> {
     let Some(path) = &args.claude else { return Ok(Subprocess::new()) };
-    let search = Search::from_env(&|name| std::env::var_os(name)).explicit(path);
+    let search = CliSearch::from_env(&|name| std::env::var_os(name)).with_explicit(path);
     Ok(Subprocess::new().with_program(search.find()?.path))
 }
 

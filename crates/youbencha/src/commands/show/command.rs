@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use yb_claude::{Options, Prompt, Target};
+use yb_claude::{InvocationTarget, Options, Prompt};
 use yb_engine::log::{Role, StdinContent, YouBenchaLog};
 
 use crate::report::trial::TrialView;
@@ -66,7 +66,7 @@ fn input(stdin: Option<StdinContent>, log: &YouBenchaLog) -> String {
 
 /// Encodes the prompt as an input frame of Claude Code.
 fn frame(prompt: &str) -> String {
-    let invocation = Options::default().invocation(&Prompt::text(prompt), &Target::new("/nowhere"));
+    let invocation = Options::default().invocation(&Prompt::text(prompt), &InvocationTarget::new("/nowhere"));
     let line = invocation.map(|invocation| invocation.stdin).unwrap_or_default();
     String::from_utf8_lossy(&line).trim_end().to_owned()
 }

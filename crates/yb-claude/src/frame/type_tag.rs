@@ -1,32 +1,31 @@
-//! A look at an object's `type`, which may stand anywhere in it, reading no further than needed.
+//! Reads an object's `type` and `subtype`, at any position, without parsing more than needed.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::lax::{Key, Scalar};
+use super::lenient::{KeySeed, Scalar};
 
-/// What decides how an object is read.
+/// The fields that select the type of an object.
 #[derive(Debug, Default)]
-pub(crate) struct Peek<'a> {
+pub(crate) struct TypeTag<'a> {
     /// The `type`, if it is a string.
     pub(crate) kind: Option<Cow<'a, str>>,
-    /// The `subtype`; looked for only in `system` messages.
+    /// The `subtype`; read only for `system` messages.
     pub(crate) subtype: Option<Cow<'a, str>>,
 }
 
-impl<'a> Peek<'a> {
-    /// Whatever can be seen; nothing when the text is no object.
-    pub(crate) fn at(json: &'a str) -> Self {
-        let mut peek = Self::default();
-        // It stops in the middle of the object, which the deserializer reports as an error; whether the whole text
-        // is valid is for the typed reading to say.
-        let _ = Look(&mut peek).deserialize(&mut serde_json::Deserializer::from_str(json));
-        peek
+impl<'a> TypeTag<'a> {
+    /// Reads the tag of a JSON text; empty if the text is not an object.
+    pub(crate) fn read(json: &'a str) -> Self {
+        let mut type_tag = Self::default();
+        // Stopping in the middle of the object is an error for the deserializer. The typed decoder validates the whole text.
+        let _ = TypeTagVisitor(&mut type_tag).deserialize(&mut serde_json::Deserializer::from_str(json));
+        type_tag
     }
 
-    fn is_enough(&self) -> bool {
+    fn is_complete(&self) -> bool {
         match self.kind.as_deref() {
             None => false,
             Some("system") => self.subtype.is_some(),
@@ -35,9 +34,9 @@ impl<'a> Peek<'a> {
     }
 }
 
-struct Look<'p, 'a>(&'p mut Peek<'a>);
+struct TypeTagVisitor<'p, 'a>(&'p mut TypeTag<'a>);
 
-impl<'de> DeserializeSeed<'de> for Look<'_, 'de> {
+impl<'de> DeserializeSeed<'de> for TypeTagVisitor<'_, 'de> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<(), D::Error> {
@@ -45,7 +44,7 @@ impl<'de> DeserializeSeed<'de> for Look<'_, 'de> {
     }
 }
 
-impl<'de> Visitor<'de> for Look<'_, 'de> {
+impl<'de> Visitor<'de> for TypeTagVisitor<'_, 'de> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,12 +52,12 @@ impl<'de> Visitor<'de> for Look<'_, 'de> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while !self.0.is_enough()
-            && let Some(key) = map.next_key_seed(Key)?
+        while !self.0.is_complete()
+            && let Some(key) = map.next_key_seed(KeySeed)?
         {
             match &*key {
-                "type" => self.0.kind = map.next_value_seed(Word)?,
-                "subtype" => self.0.subtype = map.next_value_seed(Word)?,
+                "type" => self.0.kind = map.next_value_seed(StringSeed)?,
+                "subtype" => self.0.subtype = map.next_value_seed(StringSeed)?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
@@ -68,10 +67,10 @@ impl<'de> Visitor<'de> for Look<'_, 'de> {
     }
 }
 
-/// A string, borrowed where it has no escapes; `None` for anything else.
-struct Word;
+/// Reads a string, borrowed if it has no escapes; `None` for other types.
+struct StringSeed;
 
-impl<'de> DeserializeSeed<'de> for Word {
+impl<'de> DeserializeSeed<'de> for StringSeed {
     type Value = Option<Cow<'de, str>>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -87,12 +86,12 @@ mod tests {
     use super::*;
 
     fn check(json: &str, kind: Option<&str>, subtype: Option<&str>) {
-        let peek = Peek::at(json);
-        assert_eq!((peek.kind.as_deref(), peek.subtype.as_deref()), (kind, subtype), "{json}");
+        let type_tag = TypeTag::read(json);
+        assert_eq!((type_tag.kind.as_deref(), type_tag.subtype.as_deref()), (kind, subtype), "{json}");
     }
 
     #[test]
-    fn type_may_be_anywhere() {
+    fn type_is_read_at_any_position() {
         check(r#"{"type":"user","x":"#, Some("user"), None);
         check(r#"{"a":{"type":"inner"},"b":[1,{}],"type":"result"}"#, Some("result"), None);
         check(r#"{"subtype":"init","n":1,"type":"system"}"#, Some("system"), Some("init"));
@@ -101,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_type_shows_none() {
+    fn missing_type_is_none() {
         for json in ["{}", "{\"type\":3}", "[]", "5", "", "{", "{\"type\":", "{\"a\":}"] {
             check(json, None, None);
         }

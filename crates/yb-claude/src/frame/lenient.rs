@@ -1,7 +1,7 @@
-//! Reading that never fails on shape: a field that is missing, `null` or of another type is simply not there.
+//! Lenient deserialization: a field that is missing, `null` or of an unexpected type gets its default value.
 //!
-//! The CLI ships almost daily and its frames change with it; a summary that misses one number is useful, a stream
-//! that died of it is not. serde's derive would refuse the first surprise, hence the small trait and its macro.
+//! The CLI is released almost daily and its frames change with it. A summary without one number is still useful; an
+//! aborted stream is not. serde's derive would fail on the first unexpected type, hence this trait and macro.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,33 +12,33 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::raw::{RawJson, Source};
+use super::raw::{RawJson, SourceText};
 
-/// A type that takes what it can from any JSON value; `None` when the value is of another kind.
-pub(crate) trait Lax: Sized {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error>;
+/// A type that can be read from any JSON value; `None` if the value has an unexpected type.
+pub(crate) trait LenientDeserialize: Sized {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error>;
 }
 
-/// Reads a piece of a message that nobody has typed yet; `None` when it is of another kind.
+/// Deserializes raw JSON; `None` if the value has an unexpected type.
 #[cfg(feature = "sdk")]
-pub(crate) fn from_raw<T: Lax>(raw: &RawJson) -> Option<T> {
+pub(crate) fn from_raw<T: LenientDeserialize>(raw: &RawJson) -> Option<T> {
     let read = |text: &str| {
-        let source = Source::new(text);
+        let source = SourceText::new(text);
         T::read(&mut serde_json::Deserializer::from_str(source.text()), &source).ok().flatten()
     };
     read(raw.as_str()).or_else(|| read(&super::repair::lone_surrogates(raw.as_str())?))
 }
 
-/// Hands the source on to the values within a map or a list.
-pub(crate) struct Seed<'s, T>(&'s Source, PhantomData<T>);
+/// Passes the source text on to the values of a map or list.
+pub(crate) struct LenientSeed<'s, T>(&'s SourceText, PhantomData<T>);
 
-impl<'s, T> Seed<'s, T> {
-    pub(crate) fn new(source: &'s Source) -> Self {
+impl<'s, T> LenientSeed<'s, T> {
+    pub(crate) fn new(source: &'s SourceText) -> Self {
         Self(source, PhantomData)
     }
 }
 
-impl<'de, T: Lax> DeserializeSeed<'de> for Seed<'_, T> {
+impl<'de, T: LenientDeserialize> DeserializeSeed<'de> for LenientSeed<'_, T> {
     type Value = Option<T>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Option<T>, D::Error> {
@@ -46,7 +46,7 @@ impl<'de, T: Lax> DeserializeSeed<'de> for Seed<'_, T> {
     }
 }
 
-/// Completes a visitor: every kind of value that is not listed by the caller is read over and gives `None`.
+/// Completes a visitor: types that the caller does not handle are skipped and give `None`.
 macro_rules! otherwise_none {
     (@seq) => {
         fn visit_seq<A: serde::de::SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
@@ -84,15 +84,15 @@ macro_rules! otherwise_none {
         fn visit_unit<E>(self) -> Result<Self::Value, E> {
             Ok(None)
         }
-        $($crate::frame::lax::otherwise_none!(@$kind);)*
+        $($crate::frame::lenient::otherwise_none!(@$kind);)*
     };
 }
 pub(crate) use otherwise_none;
 
-/// Declares a public struct whose fields are read from the named keys, in any order, each of them optional.
+/// Declares a struct whose fields are read from the given keys, in any order, all of them optional.
 ///
-/// With `raw` as its first word the struct is a message of its own and keeps its text.
-macro_rules! lax_struct {
+/// With `raw` as the first entry, the struct also keeps the JSON text.
+macro_rules! lenient_struct {
     (
         $(#[$meta:meta])*
         $vis:vis struct $name:ident {
@@ -109,14 +109,14 @@ macro_rules! lax_struct {
         }
 
         impl $name {
-            /// The message as the CLI wrote it.
+            /// Returns the original JSON.
             #[must_use]
             pub fn raw(&self) -> &$crate::frame::raw::RawJson {
                 &self.raw
             }
         }
 
-        $crate::frame::lax::lax_struct!(@read $name, source => source.whole(), $($field = $key,)*);
+        $crate::frame::lenient::lenient_struct!(@read $name, source => source.whole(), $($field = $key,)*);
     };
     (
         $(#[$meta:meta])*
@@ -131,15 +131,15 @@ macro_rules! lax_struct {
             $($(#[$about])* $vis $field: $type,)*
         }
 
-        $crate::frame::lax::lax_struct!(@read $name, source => , $($field = $key,)*);
+        $crate::frame::lenient::lenient_struct!(@read $name, source => , $($field = $key,)*);
     };
     (@read $name:ident, $source:ident => $($raw:expr)?, $($field:ident = $key:literal,)*) => {
-        impl $crate::frame::lax::Lax for $name {
+        impl $crate::frame::lenient::LenientDeserialize for $name {
             fn read<'de, D: serde::de::Deserializer<'de>>(
                 input: D,
-                source: &$crate::frame::raw::Source,
+                source: &$crate::frame::raw::SourceText,
             ) -> Result<Option<Self>, D::Error> {
-                struct Fields<'s>(&'s $crate::frame::raw::Source);
+                struct Fields<'s>(&'s $crate::frame::raw::SourceText);
 
                 impl<'de> serde::de::Visitor<'de> for Fields<'_> {
                     type Value = Option<$name>;
@@ -149,10 +149,10 @@ macro_rules! lax_struct {
                         mut map: A,
                     ) -> Result<Self::Value, A::Error> {
                         let mut value = $name::default();
-                        while let Some(key) = map.next_key_seed($crate::frame::lax::Key)? {
+                        while let Some(key) = map.next_key_seed($crate::frame::lenient::KeySeed)? {
                             match &*key {
                                 $($key => {
-                                    let seed = $crate::frame::lax::Seed::new(self.0);
+                                    let seed = $crate::frame::lenient::LenientSeed::new(self.0);
                                     value.$field = map.next_value_seed(seed)?.unwrap_or_default();
                                 })*
                                 _ => {
@@ -167,7 +167,7 @@ macro_rules! lax_struct {
                         Ok(Some(value))
                     }
 
-                    $crate::frame::lax::otherwise_none!(seq str);
+                    $crate::frame::lenient::otherwise_none!(seq str);
                 }
 
                 input.deserialize_any(Fields(source))
@@ -175,12 +175,12 @@ macro_rules! lax_struct {
         }
     };
 }
-pub(crate) use lax_struct;
+pub(crate) use lenient_struct;
 
-/// The key of an object, borrowed wherever it has no escapes.
-pub(crate) struct Key;
+/// Reads the key of an object, borrowed if it has no escapes.
+pub(crate) struct KeySeed;
 
-impl<'de> DeserializeSeed<'de> for Key {
+impl<'de> DeserializeSeed<'de> for KeySeed {
     type Value = Cow<'de, str>;
 
     fn deserialize<D: Deserializer<'de>>(self, input: D) -> Result<Self::Value, D::Error> {
@@ -188,7 +188,7 @@ impl<'de> DeserializeSeed<'de> for Key {
     }
 }
 
-impl<'de> Visitor<'de> for Key {
+impl<'de> Visitor<'de> for KeySeed {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,7 +204,7 @@ impl<'de> Visitor<'de> for Key {
     }
 }
 
-/// Any value that is neither a list nor an object.
+/// A value that is neither a list nor an object.
 pub(crate) enum Scalar<'de> {
     Bool(bool),
     Natural(u64),
@@ -267,8 +267,8 @@ impl<'de> Visitor<'de> for ScalarVisitor {
     }
 }
 
-impl Lax for String {
-    fn read<'de, D: Deserializer<'de>>(input: D, _: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for String {
+    fn read<'de, D: Deserializer<'de>>(input: D, _: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(match Scalar::read(input)? {
             Some(Scalar::Text(text)) => Some(text.into_owned()),
             _ => None,
@@ -276,8 +276,8 @@ impl Lax for String {
     }
 }
 
-impl Lax for bool {
-    fn read<'de, D: Deserializer<'de>>(input: D, _: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for bool {
+    fn read<'de, D: Deserializer<'de>>(input: D, _: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(match Scalar::read(input)? {
             Some(Scalar::Bool(value)) => Some(value),
             _ => None,
@@ -285,8 +285,8 @@ impl Lax for bool {
     }
 }
 
-impl Lax for u64 {
-    fn read<'de, D: Deserializer<'de>>(input: D, _: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for u64 {
+    fn read<'de, D: Deserializer<'de>>(input: D, _: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(match Scalar::read(input)? {
             Some(Scalar::Natural(value)) => Some(value),
             // `retry_delay_ms` is 620.6190184923364 in 2.1.120.
@@ -296,14 +296,14 @@ impl Lax for u64 {
     }
 }
 
-impl Lax for u16 {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for u16 {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(u64::read(input, source)?.and_then(|value| value.try_into().ok()))
     }
 }
 
-impl Lax for i64 {
-    fn read<'de, D: Deserializer<'de>>(input: D, _: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for i64 {
+    fn read<'de, D: Deserializer<'de>>(input: D, _: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(match Scalar::read(input)? {
             Some(Scalar::Natural(value)) => value.try_into().ok(),
             Some(Scalar::Negative(value)) => Some(value),
@@ -312,8 +312,8 @@ impl Lax for i64 {
     }
 }
 
-impl Lax for f64 {
-    fn read<'de, D: Deserializer<'de>>(input: D, _: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for f64 {
+    fn read<'de, D: Deserializer<'de>>(input: D, _: &SourceText) -> Result<Option<Self>, D::Error> {
         Ok(match Scalar::read(input)? {
             Some(Scalar::Natural(value)) => Some(value as f64),
             Some(Scalar::Negative(value)) => Some(value as f64),
@@ -323,30 +323,30 @@ impl Lax for f64 {
     }
 }
 
-impl Lax for RawJson {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl LenientDeserialize for RawJson {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         let raw = <&RawValue>::deserialize(input).map_err(D::Error::custom)?.get();
         Ok((raw != "null").then(|| source.part(raw)))
     }
 }
 
-impl<T: Lax> Lax for Option<T> {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
+impl<T: LenientDeserialize> LenientDeserialize for Option<T> {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
         T::read(input, source).map(Some)
     }
 }
 
-/// Elements of another kind are left out.
-impl<T: Lax> Lax for Vec<T> {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
-        struct Elements<'s, T>(&'s Source, PhantomData<T>);
+/// Skips elements of an unexpected type.
+impl<T: LenientDeserialize> LenientDeserialize for Vec<T> {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
+        struct ListVisitor<'s, T>(&'s SourceText, PhantomData<T>);
 
-        impl<'de, T: Lax> Visitor<'de> for Elements<'_, T> {
+        impl<'de, T: LenientDeserialize> Visitor<'de> for ListVisitor<'_, T> {
             type Value = Option<Vec<T>>;
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
                 let mut elements = Vec::new();
-                while let Some(element) = seq.next_element_seed(Seed::new(self.0))? {
+                while let Some(element) = seq.next_element_seed(LenientSeed::new(self.0))? {
                     elements.extend(element);
                 }
                 Ok(Some(elements))
@@ -355,22 +355,22 @@ impl<T: Lax> Lax for Vec<T> {
             otherwise_none!(map str);
         }
 
-        input.deserialize_any(Elements(source, PhantomData))
+        input.deserialize_any(ListVisitor(source, PhantomData))
     }
 }
 
-/// Entries of another kind are left out.
-impl<T: Lax> Lax for BTreeMap<String, T> {
-    fn read<'de, D: Deserializer<'de>>(input: D, source: &Source) -> Result<Option<Self>, D::Error> {
-        struct Entries<'s, T>(&'s Source, PhantomData<T>);
+/// Skips entries of an unexpected type.
+impl<T: LenientDeserialize> LenientDeserialize for BTreeMap<String, T> {
+    fn read<'de, D: Deserializer<'de>>(input: D, source: &SourceText) -> Result<Option<Self>, D::Error> {
+        struct MapVisitor<'s, T>(&'s SourceText, PhantomData<T>);
 
-        impl<'de, T: Lax> Visitor<'de> for Entries<'_, T> {
+        impl<'de, T: LenientDeserialize> Visitor<'de> for MapVisitor<'_, T> {
             type Value = Option<BTreeMap<String, T>>;
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries = BTreeMap::new();
-                while let Some(key) = map.next_key_seed(Key)? {
-                    if let Some(value) = map.next_value_seed(Seed::new(self.0))? {
+                while let Some(key) = map.next_key_seed(KeySeed)? {
+                    if let Some(value) = map.next_value_seed(LenientSeed::new(self.0))? {
                         entries.insert(key.into_owned(), value);
                     }
                 }
@@ -380,7 +380,7 @@ impl<T: Lax> Lax for BTreeMap<String, T> {
             otherwise_none!(seq str);
         }
 
-        input.deserialize_any(Entries(source, PhantomData))
+        input.deserialize_any(MapVisitor(source, PhantomData))
     }
 }
 

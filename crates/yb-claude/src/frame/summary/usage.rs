@@ -1,34 +1,34 @@
-//! What a run used, given that the CLI counts per session and not per run.
+//! The usage of a run, derived from the CLI's figures, which count per session.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use crate::frame::result::{ModelUsage, ResultMessage, Usage};
 
-/// Tokens by kind.
+/// Token counts by kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Tokens {
-    /// Read at the full price.
+    /// Uncached input tokens.
     pub input: u64,
-    /// Written.
+    /// Output tokens.
     pub output: u64,
-    /// Read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read: u64,
-    /// Written to the cache.
+    /// Input tokens written to the cache.
     pub cache_creation: u64,
 }
 
 impl Tokens {
-    /// Input and output, without the cache.
+    /// Returns input plus output tokens, without the cache.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.input.saturating_add(self.output)
     }
 
-    /// Everything.
+    /// Returns the sum of all counts.
     #[must_use]
-    pub fn with_cache(&self) -> u64 {
+    pub fn total_with_cache(&self) -> u64 {
         self.total().saturating_add(self.cache_read).saturating_add(self.cache_creation)
     }
 
@@ -73,13 +73,13 @@ impl From<&ModelUsage> for Tokens {
     }
 }
 
-/// What a session has used so far, all its runs, models and subagents together.
+/// The usage of a session so far, including all runs, models and subagents.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct SessionTotals {
-    /// Tokens.
+    /// The token counts.
     pub tokens: Tokens,
-    /// Cost.
+    /// The cost in US dollars.
     pub cost_usd: Option<f64>,
 }
 
@@ -90,90 +90,92 @@ impl SessionTotals {
     }
 }
 
-/// What the session had used before the run.
+/// The usage of the session before the run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub enum Baseline<'a> {
-    /// Nothing: the run began the session.
+pub enum UsageBaseline<'a> {
+    /// Zero: the run started the session.
     NewSession,
-    /// This much: [`crate::RunSummary::session_totals`] of the run before.
+    /// The [`crate::RunSummary::session_totals`] of the previous run.
     Totals(&'a SessionTotals),
-    /// The run resumed a session that somebody else began.
+    /// The run resumed a session of unknown usage.
     Unknown,
 }
 
-/// What a run used.
+/// The usage of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Spent {
-    /// Tokens.
+pub struct RunUsage {
+    /// The token counts.
     pub tokens: Tokens,
-    /// Cost; none when it can't be told from that of earlier runs.
+    /// The cost in US dollars; `None` if it can't be separated from that of earlier runs.
     pub cost_usd: Option<f64>,
-    /// Cost of the session so far, earlier runs included.
+    /// The cost of the session so far, including earlier runs.
     pub session_cost_usd: Option<f64>,
-    /// Where the figures stood.
+    /// The source of the figures.
     pub source: UsageSource,
 }
 
-/// Where the figures of a run stood.
+/// The source of usage figures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UsageSource {
-    /// `modelUsage`, less the baseline: everything.
+    /// `modelUsage` minus the baseline; complete.
     ModelUsage,
-    /// `model_usage_since_last_result` of each result: everything.
+    /// `model_usage_since_last_result` of each result; complete.
     SinceLastResult,
-    /// `usage` of each result: the main thread, without subagents.
+    /// `usage` of each result; without subagents.
     ResultUsage,
-    /// `modelUsage` of a session whose baseline is unknown: too much, but nothing else was reported.
+    /// `modelUsage` of a session with unknown baseline: an upper bound, used if nothing else was reported.
     WholeSession,
 }
 
-/// `None` when no result carries any figure.
-pub(super) fn of_run(results: &[ResultMessage], baseline: Baseline<'_>) -> Option<Spent> {
+/// Returns `None` if no result has usage figures.
+pub(super) fn of_run(results: &[ResultMessage], baseline: UsageBaseline<'_>) -> Option<RunUsage> {
     let last = results.last()?;
     let totals = SessionTotals::of(last);
     let session_cost_usd = last.total_cost_usd;
-    let spent = |tokens, cost_usd, source| Spent { tokens, cost_usd, session_cost_usd, source };
+    let usage = |tokens, cost_usd, source| RunUsage { tokens, cost_usd, session_cost_usd, source };
     let main_thread = main_thread(results);
     match (baseline, totals) {
-        (Baseline::NewSession, Some(totals))
+        (UsageBaseline::NewSession, Some(totals))
             if totals.tokens != Tokens::default() || main_thread.is_none() =>
         {
-            Some(spent(totals.tokens, session_cost_usd, UsageSource::ModelUsage))
+            Some(usage(totals.tokens, session_cost_usd, UsageSource::ModelUsage))
         }
-        (Baseline::NewSession, _) => Some(spent(main_thread?, session_cost_usd, UsageSource::ResultUsage)),
-        (Baseline::Totals(before), Some(totals)) => {
-            // A counter that went down began anew: not every version carries it over.
-            let before = if totals.tokens.with_cache() < before.tokens.with_cache() {
+        (UsageBaseline::NewSession, _) => {
+            Some(usage(main_thread?, session_cost_usd, UsageSource::ResultUsage))
+        }
+        (UsageBaseline::Totals(before), Some(totals)) => {
+            // A smaller counter was reset: not every version carries it over.
+            let before = if totals.tokens.total_with_cache() < before.tokens.total_with_cache() {
                 SessionTotals { tokens: Tokens::default(), cost_usd: Some(0.0) }
             } else {
                 *before
             };
             let cost = session_cost_usd.zip(before.cost_usd).map(|(now, then)| (now - then).max(0.0));
-            Some(spent(totals.tokens.minus(before.tokens), cost, UsageSource::ModelUsage))
+            Some(usage(totals.tokens.minus(before.tokens), cost, UsageSource::ModelUsage))
         }
-        (Baseline::Totals(_), None) => Some(spent(main_thread?, None, UsageSource::ResultUsage)),
-        (Baseline::Unknown, totals) => {
+        (UsageBaseline::Totals(_), None) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
+        (UsageBaseline::Unknown, totals) => {
             if let Some((tokens, cost)) = since_last_results(results) {
-                return Some(spent(tokens, cost, UsageSource::SinceLastResult));
+                return Some(usage(tokens, cost, UsageSource::SinceLastResult));
             }
             match (main_thread, totals) {
                 (Some(tokens), _) if tokens != Tokens::default() => {
-                    Some(spent(tokens, None, UsageSource::ResultUsage))
+                    Some(usage(tokens, None, UsageSource::ResultUsage))
                 }
-                // All zero is what an exhausted budget reports.
+                // An exhausted budget is reported as all zero.
                 (_, Some(totals)) if totals.tokens != Tokens::default() => {
-                    Some(spent(totals.tokens, None, UsageSource::WholeSession))
+                    Some(usage(totals.tokens, None, UsageSource::WholeSession))
                 }
-                (main_thread, _) => Some(spent(main_thread?, None, UsageSource::ResultUsage)),
+                (main_thread, _) => Some(usage(main_thread?, None, UsageSource::ResultUsage)),
             }
         }
     }
 }
 
-/// The sum of every turn's own `usage`.
+/// Sums the `usage` of every turn.
 fn main_thread(results: &[ResultMessage]) -> Option<Tokens> {
     let mut usages = results.iter().filter_map(|result| result.usage.as_ref()).peekable();
     usages.peek()?;
@@ -183,7 +185,7 @@ fn main_thread(results: &[ResultMessage]) -> Option<Tokens> {
     }))
 }
 
-/// Only if every result says what it added, from the first one on.
+/// Sums the usage that each result added; `None` unless all results report it.
 fn since_last_results(results: &[ResultMessage]) -> Option<(Tokens, Option<f64>)> {
     let (mut tokens, mut cost) = (Tokens::default(), Some(0.0));
     for (index, result) in results.iter().enumerate() {
