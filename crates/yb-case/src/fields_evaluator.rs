@@ -35,12 +35,12 @@ const ASSERTIONS: Kind =
 pub(crate) static EVALUATOR: Object = Object {
     name: "evaluator",
     fields: &[
-        Field::new("name", TEXT, "Which evaluator."),
-        Field::new("config", FREE, "Its configuration."),
+        Field::new("name", TEXT, "Name of the evaluator."),
+        Field::new("config", FREE, "Configuration."),
         Field::new(
             "file",
             formatted(500, Format::RelativePath),
-            "A file that defines it, instead of `name`.",
+            "File that defines the evaluator, instead of `name`.",
         ),
     ],
 };
@@ -49,9 +49,9 @@ pub(crate) static EVALUATOR: Object = Object {
 pub(crate) static EVALUATOR_FILE: Object = Object {
     name: "evaluatorFile",
     fields: &[
-        Field::new("name", TEXT, "Which evaluator.").required(),
-        Field::new("description", text(0, usize::MAX), "What it looks at."),
-        Field::new("config", FREE, "Its configuration."),
+        Field::new("name", TEXT, "Name of the evaluator.").required(),
+        Field::new("description", text(0, usize::MAX), "Description."),
+        Field::new("config", FREE, "Configuration."),
     ],
 };
 
@@ -61,23 +61,27 @@ static GIT_DIFF_CONFIG: Object = Object {
         Field::new(
             "base_commit",
             TEXT,
-            "Kept from older files: the diff always starts at the starting tree.",
+            "Ignored, for compatibility: the diff always starts at the start tree.",
         ),
-        Field::new("assertions", Kind::Object(&GIT_DIFF_ASSERTIONS), "Limits; without any it always passes."),
-        Field::new("include", GLOBS, "Globs of the files that count; by default all."),
-        Field::new("exclude", GLOBS, "Globs of files that do not count."),
+        Field::new(
+            "assertions",
+            Kind::Object(&GIT_DIFF_ASSERTIONS),
+            "Limits; without any, the evaluator always passes.",
+        ),
+        Field::new("include", GLOBS, "Globs of files to include [default: all]."),
+        Field::new("exclude", GLOBS, "Globs of files to exclude."),
     ],
 };
 
 static GIT_DIFF_ASSERTIONS: Object = Object {
     name: "gitDiffAssertions",
     fields: &[
-        Field::new("max_files_changed", COUNT, "The most files that may change."),
-        Field::new("max_lines_added", COUNT, "The most lines that may be added."),
-        Field::new("max_lines_removed", COUNT, "The most lines that may be removed."),
-        Field::new("max_total_changes", COUNT, "The most lines that may be added and removed."),
-        Field::new("min_change_entropy", BITS, "The least spread of changes over files, in bits."),
-        Field::new("max_change_entropy", BITS, "The most spread of changes over files, in bits."),
+        Field::new("max_files_changed", COUNT, "Maximum number of changed files."),
+        Field::new("max_lines_added", COUNT, "Maximum number of added lines."),
+        Field::new("max_lines_removed", COUNT, "Maximum number of removed lines."),
+        Field::new("max_total_changes", COUNT, "Maximum number of added and removed lines."),
+        Field::new("min_change_entropy", BITS, "Minimum entropy of changes over files, in bits."),
+        Field::new("max_change_entropy", BITS, "Maximum entropy of changes over files, in bits."),
     ],
 };
 
@@ -86,7 +90,7 @@ static EXPECTED_DIFF_CONFIG: Object = Object {
     fields: &[Field::new(
         "threshold",
         Kind::Number { min: 0.0, max: 1.0, above: false },
-        "How alike the result and the expected one must be, from 0 to 1.",
+        "Minimum similarity to the expected result, from 0 to 1.",
     )
     .default("0.8")],
 };
@@ -94,36 +98,36 @@ static EXPECTED_DIFF_CONFIG: Object = Object {
 static JUDGE_CONFIG: Object = Object {
     name: "agenticJudge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "The agent that judges.").required(),
-        Field::new("agent_name", formatted(100, Format::Name), "Its own definition to run as."),
-        Field::new("model", formatted(200, Format::Model), "Its model."),
-        Field::new("timeout", MILLISECONDS, "Its time in milliseconds.").default("300000"),
-        Field::new("prompt", TEXT, "What it is told besides the assertions."),
-        Field::new("prompt_file", formatted(500, Format::RelativePath), "A file with that."),
+        Field::new("type", Kind::Word(AGENTS), "Agent type of the judge.").required(),
+        Field::new("agent_name", formatted(100, Format::Name), "Agent definition of the judge."),
+        Field::new("model", formatted(200, Format::Model), "Model of the judge."),
+        Field::new("timeout", MILLISECONDS, "Timeout in milliseconds.").default("300000"),
+        Field::new("prompt", TEXT, "Further prompt in addition to the assertions."),
+        Field::new("prompt_file", formatted(500, Format::RelativePath), "File with the further prompt."),
         Field::new(
             "instructions-file",
             formatted(500, Format::RelativePath),
-            "A template of its whole prompt, with `{{ASSERTIONS}}`.",
+            "File with a template of the complete prompt, with `{{ASSERTIONS}}`.",
         ),
         Field::new(
             "assertions",
             ASSERTIONS,
-            "What must hold: a list of texts, or by name a text or `{ text, threshold }`.",
+            "Assertions: a list of texts, or a map of names to texts or `{ text, threshold }`.",
         ),
-        Field::new("criteria", ASSERTIONS, "Another name of `assertions`."),
-        Field::new("threshold", SHARE, "The score that each assertion needs, from 0 to 1.").default("0.7"),
-        Field::new("repeat", Kind::Whole { min: 1, max: 100 }, "How often each judge is asked.").default("1"),
+        Field::new("criteria", ASSERTIONS, "Alias of `assertions`."),
+        Field::new("threshold", SHARE, "Minimum score of each assertion, from 0 to 1.").default("0.7"),
+        Field::new("repeat", Kind::Whole { min: 1, max: 100 }, "Number of calls per judge.").default("1"),
         Field::new(
             "panel",
             Kind::List { of: &Kind::Object(&PANELIST), min: 1 },
-            "Several judges; what one does not say is as above.",
+            "Panel of judges; missing keys are inherited.",
         ),
-        Field::new("command", FREE, "The program, for `type: command`: `argv`, `prompt_via`, `output`."),
-        Field::new("env", ENV, "Variables that a judge is given."),
+        Field::new("command", FREE, "Program for `type: command`: `argv`, `prompt_via`, `output`."),
+        Field::new("env", ENV, "Environment variables of the judge."),
         Field::new(
             "max_budget_usd",
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
-            "A judge is stopped when a call has cost this much.",
+            "Stops a call of a judge when its cost reaches this amount.",
         ),
     ],
 };
@@ -131,50 +135,46 @@ static JUDGE_CONFIG: Object = Object {
 static PANELIST: Object = Object {
     name: "judge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "The agent that judges."),
-        Field::new("agent_name", formatted(100, Format::Name), "Its own definition to run as."),
-        Field::new("model", formatted(200, Format::Model), "Its model."),
-        Field::new("command", FREE, "The program, for `type: command`."),
+        Field::new("type", Kind::Word(AGENTS), "Agent type of the judge."),
+        Field::new("agent_name", formatted(100, Format::Name), "Agent definition of the judge."),
+        Field::new("model", formatted(200, Format::Model), "Model of the judge."),
+        Field::new("command", FREE, "Program for `type: command`."),
     ],
 };
 
 static COMMAND_CONFIG: Object = Object {
-    name: "command",
+    name: "commandEvaluator",
     fields: &[
-        Field::new(
-            "argv",
-            Kind::List { of: &TEXT, min: 1 },
-            "The program and its arguments. No shell reads them.",
-        ),
-        Field::new("shell", TEXT, "A line for `sh -c`, instead of `argv`."),
+        Field::new("argv", Kind::List { of: &TEXT, min: 1 }, "Program and arguments, without a shell."),
+        Field::new("shell", TEXT, "Command line for `sh -c`, instead of `argv`."),
         Field::new(
             "working_dir",
             formatted(500, Format::RelativePath),
-            "Where it runs, from the root of the tree.",
+            "Working directory, relative to the root of the tree.",
         ),
         Field::new(
             "env",
             ENV,
-            "Variables for it: names to pass on, or names with values, in which `${ENV:NAME}` is replaced.",
+            "Environment variables: names to pass through, or names with values, in which `${ENV:NAME}` is expanded.",
         ),
-        Field::new("timeout", MILLISECONDS, "Its time; by default every evaluator's."),
-        Field::new("network", Kind::Bool, "Whether it may use the network.").default("false"),
+        Field::new("timeout", MILLISECONDS, "Timeout [default: `timeouts.evaluators`]."),
+        Field::new("network", Kind::Bool, "Whether network access is allowed.").default("false"),
         Field::new(
             "hidden",
             Kind::Map { names: Format::RelativePath, of: &formatted(500, Format::RelativePath) },
-            "Files that only grading sees: where each goes in the tree, and where it is, relative to this file.",
+            "Files hidden from the agent: destinations in the tree, with sources relative to this file.",
         ),
         Field::new(
             "restore",
             GLOBS,
-            "Globs of files that are as they were at the start, whatever the agent made of them; by default tests and what steers them.",
+            "Globs of files to restore from the start tree before grading [default: tests and their configuration].",
         ),
-        Field::new("expect", Kind::Object(&EXPECT), "What must hold afterwards."),
-        Field::new("report", Kind::Object(&REPORT), "Where it tells about its tests."),
+        Field::new("expect", Kind::Object(&EXPECT), "Expectations."),
+        Field::new("report", Kind::Object(&REPORT), "Test report to read."),
         Field::new(
             "metrics",
             Kind::Map { names: Format::Any, of: &Kind::Object(&METRIC) },
-            "Numbers that are read from what it leaves.",
+            "Numbers to read from the output or files.",
         ),
     ],
 };
@@ -185,15 +185,15 @@ static EXPECT: Object = Object {
         Field::new(
             "exit_code",
             Kind::Either(&[EXIT_CODE, Kind::List { of: &EXIT_CODE, min: 1 }]),
-            "The exit code, or several.",
+            "Expected exit code or codes.",
         )
         .default("0"),
-        Field::new("output", ONE_OR_MORE, "Regular expressions that must match in what it prints."),
-        Field::new("no_output", ONE_OR_MORE, "Regular expressions that must not match."),
+        Field::new("output", ONE_OR_MORE, "Regular expressions that must match the output."),
+        Field::new("no_output", ONE_OR_MORE, "Regular expressions that must not match the output."),
         Field::new(
             "tests",
             Kind::Either(&[Kind::Whole { min: 1, max: i64::MAX }, Kind::List { of: &TEXT, min: 1 }]),
-            "Tests that must have passed: so many, or those with these ids. Code under test can end its runner with exit code 0.",
+            "Tests that must pass: a minimum number, or ids. Guards against code that ends the test runner with exit code 0.",
         ),
     ],
 };
@@ -201,11 +201,11 @@ static EXPECT: Object = Object {
 static REPORT: Object = Object {
     name: "testReport",
     fields: &[
-        Field::new("format", Kind::Word(&["junit", "json", "tap"]), "How it tells.").required(),
+        Field::new("format", Kind::Word(&["junit", "json", "tap"]), "Format of the report.").required(),
         Field::new(
             "file",
             formatted(500, Format::RelativePath),
-            "The file that it writes, from where it runs; without one its stdout is read.",
+            "Report file, relative to the working directory [default: stdout].",
         ),
     ],
 };
@@ -213,23 +213,23 @@ static REPORT: Object = Object {
 static METRIC: Object = Object {
     name: "metric",
     fields: &[
-        Field::new("regex", TEXT, "Its first group is the number, at its last match."),
-        Field::new("json", TEXT, "A JSON pointer, such as `/totals/percent`."),
+        Field::new("regex", TEXT, "Regular expression; the first group of its last match is the number."),
+        Field::new("json", TEXT, "JSON pointer, such as `/totals/percent`."),
         Field::new(
             "file",
             formatted(500, Format::RelativePath),
-            "The file that it is in, from where the command runs; without one the output is read.",
+            "File with the number, relative to the working directory [default: output].",
         ),
-        Field::new("min", NUMBER, "The least that it may be."),
-        Field::new("max", NUMBER, "The most that it may be."),
+        Field::new("min", NUMBER, "Minimum value."),
+        Field::new("max", NUMBER, "Maximum value."),
     ],
 };
 
 static FILES_CONFIG: Object = Object {
     name: "files",
     fields: &[
-        Field::new("assertions", Kind::Object(&FILES_ASSERTIONS), "What must hold."),
-        Field::new("tampering", Kind::Bool, "Whether changing a file of `unchanged` is cheating.")
+        Field::new("assertions", Kind::Object(&FILES_ASSERTIONS), "Assertions."),
+        Field::new("tampering", Kind::Bool, "Whether changes to files in `unchanged` count as cheating.")
             .default("false"),
     ],
 };
@@ -237,84 +237,79 @@ static FILES_CONFIG: Object = Object {
 static FILES_ASSERTIONS: Object = Object {
     name: "filesAssertions",
     fields: &[
-        Field::new("exists", GLOBS, "Globs, each of which must match a file."),
-        Field::new("absent", GLOBS, "Globs that must match nothing."),
-        Field::new("contains", BY_FILE, "Files with texts that must be in them."),
-        Field::new("matches", BY_FILE, "Files with regular expressions that must match in them."),
+        Field::new("exists", GLOBS, "Globs that must each match a file."),
+        Field::new("absent", GLOBS, "Globs that must not match."),
+        Field::new("contains", BY_FILE, "Texts that files must contain, by file."),
+        Field::new("matches", BY_FILE, "Regular expressions that files must match, by file."),
         Field::new(
             "json_schema",
             Kind::Map {
                 names: Format::RelativePath,
                 of: &Kind::Either(&[formatted(500, Format::RelativePath), FREE]),
             },
-            "Files with the JSON Schemas that they must satisfy: a file beside this one, or in place.",
+            "JSON Schemas that files must match, by file: inline, or a path relative to this file.",
         ),
-        Field::new("unchanged", GLOBS, "Globs of files that must be as they were at the start."),
+        Field::new("unchanged", GLOBS, "Globs of files that must not change."),
     ],
 };
 
 static TRAJECTORY_CONFIG: Object = Object {
     name: "trajectory",
-    fields: &[Field::new("assertions", Kind::Object(&TRAJECTORY_ASSERTIONS), "What must hold.")],
+    fields: &[Field::new("assertions", Kind::Object(&TRAJECTORY_ASSERTIONS), "Assertions.")],
 };
 
 static TRAJECTORY_ASSERTIONS: Object = Object {
     name: "trajectoryAssertions",
     fields: &[
-        Field::new(
-            "tools_used",
-            TOOLS,
-            "Tools that must have been called, such as `Edit` or `Bash(cargo test*)`.",
-        ),
-        Field::new("tools_forbidden", TOOLS, "Tools that must not have been called."),
-        Field::new(
-            "order",
-            TOOLS,
-            "Tools that must have been called in this order; others may stand between.",
-        ),
+        Field::new("tools_used", TOOLS, "Tools that must be called, such as `Edit` or `Bash(cargo test*)`."),
+        Field::new("tools_forbidden", TOOLS, "Tools that must not be called."),
+        Field::new("order", TOOLS, "Tools that must be called in this order, with any others between."),
         Field::new(
             "counts",
             Kind::Map { names: Format::Any, of: &Kind::Object(&CALL_COUNT) },
-            "How often a tool may be called.",
+            "Number of calls by tool.",
         ),
-        Field::new("max_tool_calls", COUNT, "The most calls of tools."),
-        Field::new("max_failed_calls", COUNT, "The most calls that failed."),
-        Field::new("max_repeated_calls", COUNT, "The most calls that an earlier one equals."),
-        Field::new("max_denials", COUNT, "The most calls that were not allowed."),
-        Field::new("max_turns", COUNT, "The most turns."),
+        Field::new("max_tool_calls", COUNT, "Maximum number of tool calls."),
+        Field::new("max_failed_calls", COUNT, "Maximum number of failed tool calls."),
+        Field::new("max_repeated_calls", COUNT, "Maximum number of repeated tool calls."),
+        Field::new("max_denials", COUNT, "Maximum number of denied tool calls."),
+        Field::new("max_turns", COUNT, "Maximum number of turns."),
     ],
 };
 
 static CALL_COUNT: Object = Object {
     name: "callCount",
-    fields: &[Field::new("min", COUNT, "At least so often."), Field::new("max", COUNT, "At most so often.")],
+    fields: &[
+        Field::new("min", COUNT, "Minimum number of calls."),
+        Field::new("max", COUNT, "Maximum number of calls."),
+    ],
 };
 
 static BUDGET_CONFIG: Object = Object {
     name: "budget",
-    fields: &[Field::new("assertions", Kind::Object(&BUDGET_ASSERTIONS), "What the agent may use.")],
+    fields: &[Field::new("assertions", Kind::Object(&BUDGET_ASSERTIONS), "Limits.")],
 };
 
 static BUDGET_ASSERTIONS: Object = Object {
     name: "budgetAssertions",
     fields: &[
-        Field::new("max_tokens", COUNT, "The most tokens read and written, without the cache."),
-        Field::new("max_input_tokens", COUNT, "The most tokens read at the full price."),
-        Field::new("max_output_tokens", COUNT, "The most tokens written."),
-        Field::new("max_cost_usd", BITS, "The most that it may cost."),
-        Field::new("max_duration", MILLISECONDS, "The longest that it may take."),
-        Field::new("max_turns", COUNT, "The most turns."),
+        Field::new("max_tokens", COUNT, "Maximum number of input and output tokens, without cache."),
+        Field::new("max_input_tokens", COUNT, "Maximum number of uncached input tokens."),
+        Field::new("max_output_tokens", COUNT, "Maximum number of output tokens."),
+        Field::new("max_cost_usd", BITS, "Maximum cost."),
+        Field::new("max_duration", MILLISECONDS, "Maximum duration."),
+        Field::new("max_turns", COUNT, "Maximum number of turns."),
     ],
 };
 
 static ANSWER_CONFIG: Object = Object {
     name: "answer",
     fields: &[
-        Field::new("assertions", Kind::Object(&ANSWER_ASSERTIONS), "What the answer must be."),
+        Field::new("assertions", Kind::Object(&ANSWER_ASSERTIONS), "Assertions on the final answer."),
         Field::new(
             "assertions_file",
             formatted(500, Format::RelativePath),
-            "A JSON file with more of them, beside this one; no variables are filled in there.",
+            "JSON file with further assertions, relative to this file; variables are not expanded.",
         ),
     ],
 };
@@ -322,11 +317,11 @@ static ANSWER_CONFIG: Object = Object {
 static ANSWER_ASSERTIONS: Object = Object {
     name: "answerAssertions",
     fields: &[
-        Field::new("equals", text(0, usize::MAX), "The agent's last words, but for space around them."),
-        Field::new("contains", ONE_OR_MORE, "Texts that must be in them."),
-        Field::new("matches", ONE_OR_MORE, "Regular expressions that must match in them."),
-        Field::new("json", Kind::Any, "The value that it must give, as an object or as text."),
-        Field::new("json_schema", FREE, "The JSON Schema that this value must satisfy."),
+        Field::new("equals", text(0, usize::MAX), "Expected final answer, without surrounding whitespace."),
+        Field::new("contains", ONE_OR_MORE, "Texts that the answer must contain."),
+        Field::new("matches", ONE_OR_MORE, "Regular expressions that the answer must match."),
+        Field::new("json", Kind::Any, "Expected JSON value, structured or as text."),
+        Field::new("json_schema", FREE, "JSON Schema that the value must match."),
     ],
 };
 

@@ -12,7 +12,6 @@ pub use fold::Metric;
 
 use crate::baseline::Recorded;
 use fold::{Pair, Sides};
-pub(crate) use words::percent;
 use yb_stats::{Decision, Difference, Estimand, Interval, Lost, Method, PassPair, Question, Tally};
 
 /// The format of a comparison; a newer major is not read.

@@ -30,9 +30,9 @@ impl Answer {
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::Held => "held",
+            Self::Held => "passed",
             Self::Failed => "failed",
-            Self::CannotTell => "cannot tell",
+            Self::CannotTell => "inconclusive",
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
+use yb_figures::percent;
 
 use super::similarity::{BUDGET, similarity};
 use super::tree::blocking;
@@ -120,7 +121,7 @@ fn judge(threshold: f64, files: &[Compared], completed_at: &str) -> (Verdict, Va
     let aggregate = aggregate(files);
     let mut check = Assertion::of("threshold", aggregate >= threshold)
         .found(aggregate, threshold)
-        .because(|| format!("similarity {:.1}% is below {}%", aggregate * 100.0, percent(threshold)));
+        .because(|| format!("similarity {} is below {}", percent(aggregate), percent(threshold)));
     (check.score, check.threshold) = (aggregate, threshold);
     // The least similar first, so that what is left out says the least.
     let mut by_similarity: Vec<&Compared> = files.iter().collect();
@@ -150,8 +151,8 @@ fn judge(threshold: f64, files: &[Compared], completed_at: &str) -> (Verdict, Va
     }
     let mark = if aggregate >= threshold { "✓" } else { "✗" };
     verdict.message = format!(
-        "{mark} Similarity: {:.1}% (threshold: {}%) | Files: {matched} matched, {changed} changed",
-        aggregate * 100.0,
+        "{mark} Similarity: {} (threshold: {}) | Files: {matched} matched, {changed} changed",
+        percent(aggregate),
         percent(threshold)
     );
     let others: Vec<String> = [(added, "added"), (removed, "removed")]
@@ -179,12 +180,6 @@ fn aggregate(files: &[Compared]) -> f64 {
 
 fn detail(file: &Compared) -> Value {
     json!({ "path": file.path, "similarity": file.similarity, "status": file.status })
-}
-
-/// `80`, and `82.5` where that is more exact.
-fn percent(share: f64) -> String {
-    let text = format!("{:.1}", share * 100.0);
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
 }
 
 #[cfg(test)]

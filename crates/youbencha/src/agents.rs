@@ -1,4 +1,4 @@
-//! Which agents can be used on this machine, as `list` and `doctor` tell it.
+//! The agents available on this machine, for `list` and `doctor`.
 
 use std::collections::BTreeMap;
 
@@ -6,34 +6,34 @@ use yb_engine::adapter::{self, AgentConfig, AvailabilityStatus};
 use yb_engine::case;
 use yb_engine::trial::agent_host;
 
-/// The adapters for any program: they have none of their own that could be missing.
+/// Adapters that run any program, so nothing can be missing.
 const ANY_PROGRAM: [&str; 2] = ["acp", "command"];
 
-/// An agent that a case may name.
-pub(crate) struct Seen {
+/// An agent and its availability.
+pub(crate) struct AgentStatus {
     pub(crate) name: &'static str,
-    pub(crate) state: State,
+    pub(crate) state: AgentState,
     pub(crate) version: Option<String>,
-    /// Where it is and how it is authenticated, or what is missing; never a credential.
+    /// Its location and authentication, or what is missing; never a credential.
     pub(crate) message: String,
     pub(crate) hints: Vec<String>,
 }
 
-/// Whether an agent can be used.
+/// The availability of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum AgentState {
     Ready,
     NotAuthenticated,
     Missing,
-    /// The case brings the program.
+    /// The case names the program.
     AnyProgram,
-    /// The format knows it, this version has no adapter for it.
+    /// Known to the file format, but without an adapter in this version.
     Unsupported,
 }
 
-impl State {
-    /// The word for scripts.
-    pub(crate) fn word(self) -> &'static str {
+impl AgentState {
+    /// Returns the name in JSON output.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
             Self::NotAuthenticated => "not_authenticated",
@@ -44,17 +44,17 @@ impl State {
     }
 }
 
-/// Looks for every agent; no model is asked.
-pub(crate) async fn look(env: &BTreeMap<String, String>) -> Vec<Seen> {
-    let mut seen = Vec::new();
+/// Checks every agent without calling a model.
+pub(crate) async fn check_agents(env: &BTreeMap<String, String>) -> Vec<AgentStatus> {
+    let mut agents = Vec::new();
     for name in case::agent_names().iter().copied() {
-        seen.push(one(name, env).await);
+        agents.push(check_agent(name, env).await);
     }
-    seen
+    agents
 }
 
-async fn one(name: &'static str, env: &BTreeMap<String, String>) -> Seen {
-    let without = |state, message: &str| Seen {
+async fn check_agent(name: &'static str, env: &BTreeMap<String, String>) -> AgentStatus {
+    let without = |state, message: &str| AgentStatus {
         name,
         state,
         version: None,
@@ -62,21 +62,21 @@ async fn one(name: &'static str, env: &BTreeMap<String, String>) -> Seen {
         hints: Vec::new(),
     };
     let Some(adapter) = adapter::adapter(name) else {
-        return without(State::Unsupported, "this version can't run it");
+        return without(AgentState::Unsupported, "not supported by this version");
     };
     if ANY_PROGRAM.contains(&name) {
-        return without(State::AnyProgram, "any program that a case names");
+        return without(AgentState::AnyProgram, "runs any program named in the case");
     }
     let found = adapter.check_availability(&AgentConfig::default(), &agent_host(name, env)).await;
     let state = match found.status {
-        AvailabilityStatus::Ready => State::Ready,
-        AvailabilityStatus::NotAuthenticated => State::NotAuthenticated,
-        _ => State::Missing,
+        AvailabilityStatus::Ready => AgentState::Ready,
+        AvailabilityStatus::NotAuthenticated => AgentState::NotAuthenticated,
+        _ => AgentState::Missing,
     };
-    Seen { name, state, version: found.version, message: found.message, hints: found.hints }
+    AgentStatus { name, state, version: found.version, message: found.message, hints: found.hints }
 }
 
-/// What this process was given; only names that an adapter asks for are passed on.
+/// Returns the environment of this process. Adapters pass on only the variables that they name.
 pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

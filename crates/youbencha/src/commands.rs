@@ -10,6 +10,7 @@ mod demo;
 mod doctor;
 mod eval;
 mod gate;
+mod help;
 mod index;
 mod init;
 mod install_agents;
@@ -29,7 +30,9 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-/// Runs what was asked for.
+pub(crate) use help::topics_help;
+
+/// Runs the command.
 pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliError> {
     match &args.command {
         Command::Ask(args) => ask::run(args, printer),
@@ -42,6 +45,7 @@ pub(crate) fn run(args: &Args, printer: &mut Printer) -> Result<ExitCode, CliErr
         Command::Doctor(args) => doctor::run(args, printer),
         Command::Eval(args) => eval::run(args, printer),
         Command::Gate(args) => gate::run(args, printer),
+        Command::Help(args) => help::run(args, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, printer),

@@ -18,69 +18,53 @@ pub(super) const VARIABLE: Kind = text(0, usize::MAX);
 pub(super) static CONFIG: Object = Object {
     name: "config",
     fields: &[
-        Field::new("workspace_dir", TEXT, "Where runs are kept.").default("\".youbencha-workspace\""),
-        Field::new("output_dir", TEXT, "Where the results of evaluating a directory are kept.")
+        Field::new("workspace_dir", TEXT, "Directory of runs.").default("\".youbencha-workspace\""),
+        Field::new("output_dir", TEXT, "Directory of the results of `yb eval`.")
             .default("\".youbencha-eval\""),
-        Field::new("timeout_ms", POSITIVE, "The time for each step.").default("300000"),
-        Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "How much is logged.")
+        Field::new("timeout_ms", POSITIVE, "Timeout of each step in milliseconds.").default("300000"),
+        Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "Log level.")
             .default("\"info\""),
-        Field::new("keep_workspace", Kind::Bool, "Whether workspaces are kept.").default("true"),
-        Field::new(
-            "isolation",
-            Kind::Word(ISOLATION),
-            "What stands between agents and the machine, where a case does not say it.",
-        )
-        .default("\"auto\""),
-        Field::new(
-            "network",
-            Kind::Word(NETWORK_MODES),
-            "What agents can connect to, where a case does not say it.",
-        )
-        .default("\"open\""),
+        Field::new("keep_workspace", Kind::Bool, "Whether to keep workspaces.").default("true"),
+        Field::new("isolation", Kind::Word(ISOLATION), "Isolation of cases that do not set it.")
+            .default("\"auto\""),
+        Field::new("network", Kind::Word(NETWORK_MODES), "Network access of cases that do not set it.")
+            .default("\"open\""),
         Field::new(
             "variables",
             Kind::Map { names: Format::Any, of: &VARIABLE },
-            "What `${NAME}` in a case is replaced by.",
+            "Values of `${NAME}` in cases.",
         ),
-        Field::new("agent", Kind::Object(&AGENT), "For agents."),
-        Field::new("evaluators", Kind::Object(&EVALUATORS), "For evaluators."),
-        Field::new(
-            "limits",
-            Kind::Object(&LIMITS),
-            "How much each trial may use, where a case does not say it.",
-        ),
-        Field::new("otel", Kind::Object(&OTEL), "For traces."),
+        Field::new("agent", Kind::Object(&AGENT), "Defaults of agents."),
+        Field::new("evaluators", Kind::Object(&EVALUATORS), "Defaults of evaluators."),
+        Field::new("limits", Kind::Object(&LIMITS), "Resource limits of cases that do not set them."),
+        Field::new("otel", Kind::Object(&OTEL), "Traces."),
     ],
 };
 
 static AGENT: Object = Object {
     name: "configAgent",
     fields: &[
-        Field::new("timeout_ms", POSITIVE, "The time for the agent; by default `timeout_ms`."),
-        Field::new("model", formatted(200, Format::Model), "The model."),
+        Field::new("timeout_ms", POSITIVE, "Timeout of agents in milliseconds [default: `timeout_ms`]."),
+        Field::new("model", formatted(200, Format::Model), "Model of cases that do not set one."),
     ],
 };
 
 static EVALUATORS: Object = Object {
     name: "configEvaluators",
-    fields: &[Field::new("max_concurrent", POSITIVE, "How many run at the same time.").default("4")],
+    fields: &[Field::new("max_concurrent", POSITIVE, "Number of evaluators at once.").default("4")],
 };
 
 static OTEL: Object = Object {
     name: "configOtel",
     fields: &[
-        Field::new(
-            "endpoint",
-            TEXT,
-            "Where traces go, over OTLP; `OTEL_EXPORTER_OTLP_ENDPOINT` wins over it.",
-        ),
-        Field::new("file", TEXT, "The file that traces are added to, as lines of OTLP JSON."),
-        Field::new("content", Kind::Bool, "Whether prompts, answers and tool calls are in traces.")
+        Field::new("endpoint", TEXT, "OTLP endpoint; `OTEL_EXPORTER_OTLP_ENDPOINT` overrides it."),
+        Field::new("file", TEXT, "File to which traces are appended as lines of OTLP JSON."),
+        Field::new("content", Kind::Bool, "Whether traces include prompts, answers and tool calls.")
             .default("false"),
         Field::new(
             "vocabulary",
             Kind::Word(&["genai-latest", "seed"]),
-            "The names of spans and attributes: OpenTelemetry's, or those of the prompt adapter.",
+            "Names of spans and attributes: OpenTelemetry conventions, or those of the prompt adapter.",
         )
         .default("\"genai-latest\""),
     ],

@@ -16,70 +16,65 @@ const PATTERN: Kind = text(1, 200);
 pub(crate) static SUITE: Object = Object {
     name: "suite",
     fields: &[
-        Field::new("youbencha", Kind::Whole { min: VERSION, max: VERSION }, "The version of the format.")
+        Field::new("youbencha", Kind::Whole { min: VERSION, max: VERSION }, "Format version.")
             .required(),
-        Field::new("name", text(1, 200), "What the suite is called in reports.").required(),
-        Field::new("description", text(1, 1000), "What the suite is about."),
+        Field::new("name", text(1, 200), "Name of the suite.").required(),
+        Field::new("description", text(1, 1000), "Description of the suite."),
         Field::new(
             "cases",
             Kind::List { of: &Kind::Either(&[formatted(500, Format::RelativePath), Kind::Part(&CASE)]), min: 1 },
-            "Case files and globs, relative to this file, and whole cases. A case may leave out what every variant gives.",
+            "Case files and globs, relative to this file, and inline cases. Keys that every variant sets may be missing in a case.",
         )
         .required(),
         Field::new(
             "variants",
             Kind::List { of: &Kind::Object(&VARIANT), min: 1 },
-            "Agent configurations, each merged over the `agent` of every case; by default the cases' own.",
+            "Agent configurations, merged over the `agent` of each case [default: cases unchanged].",
         ),
-        Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "How often each combination runs.").default("1"),
+        Field::new("repeats", Kind::Whole { min: 1, max: 10_000 }, "Number of trials of each combination.").default("1"),
         Field::new(
             "include",
             Kind::List { of: &Kind::Object(&SELECTOR), min: 1 },
-            "Only combinations that one of these matches.",
+            "Run only combinations that match one of these selectors.",
         ),
-        Field::new("exclude", Kind::List { of: &Kind::Object(&SELECTOR), min: 0 }, "No combination that one of these matches."),
+        Field::new("exclude", Kind::List { of: &Kind::Object(&SELECTOR), min: 0 }, "Skip combinations that match one of these selectors."),
         Field::new(
             "concurrency",
             Kind::Map { names: Format::Name, of: &Kind::Whole { min: 1, max: 1000 } },
-            "How many trials of an agent run at once.",
+            "Number of trials at once, by agent.",
         ),
         Field::new(
             "retries",
             Kind::Whole { min: 0, max: 100 },
-            "How often a trial is tried again that the machine or the API failed.",
+            "Retries after an infrastructure or API failure.",
         )
         .default("2"),
         Field::new(
             "max_cost_usd",
             Kind::Number { min: 0.0, max: f64::MAX, above: true },
-            "No trial is started when the others have cost this much.",
+            "Starts no further trial when the run has cost this amount.",
         ),
-        Field::new("gates", Kind::Object(&GATES), "What the results have to hold: they decide the exit code."),
-        Field::new("isolation", Kind::Word(ISOLATION), "For all cases; a stricter one of theirs holds."),
-        Field::new("network", NETWORK, "For all cases; a stricter one of theirs holds."),
-        Field::new("limits", Kind::Object(&LIMITS), "For all cases; lower ones of theirs hold."),
+        Field::new("gates", Kind::Object(&GATES), "Gates, which decide the exit code."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Minimum for all cases; stricter values of cases apply."),
+        Field::new("network", NETWORK, "Minimum for all cases; stricter values of cases apply."),
+        Field::new("limits", Kind::Object(&LIMITS), "Maximum for all cases; lower values of cases apply."),
     ],
 };
 
 const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
-const MIN_PASS_RATE: Field =
-    Field::new("min_pass_rate", SHARE, "At least this share of the trials passes, such as 0.9.");
+const MIN_PASS_RATE: Field = Field::new("min_pass_rate", SHARE, "Minimum pass rate, such as 0.9.");
 const MAX_COST_USD: Field = Field::new(
     "max_cost_usd",
     Kind::Number { min: 0.0, max: f64::MAX, above: false },
-    "The trials cost no more than this, and all tell what they cost.",
+    "Maximum cost of all attempts; inconclusive if a cost is unknown.",
 );
 const MAX_LOST: Field = Field::new(
     "max_lost",
     SHARE,
-    "No more than this share of the trials is lost to the machine or the API; otherwise nobody can tell.",
+    "Maximum share of trials excluded by infrastructure or API failures; above, the result is inconclusive.",
 )
 .default("0.05");
-const GATE_ISOLATION: Field = Field::new(
-    "isolation",
-    Kind::Word(LEVELS),
-    "What stood between every agent and the machine, or something stronger.",
-);
+const GATE_ISOLATION: Field = Field::new("isolation", Kind::Word(LEVELS), "Minimum isolation of all agents.");
 
 /// What the results have to hold.
 pub(crate) static GATES: Object = Object {
@@ -89,15 +84,11 @@ pub(crate) static GATES: Object = Object {
         MAX_COST_USD,
         MAX_LOST,
         GATE_ISOLATION,
-        Field::new(
-            "no_regression",
-            Kind::Object(&NO_REGRESSION),
-            "The pass rate is not lower than another run's.",
-        ),
+        Field::new("no_regression", Kind::Object(&NO_REGRESSION), "No regression against a baseline or run."),
         Field::new(
             "tags",
             Kind::Map { names: Format::Tag, of: &Kind::Object(&TAG_GATES) },
-            "The same for the cases with a tag.",
+            "Gates for the cases with a tag.",
         ),
     ],
 };
@@ -110,22 +101,26 @@ pub(crate) static TAG_GATES: Object =
 pub(crate) static NO_REGRESSION: Object = Object {
     name: "no_regression",
     fields: &[
-        Field::new("against", text(1, 200), "A baseline (`yb baseline set`) or a run.").required(),
-        Field::new("tolerance", SHARE, "A loss of pass rate up to this is no regression.").default("0.05"),
+        Field::new("against", text(1, 200), "Baseline or run to compare with.").required(),
+        Field::new("tolerance", SHARE, "Tolerated drop of the pass rate.").default("0.05"),
         Field::new(
             "alpha",
             Kind::Number { min: 0.0001, max: 0.5, above: false },
-            "How often the answer may be wrong.",
+            "Error probability of the decision.",
         )
         .default("0.05"),
         Field::new(
             "estimand",
             Kind::Word(ESTIMANDS),
-            "Whether the answer is about these cases or about others like them.",
+            "Population of the decision: these cases or similar ones.",
         )
         .default("\"suite\""),
-        Field::new("on_inconclusive", Kind::Word(ON_INCONCLUSIVE), "What it counts as when nobody can tell.")
-            .default("\"cannot_tell\""),
+        Field::new(
+            "on_inconclusive",
+            Kind::Word(ON_INCONCLUSIVE),
+            "Answer of the gate if the comparison is inconclusive.",
+        )
+        .default("\"cannot_tell\""),
     ],
 };
 
@@ -133,21 +128,25 @@ pub(crate) static NO_REGRESSION: Object = Object {
 pub(crate) static VARIANT: Object = Object {
     name: "variant",
     fields: &[
-        Field::new("name", text(1, 200), "What the variant is called in reports.").required(),
-        Field::new("type", Kind::Word(AGENTS), "The agent, instead of the case's."),
-        Field::new("model", MODEL, "The model, instead of the case's."),
-        Field::new("version", PINNED, "The version of the agent's program, instead of the case's."),
-        Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, instead of the case's."),
-        Field::new("config", Kind::Part(&CONFIG), "Merged key by key over the case's `agent.config`."),
+        Field::new("name", text(1, 200), "Name of the variant.").required(),
+        Field::new("type", Kind::Word(AGENTS), "Agent type, overriding the case."),
+        Field::new("model", MODEL, "Model, overriding the case."),
+        Field::new("version", PINNED, "Version of the agent CLI, overriding the case."),
+        Field::new("agent_name", AGENT_NAME, "Agent definition to run, overriding the case."),
+        Field::new(
+            "config",
+            Kind::Part(&CONFIG),
+            "Options of the agent, merged key by key over `agent.config` of the case.",
+        ),
         Field::new(
             "env",
             VARIABLES,
-            "Variables for the agent, merged over the case's `env`: names to pass on, or names with values.",
+            "Environment variables of the agent, merged over `env` of the case: names to pass through, or names with values.",
         ),
-        Field::new("environment", VARIABLES, "Another name of `env`."),
-        Field::new("isolation", Kind::Word(ISOLATION), "Instead of a case's, where it is stricter."),
-        Field::new("network", NETWORK, "Instead of a case's, where it is stricter."),
-        Field::new("limits", Kind::Object(&LIMITS), "Instead of a case's, where they are lower."),
+        Field::new("environment", VARIABLES, "Alias of `env`."),
+        Field::new("isolation", Kind::Word(ISOLATION), "Overrides the case if stricter."),
+        Field::new("network", NETWORK, "Overrides the case if stricter."),
+        Field::new("limits", Kind::Object(&LIMITS), "Overrides the case if lower."),
     ],
 };
 
@@ -155,8 +154,8 @@ pub(crate) static VARIANT: Object = Object {
 pub(crate) static SELECTOR: Object = Object {
     name: "selector",
     fields: &[
-        Field::new("case", PATTERN, "A glob for the case's name."),
-        Field::new("variant", PATTERN, "A glob for the variant's name."),
-        Field::new("tag", formatted(50, Format::Tag), "A tag of the case."),
+        Field::new("case", PATTERN, "Glob for the case name."),
+        Field::new("variant", PATTERN, "Glob for the variant name."),
+        Field::new("tag", formatted(50, Format::Tag), "Tag of the case."),
     ],
 };

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use yb_figures::{money, percent, plural};
+
 use super::{Answer, GateAnswer, GateLimits, NoRegression, OnInconclusive};
 use crate::baseline::Recorded;
-use crate::compare::{self, MAX_LOST, percent};
+use crate::compare::{self, MAX_LOST};
 use crate::run::{RunResults, TrialResults};
 use yb_case::Isolation;
 use yb_stats::{Decision, Lost, Observation, Question, Tally};
@@ -38,10 +40,17 @@ pub(super) fn limits(
     // Where it is not asked for it is a reason of others.
     if limits.max_lost.is_some() {
         let (lost, of) = (tally.lost, tally.all());
-        let reason =
-            format!("{lost} of {} {} lost, at most {} may be", trials_of(of), were(lost), percent(max_lost));
         let answer = if too_many || of == 0 { Answer::CannotTell } else { Answer::Held };
         let share = (of > 0).then(|| lost as f64 / of as f64);
+        let reason = match share {
+            Some(share) => format!(
+                "{} (maximum {}), {lost} of {}",
+                percent(share),
+                percent(max_lost),
+                plural(of, "trial")
+            ),
+            None => "no trial has the tag".to_owned(),
+        };
         all.push(GateAnswer {
             value: share,
             limit: Some(max_lost),
@@ -52,14 +61,6 @@ pub(super) fn limits(
         all.push(isolation(format!("{prefix}isolation"), level, &trials));
     }
     all
-}
-
-fn trials_of(count: u64) -> String {
-    if count == 1 { "1 trial".to_owned() } else { format!("{count} trials") }
-}
-
-fn were(count: u64) -> &'static str {
-    if count == 1 { "was" } else { "were" }
 }
 
 fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> GateAnswer {
@@ -75,22 +76,22 @@ fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> Gate
     let mut reason = if tally.all() == 0 {
         "no trial has the tag".to_owned()
     } else if known == 0 {
-        format!("no trial passed or failed, and {} has to pass", percent(least))
+        format!("no trial passed or failed (minimum {})", percent(least))
     } else {
         let rate = tally.passed as f64 / known as f64;
         format!(
-            "{} of {} passed ({}), at least {} has to",
-            tally.passed,
-            trials_of(known),
+            "{} (minimum {}), {} of {}",
             percent(rate),
-            percent(least)
+            percent(least),
+            tally.passed,
+            plural(known, "trial")
         )
     };
     if tally.either > 0 {
-        reason += &format!("; {} could not be graded", trials_of(tally.either));
+        reason += &format!("; {} could not be graded", plural(tally.either, "trial"));
     }
     if too_many {
-        reason += &format!("; {} {} lost", trials_of(tally.lost), were(tally.lost));
+        reason += &format!("; {} excluded by infrastructure failures", plural(tally.lost, "trial"));
     }
     let value = (known > 0).then(|| tally.passed as f64 / known as f64);
     GateAnswer { value, limit: Some(least), ..said(gate, answer, reason) }
@@ -105,13 +106,13 @@ fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateAnswer {
         attempts().filter(|attempt| attempt.isolation.is_some() && attempt.spend.total().is_none());
     let (unpriced, pending) =
         (unpriced.count() as u64, trials.iter().filter(|trial| trial.outcome.is_none()).count());
-    let reason = format!("${spent:.2} were spent, at most ${most:.2} may be");
+    let reason = format!("{} (maximum {})", money(spent), money(most));
     let (answer, reason) = if spent > most + NEAR {
         (Answer::Failed, reason)
     } else if unpriced > 0 {
-        (Answer::CannotTell, format!("{reason}; what {} cost is not known", trials_of(unpriced)))
+        (Answer::CannotTell, format!("{reason}; cost of {} unknown", plural(unpriced, "trial")))
     } else if pending > 0 {
-        (Answer::CannotTell, format!("{reason}; {} still to do", trials_of(pending as u64)))
+        (Answer::CannotTell, format!("{reason}; {} pending", plural(pending, "trial")))
     } else {
         (Answer::Held, reason)
     };
@@ -127,11 +128,12 @@ fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateAn
     }
     let weaker = used.iter().find(|(name, _)| !is_enough(name, level));
     let (answer, reason) = match (weaker, used.len()) {
-        (Some((name, count)), _) => {
-            (Answer::Failed, format!("{} ran with `{name}`, not `{}`", trials_of(*count), level.as_str()))
-        }
+        (Some((name, count)), _) => (
+            Answer::Failed,
+            format!("{} ran with `{name}` (minimum `{}`)", plural(*count, "trial"), level.as_str()),
+        ),
         (None, 0) => (Answer::CannotTell, "no agent ran".to_owned()),
-        (None, _) => (Answer::Held, format!("every agent ran with `{}` or more", level.as_str())),
+        (None, _) => (Answer::Held, format!("all agents ran with `{}` or stronger", level.as_str())),
     };
     said(gate, answer, reason)
 }
@@ -171,13 +173,13 @@ pub(super) fn no_regression(
             let value = found.pass_rate.map(|shown| shown.estimate);
             (found.decision, format!("{} (against {label})", found.reason), value)
         }
-        Err(error) => (Decision::CannotTell, format!("cannot tell: {error}"), None),
+        Err(error) => (Decision::CannotTell, format!("inconclusive: {error}"), None),
     };
     let (answer, note) = match (decision, gate.on_inconclusive) {
         (Decision::Ok, _) => (Answer::Held, ""),
         (Decision::Regressed, _) => (Answer::Failed, ""),
-        (_, OnInconclusive::Pass) => (Answer::Held, "; that counts as held"),
-        (_, OnInconclusive::Fail) => (Answer::Failed, "; that counts as failed"),
+        (_, OnInconclusive::Pass) => (Answer::Held, "; counts as passed"),
+        (_, OnInconclusive::Fail) => (Answer::Failed, "; counts as failed"),
         _ => (Answer::CannotTell, ""),
     };
     GateAnswer { value, limit: Some(-gate.tolerance), ..said(name, answer, format!("{reason}{note}")) }

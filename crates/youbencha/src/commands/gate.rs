@@ -1,4 +1,4 @@
-//! `yb gate`: whether a recorded run holds its gates, or others.
+//! `yb gate`: re-evaluates the gates of a recorded run.
 
 use serde_json::json;
 use yb_engine::config::Settings;
@@ -32,24 +32,24 @@ pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     };
     let gates = gates(from, &args.gates)?;
     let results = RunResults::of(&info.plan, &info.state);
-    let Some(told) = yb_engine::gates::evaluate(&gates, &results, info.run.root()) else {
+    let Some(report) = yb_engine::gates::evaluate(&gates, &results, info.run.root()) else {
         return Err(CliError::new(ErrorKind::Usage, format!("run `{}` has no gates", info.run.id()))
-            .hint("name one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
+            .hint("pass one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
     };
-    let code = report::gates::exit_code(told.answer);
+    let code = report::gates::exit_code(report.answer);
     if args.json {
         printer.line(format_args!(
             "{:#}",
             json!({
                 "v": JSON_VERSION,
                 "run": info.run.id(),
-                "answer": told.answer,
-                "gates": told.gates,
+                "answer": report.answer,
+                "gates": report.gates,
                 "exit_code": code.code(),
             })
         ));
     } else {
-        report::gates::show(&told, printer);
+        report::gates::show(&report, printer);
     }
     Ok(code)
 }

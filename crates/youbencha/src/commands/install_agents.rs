@@ -1,4 +1,4 @@
-//! `yb install-agents`: the judge's definition, where agents look for theirs; with `--cli`, the agents' programs themselves.
+//! `yb install-agents`: writes the judge definition for agents; with `--cli`, installs agent programs.
 
 mod cli;
 
@@ -10,7 +10,7 @@ use crate::exit_code::ExitCode;
 use crate::files;
 use crate::printer::Printer;
 
-/// Both are the same instructions under a head that the agent understands.
+/// The same instructions with the front matter of each agent.
 const FILES: [(&str, &str); 2] = [
     (
         ".github/agents/agentic-judge.md",
@@ -46,7 +46,7 @@ pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<Exi
             Ok(()) => {
                 printer.line(format_args!("{:12} {path}", if there { "overwritten" } else { "created" }));
             }
-            // One that can't be written does not keep the other from being written.
+            // The other file is still written.
             Err(error) => {
                 printer.line(format_args!("{:12} {path}", "error"));
                 printer.error(&error);
@@ -55,7 +55,7 @@ pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<Exi
         }
     }
     if skipped {
-        printer.note("`--force` replaces what is there");
+        printer.note("hint: pass `--force` to overwrite");
     }
     Ok(ExitCode::strongest(codes))
 }

@@ -1,4 +1,4 @@
-//! `yb list`: what a case may name and whether it can be used here, or the runs.
+//! `yb list`: agents and evaluators with their availability, or runs.
 
 mod runs;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use yb_engine::case;
 use yb_engine::evaluate::known_evaluators;
 
-use crate::agents::{self, Seen, State};
+use crate::agents::{self, AgentState, AgentStatus};
 use crate::args::{ListArgs, ListKind};
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
@@ -17,7 +17,7 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         return runs::run(args.json, printer);
     }
     let wants = |kind| args.what.is_none_or(|what| what == kind);
-    let agents = if wants(ListKind::Agents) { Some(look()?) } else { None };
+    let agents = if wants(ListKind::Agents) { Some(check_agents()?) } else { None };
     let evaluators = wants(ListKind::Evaluators).then(known_evaluators);
     if args.json {
         let mut lists = Map::new();
@@ -34,7 +34,7 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     if let Some(agents) = &agents {
         printer.line("Agents");
         for agent in agents {
-            printer.line(format_args!("  {:14} {}", agent.name, in_words(agent)));
+            printer.line(format_args!("  {:14} {}", agent.name, describe(agent)));
         }
     }
     if args.what == Some(ListKind::Agents) {
@@ -46,14 +46,14 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     if let Some(evaluators) = &evaluators {
         printer.line("Evaluators");
         for known in evaluators {
-            let note = if known.runs { "" } else { " (this version can't run it)" };
+            let note = if known.runs { "" } else { " (not supported by this version)" };
             printer.line(format_args!("  {:14} {}{note}", known.name, known.doc));
         }
     }
     Ok(ExitCode::Passed)
 }
 
-/// What a case can tell each agent; what one lacks is a warning.
+/// Prints the settings supported by each agent; others cause a warning.
 fn settings(printer: &mut Printer) {
     let names: Vec<&str> = case::agent_names().to_vec();
     let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
@@ -68,24 +68,23 @@ fn settings(printer: &mut Printer) {
     }
 }
 
-fn look() -> Result<Vec<Seen>, CliError> {
+fn check_agents() -> Result<Vec<AgentStatus>, CliError> {
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
-    Ok(runtime.block_on(agents::look(&agents::environment())))
+    Ok(runtime.block_on(agents::check_agents(&agents::environment())))
 }
 
-fn in_words(agent: &Seen) -> String {
+fn describe(agent: &AgentStatus) -> String {
     match agent.state {
-        State::Ready | State::AnyProgram | State::Unsupported => agent.message.clone(),
-        State::NotAuthenticated => format!("{}; `yb doctor` tells what to do", agent.message),
-        // Where it was searched for is a long list.
-        State::Missing => "not found; `yb doctor` tells what to do".to_owned(),
+        AgentState::Ready | AgentState::AnyProgram | AgentState::Unsupported => agent.message.clone(),
+        AgentState::NotAuthenticated => format!("{}; run `yb doctor` for details", agent.message),
+        AgentState::Missing => "not found; run `yb doctor` for details".to_owned(),
     }
 }
 
-fn agent_json(agent: &Seen) -> Value {
+fn agent_json(agent: &AgentStatus) -> Value {
     json!({
         "name": agent.name,
-        "status": agent.state.word(),
+        "status": agent.state.as_str(),
         "version": agent.version,
         "message": agent.message,
         "hints": agent.hints,

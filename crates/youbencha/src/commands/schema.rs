@@ -1,4 +1,4 @@
-//! `yb schema`: what a file may contain, for editors and for programs.
+//! `yb schema`: JSON Schemas for editors and programs.
 
 use crate::args::{SchemaArgs, SchemaOf};
 use crate::error::CliError;

@@ -1,4 +1,4 @@
-//! `--json`: every event as a line of JSON on stdout. Documented in docs/reference/events.md; fields are added, never changed.
+//! `--json`: every event as a line of JSON on stdout. Fields may be added, but never changed or removed.
 
 use serde_json::{Value, json};
 use yb_engine::run::{Progress, Told};
@@ -7,15 +7,15 @@ use yb_engine::trial::Step;
 use super::Reporter;
 use crate::printer::Printer;
 
-/// In every line, as `v`.
+/// The format version, in every line as `v`.
 pub(crate) const VERSION: u32 = 1;
 
-/// Every event as a line.
-pub(crate) struct Json;
+/// Prints every event as a line of JSON.
+pub(crate) struct JsonReporter;
 
-impl Reporter for Json {
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
-        let mut line = match told {
+impl Reporter for JsonReporter {
+    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer) {
+        let mut line = match event {
             Told::Event(entry) => serde_json::to_value(entry).unwrap_or_default(),
             Told::Progress(progress) => match wire(progress) {
                 Some(line) => line,
@@ -28,7 +28,7 @@ impl Reporter for Json {
     }
 }
 
-/// What is not in the journal has an `event` that begins with `progress_`.
+/// Events that are not in the journal have an `event` that begins with `progress_`.
 fn wire(progress: &Progress) -> Option<Value> {
     Some(match progress {
         Progress::Step { trial, step } => {
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_for_those_who_look_on_has_a_line() {
+    fn every_progress_event_has_a_line() {
         let trial = || "a--default--1".to_owned();
         let (mut live, mut retry) = (Live::default(), ApiRetry::default());
         (retry.status, retry.retry_after) = (Some(429), Some(Duration::from_millis(1500)));

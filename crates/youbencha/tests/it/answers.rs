@@ -1,10 +1,10 @@
-//! The evaluator `answer`, as its users meet it.
+//! The evaluator `answer` end to end.
 
 use yb_testkit::TestContext;
 
 use crate::YB;
 
-/// What a case comes to whose agent says this, with this configuration of `answer`.
+/// Runs a case whose agent prints this answer.
 fn run(said: &str, config: &str) -> yb_testkit::Outcome {
     let context = TestContext::new();
     context.write("start/a.txt", "a\n");
@@ -25,7 +25,7 @@ evaluators: [{{ name: answer, config: {{ {config} }} }}]
 }
 
 #[test]
-fn the_words_and_the_value_of_an_answer_are_held_against_what_is_expected() {
+fn answer_evaluator_compares_text_and_value() {
     for (said, config, code, message) in [
         ("It is Paris. ", "assertions: { equals: It is Paris. }", 0, "✓ 1 of 1 hold"),
         ("Rome", "assertions: { equals: Paris }", 1, "✗ 0 of 1 hold | expected `Paris`, found `Rome`"),
@@ -43,7 +43,7 @@ fn the_words_and_the_value_of_an_answer_are_held_against_what_is_expected() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_starts() {
+fn answer_errors_are_reported_before_the_run_starts() {
     for (config, message) in [
         ("assertions: { equal: x }", "unknown key: `equal`"),
         ("assertions: { matches: '(' }", "not a regular expression"),

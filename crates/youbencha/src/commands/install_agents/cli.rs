@@ -1,4 +1,4 @@
-//! `yb install-agents --cli NAME@VERSION`: pinned programs in a directory that all projects share.
+//! `yb install-agents --cli NAME@VERSION`: installs agent CLIs into a directory shared by all projects.
 
 use yb_engine::tools::{CliSpec, Installer, ToolError, Tools};
 use yb_supervise::CancellationToken;
@@ -10,7 +10,7 @@ use crate::printer::Printer;
 use crate::signals::Signals;
 
 pub(super) fn run(names: &[String], printer: &mut Printer) -> Result<ExitCode, CliError> {
-    // All of them have to be right before hundreds of megabytes are fetched for one.
+    // Validate all names before downloading.
     let specs: Vec<CliSpec> = names.iter().map(|name| name.parse()).collect::<Result<_, ToolError>>()?;
     let env = agents::environment();
     let tools = Tools::of_environment(&|name| env.get(name).cloned()).ok_or(ToolError::NoDirectory)?;
@@ -26,7 +26,7 @@ pub(super) fn run(names: &[String], printer: &mut Printer) -> Result<ExitCode, C
             let there = tools.find(spec.cli.name, &spec.version);
             if there.is_err() && installer.has_npm() {
                 printer.note(format_args!(
-                    "installing {spec} with npm into {}: about {} MB",
+                    "installing {spec} with npm into {} (about {} MB)",
                     tools.root().display(),
                     spec.cli.megabytes
                 ));
@@ -37,13 +37,13 @@ pub(super) fn run(names: &[String], printer: &mut Printer) -> Result<ExitCode, C
             let installed = tokio::select! {
                 installed = &mut installing => installed,
                 () = signals.stop() => {
-                    // npm ends, and what it began is removed.
+                    // Kills npm and removes partial files.
                     stop.cancel();
                     let _ = installing.await;
                     return Ok(ExitCode::Interrupted);
                 }
             };
-            let word = if already { "there" } else { "installed" };
+            let word = if already { "present" } else { "installed" };
             printer.line(format_args!("{word:12} {spec}  {}", installed?.prefix.display()));
         }
         Ok(ExitCode::Passed)

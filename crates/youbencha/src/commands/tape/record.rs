@@ -1,20 +1,21 @@
-//! `yb tape record -- COMMAND`: any program at the user's own terminal, with a recorder between it and its model.
+//! `yb tape record -- COMMAND`: runs a program with a recording proxy in front of its model API.
 
 use std::path::Path;
 
 use yb_engine::tape::{ModelApi, model_apis};
+use yb_figures::{count, plural};
 use yb_tape::{RecordingOptions, RecordingProxy, Upstream};
 
 use crate::agents;
 use crate::args::{Api, RecordArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::signals::Signals;
 
 pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(CliError::new(ErrorKind::Usage, "no command to record"));
+        return Err(CliError::new(ErrorKind::Usage, "no command given"));
     };
     let api = api(args.api, Path::new(program));
     let env = agents::environment();
@@ -26,7 +27,7 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         Some(root) => (root, api.suffix),
         None => (url, ""),
     };
-    let secrets = super::look::secrets(&args.secrets, yb_engine::tape::secrets(&env), &env)?;
+    let secrets = super::inspect::secrets(&args.secrets, yb_engine::tape::secrets(&env), &env)?;
     let mut options = RecordingOptions::new(Upstream::new(upstream)?, &args.output)
         .secrets(secrets)
         .full_requests(args.full_requests);
@@ -41,7 +42,7 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         .build()
         .map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
-        // An interrupt at the terminal reaches the program too, and what it makes of it is its own matter.
+        // The program also receives the interrupt and decides when to end.
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let recorder = RecordingProxy::start(options)?;
         let mut command = std::process::Command::new(program);
@@ -49,7 +50,7 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         printer.note(format_args!("recording {upstream} into {}", args.output.display()));
         #[expect(
             clippy::disallowed_methods,
-            reason = "the user's own program at the user's own terminal, as if they had started it without us"
+            reason = "the program runs in the foreground of the terminal, as if started directly"
         )]
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| {
@@ -70,22 +71,25 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         let recorded = recorder.finish()?;
         let total = recorded.observed.total();
         printer.note(format_args!(
-            "recorded {}, {} tokens in, {} out: {}",
+            "recorded {}, {} input tokens, {} output tokens: {}",
             plural(recorded.observed.exchanges, "exchange"),
-            total.input,
-            total.output,
+            count(total.input),
+            count(total.output),
             recorded.tape.display()
         ));
         if recorded.observed.exchanges == 0 {
-            printer.note(format_args!("no requests recorded: does the program read `{}`?", api.variable));
+            printer.note(format_args!(
+                "warning: no requests recorded; hint: check that the program reads `{}`",
+                api.variable
+            ));
         }
         Ok(if status.success() { ExitCode::Passed } else { ExitCode::Failed })
     })
 }
 
-fn api(asked: Option<Api>, program: &Path) -> &'static ModelApi {
+fn api(requested: Option<Api>, program: &Path) -> &'static ModelApi {
     let name = program.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-    let api = asked.unwrap_or(match name.as_str() {
+    let api = requested.unwrap_or(match name.as_str() {
         "gemini" => Api::Gemini,
         "codex" | "opencode" | "aider" | "qwen" => Api::Openai,
         _ => Api::Anthropic,

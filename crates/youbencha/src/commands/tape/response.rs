@@ -1,18 +1,19 @@
-//! What a model said, out of the bytes that came: one text for each thing that it said or called.
+//! Extracts texts and tool calls from recorded responses.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use yb_figures::bytes;
 use yb_tape::sse;
 
-/// The parts of an answer of the Messages API, whole or as a stream; of others, how much there was.
+/// Returns the parts of a Messages API response, complete or streamed; for other APIs, the size.
 pub(super) fn parts(body: &[u8]) -> Vec<String> {
     let found = match serde_json::from_slice::<Value>(body) {
         Ok(whole) => whole["content"].as_array().into_iter().flatten().filter_map(block).collect(),
         Err(_) => streamed(body),
     };
     match found {
-        found if found.is_empty() && !body.is_empty() => vec![format!("{} bytes", body.len())],
+        found if found.is_empty() && !body.is_empty() => vec![bytes(body.len() as u64)],
         found => found,
     }
 }
@@ -20,14 +21,14 @@ pub(super) fn parts(body: &[u8]) -> Vec<String> {
 fn block(block: &Value) -> Option<String> {
     let text = |key: &str| block[key].as_str();
     match text("type")? {
-        "text" => text("text").map(|said| format!("text: {said}")),
+        "text" => text("text").map(|text| format!("text: {text}")),
         "thinking" => text("thinking").map(|thought| format!("thinking: {thought}")),
         "tool_use" => Some(format!("{} {}", text("name").unwrap_or("?"), block["input"])),
         other => Some(other.to_owned()),
     }
 }
 
-/// Each block is what its pieces make together.
+/// Assembles streamed content blocks.
 fn streamed(body: &[u8]) -> Vec<String> {
     let mut blocks: BTreeMap<u64, (Value, String)> = BTreeMap::new();
     for data in sse::split_events(body).iter().filter_map(sse::SseEvent::data) {
@@ -66,7 +67,7 @@ mod tests {
     use super::parts;
 
     #[test]
-    fn an_answer_is_the_same_whole_and_in_pieces() {
+    fn parts_are_equal_for_complete_and_streamed_responses() {
         let whole = r#"{"content":[{"type":"text","text":"I look."},{"type":"tool_use","id":"t","name":"Read","input":{"a":1}}]}"#;
         let stream = r#"event: x
 data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
@@ -84,7 +85,7 @@ data: {"type":"message_stop"}
         let expected = ["text: I look.", r#"Read {"a":1}"#];
         assert_eq!(parts(whole.as_bytes()), expected);
         assert_eq!(parts(stream.as_bytes()), expected);
-        assert_eq!(parts(b"{\"candidates\":[]}"), ["17 bytes"]);
+        assert_eq!(parts(b"{\"candidates\":[]}"), ["17 B"]);
         assert!(parts(b"").is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! `yb list` and `yb doctor`: what is there, said truthfully and without a credential.
+//! `yb list` and `yb doctor`.
 
 use std::path::Path;
 
@@ -8,13 +8,13 @@ use yb_testkit::{Invocation, RealClaude, TestContext};
 
 use crate::YB;
 
-/// A program in `bin`, which is put first in PATH.
+/// Creates a program in `bin`, which is first in PATH.
 fn program(context: &TestContext, name: &str, script: &str) {
     let path = context.write(Path::new("bin").join(name), format!("#!/bin/sh\n{script}\n"));
     std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
 }
 
-/// `yb` on a machine whose Claude Code is this one.
+/// Prepares `yb` with this Claude Code.
 fn yb(context: &TestContext, args: &[&str], claude: &str) -> Invocation {
     let path = format!("{}:{}", context.dir().join("bin").display(), std::env::var("PATH").unwrap());
     context.command(YB).args(args).env("PATH", path).env("YB_CLAUDE", claude)
@@ -40,7 +40,7 @@ fn check<'a>(checks: &'a [Value], name: &str) -> &'a Value {
 }
 
 #[test]
-fn both_lists_in_words() {
+fn list_prints_agents_and_evaluators() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
     assert_snapshot!(yb(&context, &["list"], &claude).run().snapshot(), @r"
@@ -48,12 +48,12 @@ fn both_lists_in_words() {
     ----- stdout -----
     Agents
       claude-code    Claude Code 2.1.325 is ready (oauth_token, firstParty): [TEMP]/work/bin/claude
-      copilot-cli    not found; `yb doctor` tells what to do
-      codex          not found; `yb doctor` tells what to do
-      gemini         not found; `yb doctor` tells what to do
-      opencode       not found; `yb doctor` tells what to do
-      acp            any program that a case names
-      command        any program that a case names
+      copilot-cli    not found; run `yb doctor` for details
+      codex          not found; run `yb doctor` for details
+      gemini         not found; run `yb doctor` for details
+      opencode       not found; run `yb doctor` for details
+      acp            runs any program named in the case
+      command        runs any program named in the case
 
     Evaluators
       git-diff       how much changed, against limits: files, lines, and how they are spread
@@ -69,7 +69,7 @@ fn both_lists_in_words() {
     let outcome = yb(&context, &["list", "agents"], "/nowhere/claude").run();
     assert_eq!(outcome.code, Some(0));
     assert!(
-        outcome.stdout.contains("  claude-code    not found; `yb doctor` tells what to do\n"),
+        outcome.stdout.contains("  claude-code    not found; run `yb doctor` for details\n"),
         "{}",
         outcome.stdout
     );
@@ -107,7 +107,7 @@ fn both_lists_in_words() {
 }
 
 #[test]
-fn an_agent_that_is_not_needed_is_absent_and_one_without_login_is_a_warning() {
+fn missing_agent_is_absent_and_unauthenticated_agent_is_a_warning() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
     program(&context, "codex", "echo codex-cli 0.166.0");
@@ -119,9 +119,9 @@ fn an_agent_that_is_not_needed_is_absent_and_one_without_login_is_a_warning() {
     assert!(codex["fix"].as_str().unwrap().contains("codex login"), "{codex}");
 }
 
-/// What a run refuses and what the list says are the same.
+/// `yb list` and `yb run` agree.
 #[test]
-fn an_evaluator_that_is_listed_as_running_is_not_refused() {
+fn listed_evaluators_are_accepted() {
     let context = TestContext::new();
     context.run(YB, ["init"]);
     let list = context.run(YB, ["list", "evaluators", "--json"]);
@@ -142,7 +142,7 @@ fn an_evaluator_that_is_listed_as_running_is_not_refused() {
 }
 
 #[test]
-fn a_machine_with_an_agent_is_ready() {
+fn doctor_is_ready_with_an_agent() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
     let outcome = yb(&context, &["doctor", "--json"], &claude).run();
@@ -166,7 +166,7 @@ fn a_machine_with_an_agent_is_ready() {
 }
 
 #[test]
-fn a_credential_is_named_and_never_shown() {
+fn doctor_names_credentials_without_values() {
     let context = TestContext::new();
     let claude = with_claude(&context, false);
     for args in [&["doctor"][..], &["doctor", "--json"], &["list"], &["list", "--json"]] {
@@ -178,7 +178,7 @@ fn a_credential_is_named_and_never_shown() {
 }
 
 #[test]
-fn without_an_agent_it_is_exit_code_3_with_the_way_out() {
+fn doctor_without_an_agent_is_exit_code_3() {
     let context = TestContext::new();
     let outcome = yb(&context, &["doctor", "--json"], "/nowhere/claude").run();
     assert_eq!(outcome.code, Some(3));
@@ -199,7 +199,7 @@ fn without_an_agent_it_is_exit_code_3_with_the_way_out() {
 }
 
 #[test]
-fn an_old_git_in_front_is_exit_code_4_and_the_newer_one_is_named() {
+fn doctor_reports_an_old_git_with_exit_code_4() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
     program(&context, "git", "echo git version 2.39.5");
@@ -214,14 +214,14 @@ fn an_old_git_in_front_is_exit_code_4_and_the_newer_one_is_named() {
     std::fs::remove_file(path.join("git")).unwrap();
     let outcome = yb(&context, &["doctor"], &claude).env("PATH", path).run();
     assert_eq!(outcome.code, Some(4));
-    assert!(outcome.stdout.starts_with("problem  git            not on PATH\n"), "{}", outcome.stdout);
+    assert!(outcome.stdout.starts_with("problem  git            not found on PATH\n"), "{}", outcome.stdout);
 }
 
 #[test]
-fn a_place_that_can_not_be_written_is_a_problem() {
+fn doctor_reports_an_unwritable_workspace() {
     let context = TestContext::new();
     let claude = with_claude(&context, true);
-    // Nobody, root included, can make a file there.
+    // Not even root can create a file there.
     let doctor = yb(&context, &["doctor", "--json"], &claude).env("YB_WORKSPACE_DIR", "/proc/self");
     let outcome = doctor.run();
     assert_eq!(outcome.code, Some(4), "{}", outcome.stdout);

@@ -1,4 +1,4 @@
-//! A line for everything that counts: for logs, pipes and CI jobs.
+//! Line-based progress for logs, pipes and CI jobs.
 
 use std::time::{Duration, Instant};
 
@@ -6,49 +6,49 @@ use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
 use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
 use yb_engine::trial::Step;
+use yb_figures::{duration, duration_ms, money, plural};
 
-use super::{Names, Reporter, dollars, duration};
-use crate::printer::{Printer, plural};
+use super::{Reporter, TrialNames};
+use crate::printer::Printer;
 
-/// Whoever reads a log wants to know that it still goes on.
-const SILENCE: Duration = Duration::from_secs(60);
+/// The interval of heartbeat lines.
+const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// A line for everything that counts.
-pub(crate) struct Plain {
-    names: Names,
+/// Prints a line for each relevant event.
+pub(crate) struct LineReporter {
+    names: TrialNames,
     planned: usize,
     done: usize,
     single: bool,
-    /// What runs, and since when.
+    /// Running trials with their start times.
     running: Vec<(String, Instant)>,
-    /// When something was last said.
-    said: Instant,
+    /// Time of the last line.
+    last_output: Instant,
 }
 
-impl Plain {
+impl LineReporter {
     /// `done` trials of the plan have a result already.
     pub(crate) fn new(plan: &Plan, done: usize) -> Self {
         Self {
-            names: Names::of(plan),
+            names: TrialNames::of(plan),
             planned: plan.trials.len(),
             done,
             single: plan.trials.len() == 1,
             running: Vec::new(),
-            said: Instant::now(),
+            last_output: Instant::now(),
         }
     }
 
-    /// What runs, if nothing was said for long.
+    /// Returns a line about running trials if nothing was printed for long.
     fn heartbeat(&mut self, now: Instant) -> Option<String> {
         let ((folder, began), others) = self.running.split_first()?;
-        if now.saturating_duration_since(self.said) < SILENCE {
+        if now.saturating_duration_since(self.last_output) < HEARTBEAT {
             return None;
         }
-        self.said = now;
-        let since = u64::try_from((now - *began).as_millis()).unwrap_or(u64::MAX);
-        let mut line = format!("still running: {} for {}", self.names.get(folder), duration(since));
+        self.last_output = now;
+        let mut line = format!("still running: {} for {}", self.names.get(folder), duration(now - *began));
         if !others.is_empty() {
-            line.push_str(&format!(" and {}", plural(others.len() as u64, "other")));
+            line.push_str(&format!(" and {}", plural(others.len(), "other")));
         }
         if !self.single {
             line.push_str(&format!("; {} of {} done", self.done, self.planned));
@@ -60,26 +60,26 @@ impl Plain {
         let name = self.names.get(&record.trial);
         if record.then == Then::Again {
             let why = record.error.as_deref().unwrap_or_default();
-            printer.note(format_args!("{name}: {}, will be tried again: {why}", record.outcome));
+            printer.note(format_args!("{name}: {}, retrying: {why}", record.outcome));
             return;
         }
         if record.outcome != Outcome::Cancelled {
             self.done += 1;
         }
-        // Of a single trial, the results follow at once.
+        // The results of a single trial follow at once.
         if !self.single {
             printer.note(format_args!("[{}/{}] {name}: {}", self.done, self.planned, one_line(record)));
         }
     }
 }
 
-/// An attempt in a few words.
+/// Summarizes an attempt in one line.
 pub(crate) fn one_line(record: &AttemptRecord) -> String {
-    let mut line = format!("{} in {}", record.outcome, duration(record.duration_ms));
+    let mut line = format!("{} in {}", record.outcome, duration_ms(record.duration_ms));
     if let Some(usd) = record.spend.total() {
-        line.push_str(&format!(", {}", dollars(usd)));
+        line.push_str(&format!(", {}", money(usd)));
     }
-    // Of what could not be graded, those are named that could not look.
+    // After a grader error, list the evaluators that could not run.
     let wanted = match record.outcome {
         Outcome::GraderError => EvaluatorStatus::Skipped,
         _ => EvaluatorStatus::Failed,
@@ -98,23 +98,22 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
     line
 }
 
-impl Reporter for Plain {
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
-        // What a running agent tells is no line; whatever else happens is one, or soon is.
-        if !matches!(told, Told::Progress(Progress::Live { .. })) {
-            self.said = Instant::now();
+impl Reporter for LineReporter {
+    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer) {
+        // Live updates print nothing, so they do not delay the heartbeat.
+        if !matches!(event, Told::Progress(Progress::Live { .. })) {
+            self.last_output = Instant::now();
         }
-        match told {
+        match event {
             Told::Event(entry) => match &entry.event {
                 RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
                 RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
-                    printer
-                        .note(format_args!("run {run}: {}, {jobs} at once", plural(*trials as u64, "trial")));
+                    printer.note(format_args!("run {run}: {}, {jobs} at once", plural(*trials, "trial")));
                 }
                 RunEvent::RunResumed { pending, jobs, .. } => {
                     printer.note(format_args!(
-                        "goes on: {} to do, {jobs} at once",
-                        plural(*pending as u64, "trial")
+                        "resuming: {} pending, {jobs} at once",
+                        plural(*pending, "trial")
                     ));
                 }
                 RunEvent::AttemptFinished(record) => {
@@ -129,8 +128,8 @@ impl Reporter for Plain {
                         format!("workspace {}", workspace.display())
                     }
                     Step::Hook { command } => format!("pre-execution: {command}"),
-                    Step::Acting { agent } => format!("{agent} is working"),
-                    Step::Captured if self.single => "captured what it left".to_owned(),
+                    Step::Acting { agent } => format!("running agent `{agent}`"),
+                    Step::Captured if self.single => "captured the end tree".to_owned(),
                     _ => return,
                 };
                 if self.single {
@@ -140,7 +139,7 @@ impl Reporter for Plain {
                 }
             }
             Told::Progress(progress) => {
-                if let Some(text) = remark(progress) {
+                if let Some(text) = describe_progress(progress) {
                     printer.note(text);
                 }
             }
@@ -155,24 +154,23 @@ impl Reporter for Plain {
     }
 }
 
-/// What concerns the whole run, in words.
-pub(crate) fn remark(progress: &Progress) -> Option<String> {
+/// Describes progress of the whole run.
+pub(crate) fn describe_progress(progress: &Progress) -> Option<String> {
     Some(match progress {
-        Progress::Holding { agent, for_ } => format!(
-            "{agent}: the API is at its limit; nothing new starts for {}",
-            duration(u64::try_from(for_.as_millis()).unwrap_or(u64::MAX))
-        ),
+        Progress::Holding { agent, for_ } => {
+            format!("{agent}: rate limited by the API; starting no trials for {}", duration(*for_))
+        }
         Progress::Draining { reason, running } => match reason {
             StopReason::Interrupted => format!(
-                "stopping: {} may end; Ctrl-C again ends them now",
-                plural(*running as u64, "running trial")
+                "stopping: waiting for {}; press Ctrl-C again to kill",
+                plural(*running, "running trial")
             ),
             StopReason::Budget => {
-                format!("the budget is spent: stopping {}", plural(*running as u64, "running trial"))
+                format!("budget exhausted: stopping {}", plural(*running, "running trial"))
             }
-            _ => "stopping: nothing more can be written".to_owned(),
+            _ => "stopping: the disk is full or not writable".to_owned(),
         },
-        Progress::Killing { running } => format!("ending {}", plural(*running as u64, "running trial")),
+        Progress::Killing { running } => format!("killing {}", plural(*running, "running trial")),
         _ => return None,
     })
 }
@@ -182,17 +180,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_silence_is_broken_once_a_minute() {
+    fn heartbeat_is_printed_once_a_minute() {
         let plan = super::super::tests::plan(&["a", "b"]);
-        let mut plain = Plain::new(&plan, 0);
-        let start = plain.said;
+        let mut reporter = LineReporter::new(&plan, 0);
+        let start = reporter.last_output;
         let at = |seconds: u64| start + Duration::from_secs(seconds);
-        assert_eq!(plain.heartbeat(at(100)), None, "nothing runs");
-        plain.running = vec![("a--default--1".to_owned(), start), ("b--default--1".to_owned(), start)];
-        assert_eq!(plain.heartbeat(at(59)), None);
-        let expected = "still running: a for 1 min 30 s and 1 other; 0 of 2 done";
-        assert_eq!(plain.heartbeat(at(90)).as_deref(), Some(expected));
-        assert_eq!(plain.heartbeat(at(149)), None);
-        assert!(plain.heartbeat(at(150)).is_some());
+        assert_eq!(reporter.heartbeat(at(100)), None, "nothing runs");
+        reporter.running = vec![("a--default--1".to_owned(), start), ("b--default--1".to_owned(), start)];
+        assert_eq!(reporter.heartbeat(at(59)), None);
+        let expected = "still running: a for 1m 30s and 1 other; 0 of 2 done";
+        assert_eq!(reporter.heartbeat(at(90)).as_deref(), Some(expected));
+        assert_eq!(reporter.heartbeat(at(149)), None);
+        assert!(reporter.heartbeat(at(150)).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! `yb eval --from`: a recorded run is graded again, and what changed by that is shown.
+//! `yb eval --from`: re-grades a recorded run and shows what changed.
 
 use std::collections::BTreeMap;
 
@@ -7,18 +7,18 @@ use yb_engine::case::is_eval_file;
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::{Counts, Outcome};
 use yb_engine::run::{self, Graders, Grading, Regrade, Regraded, RunInfo, Setup, StopReason};
+use yb_figures::{money, plural};
 
 use super::super::run::{jobs, load, summary};
 use super::eval_file;
 use crate::args::EvalArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
-use crate::report::dollars;
+use crate::printer::Printer;
 use crate::table::Table;
-use crate::workspace::{harmless, shown};
+use crate::workspace::{display_path, sanitize};
 
-/// How many trials are listed by name.
+/// The maximum number of listed trials.
 const LISTED: usize = 20;
 
 pub(super) async fn run(
@@ -30,7 +30,7 @@ pub(super) async fn run(
     let root = std::path::absolute(setup.settings.workspace_dir())
         .map_err(CliError::failed_to("find the workspace directory"))?;
     let mut info = RunInfo::read(run::find_run(&root, name)?)?;
-    let file = args.config.clone().unwrap_or_else(|| info.plan.config.clone());
+    let file = args.config().cloned().unwrap_or_else(|| info.plan.config.clone());
     let file = file.as_path();
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     let how = Regrade::new(args.failed_only, jobs, args.max_cost);
@@ -54,7 +54,7 @@ pub(super) async fn run(
     Ok(code)
 }
 
-/// Grades, and says how far it is: in one line that is drawn over, or in a few.
+/// Grades with progress: a redrawn status line, or a few lines.
 async fn grade(
     args: &EvalArgs,
     info: &RunInfo,
@@ -65,22 +65,22 @@ async fn grade(
 ) -> Result<Grading, CliError> {
     let live = printer.can_redraw() && !args.quiet;
     let mut drawn = std::time::Instant::now();
-    let mut tell = |one: &Regraded, done: usize, total: usize| {
+    let mut on_progress = |one: &Regraded, done: usize, total: usize| {
         if args.quiet {
             return;
         }
         if live {
             if drawn.elapsed().as_millis() > 100 || done == total {
                 drawn = std::time::Instant::now();
-                printer.keep_below(vec![format!("grading {done}/{total}: {}", one.trial)]);
+                printer.set_status_lines(vec![format!("grading {done}/{total}: {}", one.trial)]);
             }
         } else if done == total || done.is_multiple_of((total / 10).max(1)) {
             printer.note(format_args!("[{done}/{total}] graded"));
         }
     };
-    let graded = setup.regrade(info, graders, how, &mut tell).await;
+    let graded = setup.regrade(info, graders, how, &mut on_progress).await;
     if live {
-        printer.nothing_below();
+        printer.clear_status_lines();
     }
     Ok(graded?)
 }
@@ -88,7 +88,7 @@ async fn grade(
 fn exit_code(grading: &Grading) -> ExitCode {
     let outcomes = grading.state.trials().filter_map(|(_, trial)| trial.result());
     let codes = outcomes.map(|result| summary::of(result.outcome));
-    let stopped = matches!(grading.stopped, Some(StopReason::Budget)).then_some(ExitCode::Uncertain);
+    let stopped = matches!(grading.stopped, Some(StopReason::Budget)).then_some(ExitCode::Inconclusive);
     ExitCode::strongest(codes.chain(stopped))
 }
 
@@ -123,7 +123,7 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
             row.usd = Some(row.usd.unwrap_or(0.0) + usd);
         }
     }
-    let mut table = Table::new(&["case", "variant", "passed before", "passed now", "no verdict", "judges"]);
+    let mut table = Table::new(&["case", "variant", "passed before", "passed now", "excluded", "judge cost"]);
     for ((case, variant), row) in order.iter().zip(rows.values()) {
         let some = |count: usize| if count == 0 { String::new() } else { count.to_string() };
         table.row(vec![
@@ -132,7 +132,7 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
             format!("{}/{}", row.before, row.graded),
             format!("{}/{}", row.after, row.graded),
             some(row.left_out),
-            row.usd.map(dollars).unwrap_or_default(),
+            row.usd.map(money).unwrap_or_default(),
         ]);
     }
     printer.text(&table.to_string());
@@ -141,22 +141,22 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
         let failed = one.evaluators.iter().filter(|graded| graded.status != EvaluatorStatus::Passed);
         let failed: Vec<&str> = failed.map(|graded| graded.name.as_str()).collect();
         let why = match &one.error {
-            Some(why) => format!(": {}", harmless(why)),
+            Some(why) => format!(": {}", sanitize(why)),
             None if failed.is_empty() => String::new(),
             None => format!(": {}", failed.join(", ")),
         };
-        printer.line(format_args!("{}: was {}, is {}{why}", one.trial, one.before, one.after));
+        printer.line(format_args!("{}: {} → {}{why}", one.trial, one.before, one.after));
     }
     if changed.len() > LISTED {
-        printer.line(format_args!("and {} more; `--json` has all", changed.len() - LISTED));
+        printer.line(format_args!("and {} more; `--json` lists all", changed.len() - LISTED));
     }
-    let stopped = if grading.stopped.is_some() { "; the rest is left: the budget is spent" } else { "" };
+    let stopped = if grading.stopped.is_some() { "; stopped: budget exhausted" } else { "" };
     printer.line(format_args!(
-        "{} graded again, {} changed{stopped}",
-        plural(grading.trials.len() as u64, "trial"),
+        "{} re-graded, {} changed{stopped}",
+        plural(grading.trials.len(), "trial"),
         changed.len()
     ));
-    printer.line(format_args!("  grading: {}", shown(&grading.path)));
+    printer.line(format_args!("  grading: {}", display_path(&grading.path)));
 }
 
 fn as_json(info: &RunInfo, grading: &Grading, code: ExitCode) -> Value {

@@ -1,19 +1,20 @@
-//! `yb tape show`, `diff`, `verify` and `redact`: what is on a tape.
+//! `yb tape show`, `diff`, `verify` and `redact`.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
+use yb_figures::{count, duration, plural};
 use yb_tape::{Exchange, Secrets, Tape};
 
-use super::answer;
+use super::response;
 use crate::agents;
 use crate::args::{TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
-use crate::workspace::harmless;
+use crate::printer::Printer;
+use crate::workspace::sanitize;
 
-/// How much of a text is shown in a line.
+/// The maximum length of a shortened text.
 const LINE: usize = 100;
 
 pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
@@ -23,24 +24,25 @@ pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCod
     {
         let known: Vec<&str> = tape.lanes().iter().map(|lane| lane.name.as_str()).collect();
         let message = format!("no such lane in `{}`: `{name}`", args.tape.display());
-        return Err(CliError::new(ErrorKind::Usage, message).hint(format!("it has `{}`", known.join("`, `"))));
+        return Err(CliError::new(ErrorKind::Usage, message)
+            .hint(format!("lanes of the tape: `{}`", known.join("`, `"))));
     }
     if args.json {
-        printer.line(told(&tape, args.lane.as_deref()));
+        printer.line(tape_json(&tape, args.lane.as_deref()));
         return Ok(ExitCode::Passed);
     }
     let total = tape.observed().total();
     printer.line(format_args!("tape: {}", args.tape.display()));
     printer.line(format_args!("upstream: {}", tape.upstream()));
-    let count = tape.exchanges().len() as u64;
+    let exchanges = tape.exchanges().len();
     printer.line(format_args!(
-        "{}, {} tokens in, {} out",
-        plural(count, "exchange"),
-        total.input,
-        total.output
+        "{}, {} input tokens, {} output tokens",
+        plural(exchanges, "exchange"),
+        count(total.input),
+        count(total.output)
     ));
     if let Some(cut) = tape.truncation() {
-        printer.line(format_args!("cut at byte {}: {}", cut.at, cut.reason));
+        printer.line(format_args!("truncated at byte {}: {}", cut.at, cut.reason));
     }
     for lane in tape.lanes() {
         if args.lane.as_ref().is_some_and(|name| *name != lane.name) {
@@ -48,13 +50,13 @@ pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCod
         }
         printer.line(format_args!("\n{}: {}", lane.name, line(&lane.opening)));
         for exchange in lane.exchanges.iter().filter_map(|at| tape.exchanges().get(*at)) {
-            one(exchange, args.full, printer);
+            show_exchange(exchange, args.full, printer);
         }
     }
     let alone = tape.exchanges().iter().filter(|exchange| tape.lane_of(exchange).is_none());
     let alone: Vec<&Exchange> = alone.collect();
     if !alone.is_empty() && args.lane.is_none() {
-        printer.line("\nbeside conversations:");
+        printer.line("\nother requests:");
         for exchange in alone {
             let status =
                 exchange.status().map_or_else(|| exchange.ending().to_owned(), |status| status.to_string());
@@ -69,35 +71,37 @@ pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCod
     Ok(ExitCode::Passed)
 }
 
-/// A turn: what came in, and what the model made of it.
-fn one(exchange: &Exchange, full: bool, printer: &mut Printer) {
+/// Prints a turn: new request parts and the response.
+fn show_exchange(exchange: &Exchange, full: bool, printer: &mut Printer) {
     let status = exchange.status().map_or_else(|| "---".to_owned(), |status| status.to_string());
     let ending = if exchange.is_complete() { String::new() } else { format!(", {}", exchange.ending()) };
-    let usage = exchange.usage().map(|usage| format!(", {} in, {} out", usage.input, usage.output));
+    let usage = exchange
+        .usage()
+        .map(|usage| format!(", {} input tokens, {} output tokens", count(usage.input), count(usage.output)));
     printer.line(format_args!(
-        "  turn {}: {status}{ending}, {:.1} s{}",
+        "  turn {}: {status}{ending}, {}{}",
         exchange.turn(),
-        exchange.duration().as_secs_f64(),
+        duration(exchange.duration()),
         usage.unwrap_or_default()
     ));
-    let shown = |text: &str| if full { harmless(text) } else { line(text) };
+    let shown = |text: &str| if full { sanitize(text) } else { line(text) };
     for part in exchange.new_parts() {
         printer.line(format_args!("    > {}", shown(&part)));
     }
-    for said in answer::parts(exchange.response_body()) {
-        printer.line(format_args!("    < {}", shown(&said)));
+    for part in response::parts(exchange.response_body()) {
+        printer.line(format_args!("    < {}", shown(&part)));
     }
 }
 
-/// The beginning of a text, in one line.
+/// Shortens a text to one line.
 fn line(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = text.chars().take(LINE).collect();
     let more = if short.len() < text.len() { "…" } else { "" };
-    harmless(&format!("{short}{more}"))
+    sanitize(&format!("{short}{more}"))
 }
 
-fn told(tape: &Tape, lane: Option<&str>) -> Value {
+fn tape_json(tape: &Tape, lane: Option<&str>) -> Value {
     let exchange = |exchange: &Exchange| {
         json!({
             "number": exchange.number(),
@@ -111,7 +115,7 @@ fn told(tape: &Tape, lane: Option<&str>) -> Value {
             "model": exchange.model(),
             "usage": exchange.usage(),
             "asked": exchange.new_parts(),
-            "answered": answer::parts(exchange.response_body()),
+            "answered": response::parts(exchange.response_body()),
         })
     };
     let lanes: Vec<Value> = tape
@@ -141,12 +145,12 @@ pub(super) fn diff(args: &TapeDiffArgs, printer: &mut Printer) -> Result<ExitCod
         printer.line(format_args!("{}, turn {}: {}", difference.lane, difference.turn, difference.part));
         for (sign, text) in [("-", &difference.left), ("+", &difference.right)] {
             if !text.is_empty() {
-                printer.line(format_args!("  {sign} {}", harmless(text)));
+                printer.line(format_args!("  {sign} {}", sanitize(text)));
             }
         }
     }
     if differences.is_empty() {
-        printer.line("the tapes say the same");
+        printer.line("no differences");
         return Ok(ExitCode::Passed);
     }
     Ok(ExitCode::Failed)
@@ -167,10 +171,10 @@ pub(super) fn verify(args: &TapeVerifyArgs, printer: &mut Printer) -> Result<Exi
         let word = if found.problems.is_empty() { "ok" } else { "broken" };
         printer.line(format_args!("{word:8} {}", path.display()));
         for problem in &found.problems {
-            printer.line(format_args!("         {}", harmless(problem)));
+            printer.line(format_args!("         {}", sanitize(problem)));
         }
         for note in &found.notes {
-            printer.note(format_args!("         {}", harmless(note)));
+            printer.note(format_args!("         {}", sanitize(note)));
         }
         if !found.problems.is_empty() {
             codes.push(ExitCode::Failed);
@@ -187,7 +191,7 @@ pub(super) fn redact(args: &TapeRedactArgs, printer: &mut Printer) -> Result<Exi
     Ok(ExitCode::Passed)
 }
 
-/// More secrets, by the names of their variables: a value on the command line would be one for everybody.
+/// Adds secrets by variable name, because values on the command line are visible to other processes.
 pub(super) fn secrets(
     names: &[String],
     known: Secrets,
@@ -196,6 +200,8 @@ pub(super) fn secrets(
     names.iter().try_fold(known, |secrets, name| match env.get(name).filter(|value| !value.is_empty()) {
         Some(value) => Ok(secrets.with(name, value)),
         None => Err(CliError::new(ErrorKind::Usage, format!("environment variable is not set: `{name}`"))
-            .hint("`--secret` names a variable, so that the secret itself is in no process list")),
+            .hint(
+                "`--secret` takes the name of a variable, so that the value is not visible in process lists",
+            )),
     })
 }

@@ -1,4 +1,4 @@
-//! `yb prompt run`: a text as it is written, or an object that satisfies its schema.
+//! `yb prompt run`: streams a text, or prints an object that matches its schema.
 
 use std::time::SystemTime;
 
@@ -6,11 +6,12 @@ use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::sdk::{self, Subprocess};
 use yb_claude::{CliSearch, Options, RunSummary};
+use yb_figures::{duration_ms, money};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
-use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Prompt, PromptError, QueryParams};
+use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, QueryParams, Prompt, PromptError};
 
-use super::super::ask::Live;
-use super::Workshop;
+use super::super::ask::AnswerStream;
+use super::PromptSession;
 use crate::args::PromptRunArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
@@ -19,9 +20,9 @@ use crate::signals::Signals;
 use crate::tracing::{CLAUDE_CODE, Tracing};
 
 pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let workshop = Workshop::new(&args.filled.query);
-    let (prompt, formatted) = workshop.filled(&args.filled)?;
-    workshop.warn(printer);
+    let session = PromptSession::new(&args.filled.query);
+    let (prompt, formatted) = session.load_formatted(&args.filled)?;
+    session.warn(printer);
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
@@ -29,7 +30,7 @@ pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCod
         let spans = spans(&prompt, &formatted, &tracing);
         let code = tokio::select! {
             answered = answer(args, &formatted, spans.as_ref(), printer) => answered,
-            // Dropping the query ends Claude Code with everything that it started.
+            // Dropping the query kills the process tree of Claude Code.
             () = signals.stop() => Ok(ExitCode::Interrupted),
         };
         spans.iter().for_each(|spans| spans.end(end(&code)));
@@ -38,7 +39,7 @@ pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCod
     })
 }
 
-/// The trace of a prompt is the agent's span, which has the prompt's name, and what is below it.
+/// Starts the agent span with the name of the prompt, if tracing is on.
 fn spans(prompt: &Prompt, formatted: &QueryParams, tracing: &Tracing) -> Option<AgentSpans> {
     let (text, options) = match formatted {
         QueryParams::Text(params) => (&params.prompt, &params.options),
@@ -74,7 +75,7 @@ async fn answer(
     };
     match formatted {
         QueryParams::Text(params) => {
-            let mut live = Live::new(printer, args.json);
+            let mut live = AnswerStream::new(printer, args.json);
             let query = params.query_on(host(&params.options, !args.json));
             let summary = read(query, &mut live, spans).await;
             live.end();
@@ -87,7 +88,7 @@ async fn answer(
             report(args, &json!(text), &summary, printer);
         }
         QueryParams::Object(params) => {
-            let mut live = Live::new(printer, true);
+            let mut live = AnswerStream::new(printer, true);
             let query = params.query_on(host(&params.options, false));
             let summary = read(query, &mut live, spans).await.map_err(PromptError::from)?;
             let object = object(params, &summary)?;
@@ -106,7 +107,7 @@ fn transport(args: &PromptRunArgs) -> Result<Subprocess, CliError> {
     Ok(Subprocess::new().with_program(search.find()?.path))
 }
 
-/// The object that the model gave, which must satisfy the schema.
+/// Returns the structured output, checked against the schema.
 fn object(params: &ClaudeAgentObjectParams, summary: &RunSummary) -> Result<Value, PromptError> {
     let result = summary.last_result();
     let raw = result.and_then(|result| result.structured_output.as_ref());
@@ -121,10 +122,10 @@ fn object(params: &ClaudeAgentObjectParams, summary: &RunSummary) -> Result<Valu
     Ok(value)
 }
 
-/// Reads a query to its end, and shows what is said. A last result that is an error is one.
+/// Reads a query to its end and streams its text. Fails if the last result is an error.
 async fn read(
     mut query: sdk::Query,
-    live: &mut Live<'_>,
+    live: &mut AnswerStream<'_>,
     spans: Option<&AgentSpans>,
 ) -> Result<RunSummary, sdk::Error> {
     let mut summary = RunSummary::new();
@@ -143,7 +144,7 @@ async fn read(
     }
 }
 
-/// The answer for programs, or what it took, in one line; what is not known is left out.
+/// Prints the answer as JSON, or model, cost and time in one line; unknown values are omitted.
 fn report(args: &PromptRunArgs, answer: &Value, summary: &RunSummary, printer: &mut Printer) {
     let result = summary.last_result();
     let model = summary.model().map(|model| model.name.to_owned());
@@ -161,11 +162,7 @@ fn report(args: &PromptRunArgs, answer: &Value, summary: &RunSummary, printer: &
         }));
         return;
     }
-    let known = [
-        model,
-        cost.map(|cost| format!("${cost:.4}")),
-        duration.map(|duration| format!("{:.1} s", duration as f64 / 1000.0)),
-        session.map(|id| format!("session {id}")),
-    ];
+    let known =
+        [model, cost.map(money), duration.map(duration_ms), session.map(|id| format!("session {id}"))];
     printer.note(known.into_iter().flatten().collect::<Vec<_>>().join(", "));
 }

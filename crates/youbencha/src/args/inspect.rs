@@ -1,8 +1,8 @@
-//! Arguments of the commands that only look.
+//! Arguments of `yb list` and `yb doctor`.
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// What to list [default: agents and evaluators]
+    /// Kind to list [default: agents and evaluators]
     #[arg(value_enum)]
     pub(crate) what: Option<ListKind>,
 
@@ -13,11 +13,11 @@ pub(crate) struct ListArgs {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ListKind {
-    /// The agents, with availability and version
+    /// Agents with availability and version
     Agents,
-    /// The evaluators, and whether this version runs them
+    /// Evaluators
     Evaluators,
-    /// The runs of this project, the newest last
+    /// Runs of this project, newest last
     Runs,
 }
 

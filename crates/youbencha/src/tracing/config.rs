@@ -1,4 +1,4 @@
-//! Whether anybody wants a trace, and where: the command line, then OpenTelemetry's own variables, then the settings.
+//! Configuration of tracing: command line, then OpenTelemetry variables, then settings.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,22 @@ use yb_otel::{PipelineConfig, Redactor, SemanticConventions};
 use crate::args::OtelArgs;
 
 const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
-/// Addresses of one kind of telemetry, which win over the general one.
+/// Endpoints of single signals, which override the general one.
 const ENDPOINTS: [&str; 3] = [
     "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
     "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
     "OTEL_EXPORTER_OTLP_LOGS_ENDPOINT",
 ];
-/// Shorter ones can't be told from ordinary words.
-const SHORTEST: usize = 8;
-/// Where a collector listens by convention.
-const USUAL: &str = "http://127.0.0.1:4318";
+/// Shorter secrets can't be distinguished from ordinary words.
+const MIN_SECRET_LENGTH: usize = 8;
+/// The conventional address of a collector.
+const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4318";
 
-pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String, String>) -> PipelineConfig {
+pub(super) fn pipeline_config(
+    args: &OtelArgs,
+    settings: &Settings,
+    env: &BTreeMap<String, String>,
+) -> PipelineConfig {
     let mut config = PipelineConfig::new(variables(args, settings, env))
         .with_redactor(secrets(env))
         .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
@@ -36,7 +40,7 @@ pub(super) fn config(args: &OtelArgs, settings: &Settings, env: &BTreeMap<String
     }
 }
 
-/// OpenTelemetry's own variables, with what the command line and the settings say of them.
+/// Returns the OpenTelemetry variables, merged with arguments and settings.
 fn variables<'a>(
     args: &'a OtelArgs,
     settings: &'a Settings,
@@ -54,7 +58,7 @@ fn variables<'a>(
             variables.insert(ENDPOINT, url);
         }
         Some(None) if !addressed => {
-            variables.insert(ENDPOINT, settings.otel_endpoint().unwrap_or(USUAL));
+            variables.insert(ENDPOINT, settings.otel_endpoint().unwrap_or(DEFAULT_ENDPOINT));
         }
         None if !addressed => variables.extend(settings.otel_endpoint().map(|url| (ENDPOINT, url))),
         _ => {}
@@ -62,9 +66,9 @@ fn variables<'a>(
     variables
 }
 
-/// What this process was given in confidence must not leave it, whoever says it.
+/// Returns the secrets of the environment, to be redacted.
 fn secrets(env: &BTreeMap<String, String>) -> Redactor {
-    let found = secrets_of(&Host::new(env)).into_iter().filter(|(_, value)| value.len() >= SHORTEST);
+    let found = secrets_of(&Host::new(env)).into_iter().filter(|(_, value)| value.len() >= MIN_SECRET_LENGTH);
     Redactor::from_values(found.map(|(name, value)| (name, String::from_utf8_lossy(&value).into_owned())))
 }
 
@@ -72,7 +76,7 @@ fn secrets(env: &BTreeMap<String, String>) -> Redactor {
 mod tests {
     use super::*;
 
-    /// Where traces would go.
+    /// Returns the endpoint of traces.
     fn endpoint(
         otel: Option<Option<&str>>,
         configured: Option<&str>,
@@ -90,13 +94,13 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_wins_over_variables_and_these_over_settings() {
+    fn arguments_override_variables_and_variables_override_settings() {
         let env = [(ENDPOINT, "variable")];
         assert_eq!(endpoint(None, None, &[]), None);
         assert_eq!(endpoint(None, None, &[(ENDPOINT, "")]), None);
         assert_eq!(endpoint(None, Some("settings"), &[]).as_deref(), Some("settings"));
         assert_eq!(endpoint(None, Some("settings"), &env).as_deref(), Some("variable"));
-        assert_eq!(endpoint(Some(None), None, &[]).as_deref(), Some(USUAL));
+        assert_eq!(endpoint(Some(None), None, &[]).as_deref(), Some(DEFAULT_ENDPOINT));
         assert_eq!(endpoint(Some(None), Some("settings"), &[]).as_deref(), Some("settings"));
         assert_eq!(endpoint(Some(None), Some("settings"), &env).as_deref(), Some("variable"));
         let own = [(ENDPOINT, "variable"), (ENDPOINTS[0], "traces")];
