@@ -52,8 +52,8 @@ fn version_is_installed_once_next_to_others() {
     installed    codex@0.166.0  [TEMP]/home/.local/share/youbencha/tools/codex/0.166.0
     installed    codex@0.165.1  [TEMP]/home/.local/share/youbencha/tools/codex/0.165.1
     ----- stderr -----
-    installing codex@0.166.0 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
-    installing codex@0.165.1 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
+    installing codex@0.166.0 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
+    installing codex@0.165.1 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
     ");
     let again = install(&["codex@0.166.0"]);
     assert!(again.stdout.starts_with("present      codex@0.166.0"), "{}", again.stdout);
