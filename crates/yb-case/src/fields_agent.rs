@@ -5,16 +5,6 @@ use super::shape::{FREE, Field, Kind, Object, TEXT, TEXTS, formatted, text};
 
 /// The longest prompt, in characters.
 pub(crate) const MAX_PROMPT: usize = 1_000_000;
-pub(crate) const CLAUDE_CODE: &str = "claude-code";
-pub(crate) const COPILOT_CLI: &str = "copilot-cli";
-pub(crate) const CODEX: &str = "codex";
-pub(crate) const GEMINI: &str = "gemini";
-pub(crate) const OPENCODE: &str = "opencode";
-pub(crate) const ACP: &str = "acp";
-pub(crate) const COMMAND: &str = "command";
-/// The agents that there are.
-pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, GEMINI, OPENCODE, ACP, COMMAND];
-
 pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
 pub(crate) const MODEL: Kind = formatted(200, Format::Model);
 pub(crate) const PINNED: Kind = formatted(100, Format::Version);
@@ -24,7 +14,7 @@ const OPEN_OBJECT: Kind = FREE;
 pub(crate) static AGENT: Object = Object {
     name: "agent",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "The agent.").required(),
+        Field::new("type", Kind::AgentType, "The agent.").required(),
         Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, such as a subagent."),
         Field::new(
             "version",
@@ -41,7 +31,7 @@ pub(crate) static AGENT: Object = Object {
     ],
 };
 
-/// Every field that more than one agent may know; those of one agent alone are in a section with its name.
+/// The fields that more than one agent may support. Each agent adds a section with its name: `AgentSpec::section`.
 pub(crate) static CONFIG: Object = Object {
     name: "agentConfig",
     fields: &[
@@ -68,26 +58,14 @@ pub(crate) static CONFIG: Object = Object {
         SETTINGS,
         ADD_DIRS,
         EXTRA_ARGS,
-        Field::new(CLAUDE_CODE, Kind::Object(&CLAUDE_SECTION), "For claude-code alone; others ignore it."),
-        Field::new(COPILOT_CLI, OPEN_OBJECT, "For copilot-cli alone; others ignore it."),
-        Field::new(CODEX, OPEN_OBJECT, "For codex alone; others ignore it."),
-        Field::new(GEMINI, Kind::Object(&CLI_SECTION), "For gemini alone; others ignore it."),
-        Field::new(OPENCODE, Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
-        Field::new(ACP, Kind::Object(&ACP_SECTION), "For the `acp` agent alone; others ignore it."),
-        Field::new(
-            COMMAND,
-            Kind::Object(&COMMAND_SECTION),
-            "For the `command` agent alone; others ignore it.",
-        ),
     ],
 };
 
-pub(crate) static CLAUDE_SECTION: Object = Object { name: "claudeCode", fields: OF_A_CLI };
+/// The section of an agent that is a CLI with settings of its own.
+pub static CLI_SECTION: Object = Object { name: "cli", fields: CLI_FIELDS };
 
-static CLI_SECTION: Object = Object { name: "cli", fields: OF_A_CLI };
-
-/// What a section may say of an agent that is a CLI with settings of its own.
-const OF_A_CLI: &[Field] = &[
+/// The fields of the section of an agent that is a CLI with settings of its own.
+pub const CLI_FIELDS: &[Field] = &[
     Field::new(
         "trust_repo_settings",
         Kind::Bool,
@@ -109,41 +87,6 @@ const OF_A_CLI: &[Field] = &[
     ADD_DIRS,
     EXTRA_ARGS,
 ];
-
-static ACP_SECTION: Object = Object {
-    name: "acp",
-    fields: &[
-        Field::new(
-            "argv",
-            Kind::List { of: &text(0, usize::MAX), min: 1 },
-            "The program that speaks the Agent Client Protocol on its stdin and stdout, and its arguments.",
-        )
-        .required(),
-        Field::new(
-            "auth_method",
-            text(1, 100),
-            "The protocol's name of the way to authenticate, if it wants one.",
-        ),
-    ],
-};
-
-static COMMAND_SECTION: Object = Object {
-    name: "command",
-    fields: &[
-        Field::new(
-            "argv",
-            Kind::List { of: &text(0, usize::MAX), min: 1 },
-            "The program and its arguments; `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.",
-        )
-        .required(),
-        Field::new(
-            "prompt_via",
-            Kind::Word(&["argument", "stdin", "file"]),
-            "How the prompt gets there; by default as `argv` says, else on stdin.",
-        ),
-        Field::new("output", Kind::Word(&["text", "claude-stream-json", "none"]), "What it prints.").default("\"text\""),
-    ],
-};
 
 const APPEND_SYSTEM_PROMPT: Field =
     Field::new("append_system_prompt", text(0, 10_000), "What follows the agent's system prompt.");
@@ -183,74 +126,3 @@ const EXTRA_ARGS: Field = Field::new(
     Kind::Either(&[Kind::List { of: &TEXT, min: 0 }, Kind::Map { names: Format::Flag, of: &Kind::Any }]),
     "Further arguments: a list of `--flag` or `--flag=value`, or a mapping of flags to values.",
 );
-
-/// The keys of [`CONFIG`] that an agent knows beside those that all know; Claude Code knows them all.
-const KNOWN: &[(&str, &[&str])] = &[
-    (
-        COPILOT_CLI,
-        &[
-            "agent_name",
-            "agent",
-            "permission_mode",
-            "tools",
-            "allowed_tools",
-            "disallowed_tools",
-            "mcp_servers",
-            "effort",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        CODEX,
-        &[
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "mcp_servers",
-            "effort",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        GEMINI,
-        &[
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "tools",
-            "allowed_tools",
-            "disallowed_tools",
-            "max_turns",
-            "mcp_servers",
-            "settings",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        OPENCODE,
-        &[
-            "agent_name",
-            "agent",
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "tools",
-            "disallowed_tools",
-            "mcp_servers",
-            "effort",
-            "settings",
-            "extra_args",
-        ],
-    ),
-    (ACP, &["permission_mode", "mcp_servers"]),
-];
-
-/// Whether an agent knows a key of [`CONFIG`].
-pub(crate) fn supports(agent: &str, key: &str) -> bool {
-    let common = ["prompt", "prompt_file", "model"].contains(&key) || AGENTS.contains(&key);
-    let known = KNOWN.iter().find(|(name, _)| *name == agent).map_or(&[][..], |(_, known)| known);
-    agent == CLAUDE_CODE || common || known.contains(&key)
-}

@@ -1,6 +1,5 @@
 //! The fields of evaluators, of their files, and of the configuration of each that is known.
 
-use super::fields_agent::AGENTS;
 use super::format::Format;
 use super::shape::{FREE, Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
 
@@ -94,7 +93,7 @@ static EXPECTED_DIFF_CONFIG: Object = Object {
 static JUDGE_CONFIG: Object = Object {
     name: "agenticJudge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "The agent that judges.").required(),
+        Field::new("type", Kind::AgentType, "The agent that judges.").required(),
         Field::new("agent_name", formatted(100, Format::Name), "Its own definition to run as."),
         Field::new("model", formatted(200, Format::Model), "Its model."),
         Field::new("timeout", MILLISECONDS, "Its time in milliseconds.").default("300000"),
@@ -131,7 +130,7 @@ static JUDGE_CONFIG: Object = Object {
 static PANELIST: Object = Object {
     name: "judge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "The agent that judges."),
+        Field::new("type", Kind::AgentType, "The agent that judges."),
         Field::new("agent_name", formatted(100, Format::Name), "Its own definition to run as."),
         Field::new("model", formatted(200, Format::Model), "Its model."),
         Field::new("command", FREE, "The program, for `type: command`."),

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use yb_engine::adapter::{self, AgentConfig, AvailabilityStatus};
-use yb_engine::case;
+use yb_engine::adapter::{Adapter, Adapters, AgentConfig, AvailabilityStatus};
+use yb_engine::case::AgentSpec;
 use yb_engine::trial::agent_host;
-
-/// The adapters for any program: they have none of their own that could be missing.
-const ANY_PROGRAM: [&str; 2] = ["acp", "command"];
 
 /// An agent that a case may name.
 pub(crate) struct Seen {
-    pub(crate) name: &'static str,
+    pub(crate) spec: &'static AgentSpec,
     pub(crate) state: State,
     pub(crate) version: Option<String>,
     /// Where it is and how it is authenticated, or what is missing; never a credential.
@@ -27,8 +24,6 @@ pub(crate) enum State {
     Missing,
     /// The case brings the program.
     AnyProgram,
-    /// The format knows it, this version has no adapter for it.
-    Unsupported,
 }
 
 impl State {
@@ -39,41 +34,32 @@ impl State {
             Self::NotAuthenticated => "not_authenticated",
             Self::Missing => "missing",
             Self::AnyProgram => "any_program",
-            Self::Unsupported => "unsupported",
         }
     }
 }
 
 /// Looks for every agent; no model is asked.
-pub(crate) async fn look(env: &BTreeMap<String, String>) -> Vec<Seen> {
+pub(crate) async fn look(adapters: &Adapters, env: &BTreeMap<String, String>) -> Vec<Seen> {
     let mut seen = Vec::new();
-    for name in case::agent_names().iter().copied() {
-        seen.push(one(name, env).await);
+    for adapter in adapters.iter() {
+        seen.push(one(adapter, env).await);
     }
     seen
 }
 
-async fn one(name: &'static str, env: &BTreeMap<String, String>) -> Seen {
-    let without = |state, message: &str| Seen {
-        name,
-        state,
-        version: None,
-        message: message.to_owned(),
-        hints: Vec::new(),
-    };
-    let Some(adapter) = adapter::adapter(name) else {
-        return without(State::Unsupported, "this version can't run it");
-    };
-    if ANY_PROGRAM.contains(&name) {
-        return without(State::AnyProgram, "any program that a case names");
+async fn one(adapter: &'static dyn Adapter, env: &BTreeMap<String, String>) -> Seen {
+    let spec = adapter.spec();
+    if spec.runs_any_program() {
+        let message = "any program that a case names".to_owned();
+        return Seen { spec, state: State::AnyProgram, version: None, message, hints: Vec::new() };
     }
-    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(name, env)).await;
+    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(spec, env)).await;
     let state = match found.status {
         AvailabilityStatus::Ready => State::Ready,
         AvailabilityStatus::NotAuthenticated => State::NotAuthenticated,
         _ => State::Missing,
     };
-    Seen { name, state, version: found.version, message: found.message, hints: found.hints }
+    Seen { spec, state, version: found.version, message: found.message, hints: found.hints }
 }
 
 /// What this process was given; only names that an adapter asks for are passed on.

@@ -20,16 +20,23 @@ use crate::args::Args;
 use crate::printer::Printer;
 
 pub use crate::exit_code::ExitCode;
+pub use yb_engine::Extensions;
 
-/// The whole program: reads the arguments, runs the command, prints what went wrong.
+/// The program `yb` with the built-in agents.
 #[must_use]
 pub fn main() -> std::process::ExitCode {
+    run_with(&Extensions::builtin())
+}
+
+/// The program `yb` with more agents: reads the arguments, runs the command, prints errors.
+#[must_use]
+pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
     // First of all: this process may have been started to watch over a child, and then never comes back.
     yb_supervise::shim_main();
 
     let mut printer = Printer::for_terminal();
     let code = match Args::try_parse() {
-        Ok(args) => commands::run(&args, &mut printer).unwrap_or_else(|error| {
+        Ok(args) => commands::run(&args, extensions, &mut printer).unwrap_or_else(|error| {
             printer.error(&error);
             error.exit_code()
         }),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::Context;
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::config::Settings;
 use yb_engine::run::Plan;
 use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redact};
@@ -21,9 +22,6 @@ use crate::printer::Printer;
 use crate::signals::Signals;
 
 pub(crate) use run::RunTrace;
-
-/// The agent whose messages tell of every call of a model.
-pub(crate) const CLAUDE_CODE: &str = "claude-code";
 
 /// How long the last of a trace may take on its way, unless the variable says. Whoever receives it may hang; we don't.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -111,7 +109,7 @@ fn dressed(mut config: AgentSpansConfig, pipeline: &Pipeline, redact: Redact) ->
     config.content = pipeline.content();
     config.redact = redact;
     // Durations and tokens are told of models that we know of.
-    config.metrics = pipeline.metrics().filter(|_| config.agent_name == CLAUDE_CODE);
+    config.metrics = pipeline.metrics().filter(|_| config.agent_name == ClaudeCode.spec().name);
     config
 }
 

@@ -1,7 +1,7 @@
 //! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
 
 use crate::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
-use crate::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL, PINNED};
+use crate::fields_agent::{AGENT_NAME, CONFIG, MODEL, PINNED};
 use crate::format::Format;
 use crate::gates::{ESTIMANDS, LEVELS, ON_INCONCLUSIVE};
 use crate::shape::{Field, Kind, Object, formatted, text};
@@ -134,7 +134,7 @@ pub(crate) static VARIANT: Object = Object {
     name: "variant",
     fields: &[
         Field::new("name", text(1, 200), "What the variant is called in reports.").required(),
-        Field::new("type", Kind::Word(AGENTS), "The agent, instead of the case's."),
+        Field::new("type", Kind::AgentType, "The agent, instead of the case's."),
         Field::new("model", MODEL, "The model, instead of the case's."),
         Field::new("version", PINNED, "The version of the agent's program, instead of the case's."),
         Field::new("agent_name", AGENT_NAME, "The agent's own definition to run as, instead of the case's."),

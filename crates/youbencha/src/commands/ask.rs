@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, Stop};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_otel::{AgentSpans, AgentSpansConfig, End};
 use yb_supervise::CancellationToken;
 
@@ -13,7 +14,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::{CLAUDE_CODE, Tracing};
+use crate::tracing::Tracing;
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
@@ -54,7 +55,8 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
 
 /// The trace of a question is the agent's span and what is below it.
 fn spans(args: &AskArgs, context: &Context, tracing: &Tracing) -> Option<AgentSpans> {
-    let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(context.current_message.clone());
+    let mut config =
+        AgentSpansConfig::new(ClaudeCode.spec().name).with_prompt(context.current_message.clone());
     config.model.clone_from(&args.model);
     config.resumed = args.resume.is_some();
     tracing.agent(config)

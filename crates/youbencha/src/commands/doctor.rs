@@ -5,6 +5,7 @@ mod machine;
 
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
+use yb_engine::Extensions;
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::Diagnostic;
 
@@ -51,7 +52,11 @@ impl Finding {
     }
 }
 
-pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DoctorArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -60,7 +65,7 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     let mut findings = runtime.block_on(async {
         let env = agents::environment();
         let mut findings = git::check(env.get("PATH").map(String::as_str)).await;
-        findings.extend(of_agents(&agents::look(&env).await));
+        findings.extend(of_agents(&agents::look(&extensions.adapters, &env).await));
         findings.push(machine::containment().await);
         findings
     });
@@ -103,7 +108,7 @@ fn of_agents(seen: &[Seen]) -> Vec<Finding> {
         .filter(|agent| matches!(agent.state, State::Ready | State::NotAuthenticated | State::Missing));
     let mut findings: Vec<Finding> = looked_for
         .map(|agent| Finding {
-            check: agent.name,
+            check: agent.spec.name,
             level: match agent.state {
                 State::Ready => Level::Ok,
                 State::Missing => Level::Absent,

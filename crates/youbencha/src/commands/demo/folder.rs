@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use yb_engine::adapter::{Adapter as _, ClaudeCode, Command as AnyProgram};
 use yb_supervise::{Command, End, Launch};
 
 use super::agent::{Agent, VERSION};
@@ -55,17 +56,19 @@ pub(super) fn make(wanted: Option<&Path>, agent: &Agent) -> Result<PathBuf, CliE
 fn suite(agent: &Agent) -> String {
     // JSON is YAML that needs no care for quotes.
     let written = match agent {
-        Agent::At(_) => json!({ "type": "claude-code" }),
-        Agent::Pinned => json!({ "type": "claude-code", "version": VERSION }),
+        Agent::At(_) => json!({ "type": ClaudeCode.spec().name }),
+        Agent::Pinned => json!({ "type": ClaudeCode.spec().name, "version": VERSION }),
         Agent::BuiltIn(_) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "yb".into());
-            let command = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
-            json!({ "type": "command", "config": { "command": command } })
+            let own = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
+            let name = AnyProgram.spec().name;
+            json!({ "type": name, "config": { name: own } })
         }
     };
     let mut line = written.to_string();
-    if let Agent::At(path) = agent {
-        line.push_str(&format!("\n    env: {}", json!({ "YB_CLAUDE": path })));
+    if let (Agent::At(path), Some(npm)) = (agent, ClaudeCode.spec().npm()) {
+        let path_variable = npm.path_variable;
+        line.push_str(&format!("\n    env: {}", json!({ path_variable: path })));
     }
     SUITE.replacen(PLACE, &line, 1)
 }
