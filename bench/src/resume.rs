@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use yb_engine::Extensions;
 use yb_engine::case::LoadOptions;
 use yb_engine::config::Settings;
 use yb_engine::run::{Plan, RunDir, Setup};
@@ -145,8 +146,11 @@ async fn resume(root: &Path, run: &Path) -> Result<usize, Failure> {
     let workspace = root.join(".youbencha-workspace").display().to_string();
     let settings = Settings::default().with_argument("workspace_dir", workspace);
     let path = std::env::var("PATH").unwrap_or_default();
-    let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]));
-    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &LoadOptions::default());
+    let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]), Extensions::builtin());
+    let loaded = yb_engine::suite::load(
+        &root.join("suite.yaml"),
+        &LoadOptions::new(setup.extensions.adapters.specs()),
+    );
     let suite = loaded.suite.ok_or("the suite can't be read")?;
     let run = RunDir::at(run);
     let plan = Plan::read(&run.plan())?;

@@ -15,45 +15,80 @@ use yb_claude::{
 use yb_supervise::{Command, EgressRules};
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
 use super::drive::{Stdout, drive};
 use super::guard;
 use super::normalize::{self, Told};
 use super::reader::ClaudeReader;
 use super::secrets::{secrets, secrets_of_json};
-use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
     ExecutionResult, Host, Intent,
 };
-use yb_case::NetworkMode;
+use yb_case::fields_agent::CLI_FIELDS;
+use yb_case::shape::{Field, Kind, Object};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, ModelRule,
+    NetworkMode, NpmProgram,
+};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-const NAME: &str = "claude-code";
-const FOLDER: &str = "claude-code-logs";
-const AGENT: Agent = Agent {
+static SPEC: AgentSpec = AgentSpec {
+    name: "claude-code",
     label: "Claude Code",
-    family: Family::Claude,
-    login: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+    summary: "Anthropic's Claude Code CLI",
+    adapter_version: "1.0.0",
+    log_dir: "claude-code-logs",
+    provider: "anthropic",
+    error_prefix: "CLAUDE",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "claude",
+        path_variable: "YB_CLAUDE",
+        package: "@anthropic-ai/claude-code",
+        megabytes: 350,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        login: Some("claude auth login"),
+        hint: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+    },
+    variables: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+        "CLAUDE_CONFIG_DIR",
+    ],
+    apis: &[ModelApi::ANTHROPIC],
+    bypass_variables: &[
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+    ],
+    tools: AgentTools { read: &["Read", "Grep", "Glob"], edit: &["Write", "Edit"] },
+    model_rule: Some(ModelRule {
+        is_full_name,
+        model: "a Claude model",
+        expected: "`claude-` and a name, such as `claude-sonnet-4-5`",
+    }),
+    config_keys: ConfigKeys::All,
+    section: Field::new("claude-code", Kind::Object(&SECTION), "For claude-code alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: true, structured_output: true },
 };
 
-/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
-const VARIABLES: [&str; 14] = [
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CONFIG_DIR",
-    "HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "NO_PROXY",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "YB_CLAUDE",
-];
+static SECTION: Object = Object { name: "claudeCode", fields: CLI_FIELDS };
+
+/// Whether a model's name is no alias, which could mean another model tomorrow.
+fn is_full_name(model: &str) -> bool {
+    let plain = model.strip_prefix("anthropic/").unwrap_or(model);
+    let plain = plain.strip_suffix("[1m]").unwrap_or(plain);
+    plain.strip_prefix("claude-").is_some_and(|rest| {
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    })
+}
 
 /// Runs the installed `claude`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -69,16 +104,8 @@ struct Plan {
 
 #[async_trait]
 impl Adapter for ClaudeCode {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
-    }
-
-    fn variables(&self) -> Vec<&'static str> {
-        VARIABLES.to_vec()
+    fn spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
@@ -113,7 +140,7 @@ impl Adapter for ClaudeCode {
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
         let plan = plan(context)?;
         let program = program(context)?;
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, SPEC.log_dir)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
@@ -124,7 +151,7 @@ impl Adapter for ClaudeCode {
                 environment::show(super::view::show_packages(view, &program), context)
             })
             .await?;
-        let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
+        let mut result = ExecutionResult::of(driven, plan.prompt, &SPEC, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
         result.executed = Some(executed(&plan.invocation, program, context));
@@ -132,7 +159,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        normalize::log(self, "anthropic", &Told::by_claude(result), result, context)
+        normalize::log(&SPEC, SPEC.provider, &Told::by_claude(result), result, context)
     }
 }
 
@@ -185,8 +212,8 @@ fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError
 /// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
 fn search(config: &AgentConfig, host: &Host) -> CliSearch {
     let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
-    let tool = super::pinned(NAME, config, host).or_else(|| match search.find() {
-        Err(FindError::NotFound { .. }) => host.tools.as_ref()?.newest(NAME),
+    let tool = super::pinned_program(&SPEC, config, host).or_else(|| match search.find() {
+        Err(FindError::NotFound { .. }) => host.programs.as_ref()?.newest(&SPEC),
         _ => None,
     });
     match tool {

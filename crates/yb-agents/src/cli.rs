@@ -13,54 +13,27 @@ use yb_claude::env_vars as vars;
 use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
 use super::drive::{Stdout, drive};
 use super::guard::{self, Model};
 use super::normalize::{self, Told};
 use super::reader::Reader;
 use super::secrets::{secrets, secrets_of_json};
-use super::verdict::Agent;
 use super::view;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
     ExecutionContext, ExecutionResult, Host, Intent,
 };
+use yb_case::{AgentSpec, NpmProgram};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
 /// How long a program may take to say its version.
 const VERSION_DEADLINE: Duration = Duration::from_secs(30);
 /// Hosts that no proxy can reach for us.
 const LOOPBACK: &str = "127.0.0.1,localhost,::1";
-/// What every agent may get of the host, beside its own variables.
-const SHARED: [&str; 6] =
-    ["HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
-
-/// What is to be known of such an agent without running it.
-#[derive(Debug)]
-pub(super) struct About {
-    /// As a case calls it.
-    pub(super) name: &'static str,
-    /// As people call it.
-    pub(super) label: &'static str,
-    /// Its folder among the artifacts.
-    pub(super) folder: &'static str,
-    /// Who makes its models, unless it says so itself.
-    pub(super) provider: &'static str,
-    /// The program's name on the PATH.
-    pub(super) program: &'static str,
-    /// The variable that names the program instead.
-    pub(super) variable: &'static str,
-    /// Its package on npm.
-    pub(super) package: &'static str,
-    /// How it gets its credentials, to be read after "authentication failed: …; ".
-    pub(super) login: &'static str,
-    /// Variables that it finds its credentials and its model by; nothing else of the host's reaches it.
-    pub(super) variables: &'static [&'static str],
-}
 
 /// What is one agent's own.
 pub(super) trait Cli: Send + Sync {
-    fn about(&self) -> &'static About;
+    fn agent_spec(&self) -> &'static AgentSpec;
 
     /// The native program that a wrapper of npm's stands for, in one of these folders of packages.
     fn native(&self, _packages: &Path) -> Option<PathBuf> {
@@ -165,30 +138,22 @@ pub(super) fn permission_mode(config: &AgentConfig) -> &str {
 
 #[async_trait]
 impl<T: Cli> Adapter for T {
-    fn name(&self) -> &'static str {
-        self.about().name
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
-    }
-
-    fn variables(&self) -> Vec<&'static str> {
-        let about = self.about();
-        about.variables.iter().chain(&SHARED).chain([&about.variable]).copied().collect()
+    fn spec(&self) -> &'static AgentSpec {
+        self.agent_spec()
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let spec = self.agent_spec();
         let context = intent.nowhere();
         let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
         let call = Call { context: &context, prompt: &prompt, folder: Path::new("/artifacts") };
         let mut invocation = self.invocation(&call)?;
-        common(&mut invocation, &context.config)?;
+        reject_cost_limit(&mut invocation, spec, &context.config)?;
         guard::exits(&context.network, &context.host, &self.model(&context.host)).map(drop)
     }
 
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
-        let about = self.about();
+        let spec = self.agent_spec();
         let program = match program(self, config, host) {
             Ok(program) => program,
             Err(error) => {
@@ -201,16 +166,21 @@ impl<T: Cli> Adapter for T {
             Err(reason) => (
                 AvailabilityStatus::Missing,
                 None,
-                format!("{} does not run ({reason}): `{shown}`", about.label),
-                vec![install(about)],
+                format!("{} does not run ({reason}): `{shown}`", spec.label),
+                vec![install_hint(spec)],
             ),
             Ok(version) if self.is_authenticated(host) => {
-                let message = format!("{} {version} is ready: `{shown}`", about.label);
+                let message = format!("{} {version} is ready: `{shown}`", spec.label);
                 (AvailabilityStatus::Ready, Some(version), message, Vec::new())
             }
             Ok(version) => {
-                let message = format!("{} {version} requires authentication: `{shown}`", about.label);
-                (AvailabilityStatus::NotAuthenticated, Some(version), message, vec![about.login.to_owned()])
+                let message = format!("{} {version} requires authentication: `{shown}`", spec.label);
+                (
+                    AvailabilityStatus::NotAuthenticated,
+                    Some(version),
+                    message,
+                    vec![spec.credentials.hint.to_owned()],
+                )
             }
         };
         Availability { status, version, message, hints }
@@ -220,21 +190,21 @@ impl<T: Cli> Adapter for T {
         if !context.workspace.is_dir() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
-        let about = self.about();
+        let spec = self.agent_spec();
         let prompt = super::prompt::prompt(context)?;
         let program = program(self, &context.config, &context.host)?;
         // It would ask in vain, and some agents do so for ever.
         if !self.is_authenticated(&context.host) {
             return Err(AdapterError::NotAuthenticated {
-                message: format!("{} requires authentication", about.label),
-                hints: vec![about.login.to_owned()],
+                message: format!("{} requires authentication", spec.label),
+                hints: vec![spec.credentials.hint.to_owned()],
             });
         }
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, about.folder)?;
-        let folder = context.artifacts_dir.join(about.folder);
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, spec.log_dir)?;
+        let folder = context.artifacts_dir.join(spec.log_dir);
         let call = Call { context, prompt: &prompt, folder: &folder };
         let mut invocation = self.invocation(&call)?;
-        common(&mut invocation, &context.config)?;
+        reject_cost_limit(&mut invocation, spec, &context.config)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         for (path, text) in &invocation.files {
@@ -251,10 +221,9 @@ impl<T: Cli> Adapter for T {
             self.show(view::show_packages(view, &program), context)
         })
         .await?;
-        let agent = Agent { label: about.label, family: Family::Agent, login: about.login };
-        let mut result = ExecutionResult::of(driven, prompt.clone(), agent, artifacts);
+        let mut result = ExecutionResult::of(driven, prompt.clone(), spec, artifacts);
         if let Err(error) = self.keep(&call) {
-            result.warnings.push(format!("failed to keep what {} left: {error}", about.label));
+            result.warnings.push(format!("failed to keep what {} left: {error}", spec.label));
         }
         result.warnings.splice(0..0, invocation.warnings);
         result.permission_mode = Some(invocation.permission_mode);
@@ -273,13 +242,17 @@ impl<T: Cli> Adapter for T {
             _ if !result.was_started() => Told::Nothing,
             _ => Told::Words(&result.output),
         };
-        normalize::log(self, self.about().provider, &told, result, context)
+        normalize::log(self.agent_spec(), self.agent_spec().provider, &told, result, context)
     }
 }
 
-/// What no such agent can do.
-fn common(invocation: &mut Invocation, config: &AgentConfig) -> Result<(), AdapterError> {
-    if config.max_budget_usd.is_some() {
+/// Reports a cost limit that the agent does not enforce.
+fn reject_cost_limit(
+    invocation: &mut Invocation,
+    spec: &AgentSpec,
+    config: &AgentConfig,
+) -> Result<(), AdapterError> {
+    if config.max_budget_usd.is_some() && !spec.capabilities.cost_limit {
         invocation.ignores("max_budget_usd", "this agent has no limit of cost of its own", config)?;
     }
     Ok(())
@@ -330,21 +303,22 @@ fn command(
 /// The program: the version that the case pins, the one that the variable names, the first on the PATH, or the newest that
 /// `yb` installed; of a wrapper, the native one behind it.
 fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Result<PathBuf, AdapterError> {
-    let about = cli.about();
-    let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install(about)] };
-    let found = match (super::pinned(about.name, config, host), host.variable(about.variable)) {
-        (Some(tool), _) => tool.program(),
+    let spec = cli.agent_spec();
+    let npm = npm_program(spec)?;
+    let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install_hint(spec)] };
+    let found = match (super::pinned_program(spec, config, host), host.variable(npm.path_variable)) {
+        (Some(pinned), _) => pinned.path(),
         (None, Some(named)) => {
             let path = PathBuf::from(named);
             let shown = path.display().to_string();
             path.is_file().then_some(path).ok_or_else(|| {
-                missing(format!("{} is not where `{}` says: `{shown}`", about.label, about.variable))
+                missing(format!("{} is not where `{}` says: `{shown}`", spec.label, npm.path_variable))
             })?
         }
         (None, None) => {
-            let installed = || host.tools.as_ref()?.newest(about.name).map(|tool| tool.program());
-            on_path(about.program, host).or_else(installed).ok_or_else(|| {
-                missing(format!("{} is not installed: no `{}` on the PATH", about.label, about.program))
+            let installed = || host.programs.as_ref()?.newest(spec).map(|program| program.path());
+            on_path(npm.bin, host).or_else(installed).ok_or_else(|| {
+                missing(format!("{} is not installed: no `{}` on the PATH", spec.label, npm.bin))
             })?
         }
     };
@@ -360,8 +334,20 @@ pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
     yb_supervise::find_program(program, host.variable(vars::PATH)?)
 }
 
-fn install(about: &About) -> String {
-    format!("install it: `npm install -g {}`, or name it in `{}`", about.package, about.variable)
+fn install_hint(spec: &AgentSpec) -> String {
+    match spec.npm() {
+        Some(npm) => {
+            format!("install it: `npm install -g {}`, or name it in `{}`", npm.package, npm.path_variable)
+        }
+        None => "install it".to_owned(),
+    }
+}
+
+fn npm_program(spec: &'static AgentSpec) -> Result<&'static NpmProgram, AdapterError> {
+    spec.npm().ok_or_else(|| AdapterError::NotInstalled {
+        message: format!("{} has no program of its own", spec.label),
+        hints: Vec::new(),
+    })
 }
 
 /// Lays one JSON object over another, field by field.

@@ -11,26 +11,57 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, npm_platform, permission_mode};
+use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
-use yb_case::NetworkMode;
+use yb_case::shape::{FREE, Field};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
+    NpmProgram,
+};
 
 /// Runs the installed `codex`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codex;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "codex",
     label: "Codex",
-    folder: "codex-logs",
+    summary: "OpenAI's Codex CLI",
+    adapter_version: "1.0.0",
+    log_dir: "codex-logs",
     provider: "openai",
-    program: "codex",
-    variable: "YB_CODEX",
-    package: "@openai/codex",
-    login: "log in with `codex login`, or set `OPENAI_API_KEY`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "codex",
+        path_variable: "YB_CODEX",
+        package: "@openai/codex",
+        megabytes: 440,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &KEYS,
+        login: Some("codex login"),
+        hint: "log in with `codex login`, or set `OPENAI_API_KEY`",
+    },
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"],
+    apis: &[ModelApi::OPENAI],
+    bypass_variables: &["CODEX_API_KEY"],
+    // It has one tool, a shell; `permission_mode` makes that read-only.
+    tools: AgentTools { read: &[], edit: &[] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "mcp_servers",
+        "effort",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("codex", FREE, "For codex alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: true },
 };
 
 /// Variables with a key, the one that it looks at first.
@@ -45,8 +76,8 @@ const PROVIDER: &str = "youbencha";
 const MAX_RETRIES: u32 = 4;
 
 impl Cli for Codex {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn native(&self, packages: &Path) -> Option<PathBuf> {

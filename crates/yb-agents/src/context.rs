@@ -14,9 +14,9 @@ use yb_model::Isolation;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{AdapterError, Observer};
-use crate::tools::Tools;
+use crate::programs::ProgramStore;
 use crate::trace::Trace;
-use yb_case::{Limits, Network};
+use yb_case::{AgentSpec, Limits, Network};
 
 /// How long an agent may run, unless the case says.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
@@ -31,8 +31,8 @@ pub struct Host {
     pub env: Environment,
     /// The program that contains the child; by default the running one, if it called `yb_supervise::shim_main`.
     pub shim: Option<PathBuf>,
-    /// Where pinned agents are installed.
-    pub tools: Option<Tools>,
+    /// The store of installed programs.
+    pub programs: Option<ProgramStore>,
 }
 
 /// Values may be secrets; only names are shown.
@@ -46,20 +46,20 @@ impl Host {
     /// A host with these variables.
     pub fn new(env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>) -> Self {
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { env, shim: None, tools: None }
+        Self { env, shim: None, programs: None }
     }
 
-    /// The same with this shim.
+    /// Sets the shim program.
     #[must_use]
     pub fn with_shim(mut self, program: impl Into<PathBuf>) -> Self {
         self.shim = Some(program.into());
         self
     }
 
-    /// The same with these pinned agents.
+    /// Sets the store of installed programs.
     #[must_use]
-    pub fn with_tools(mut self, tools: Option<Tools>) -> Self {
-        self.tools = tools;
+    pub fn with_programs(mut self, programs: Option<ProgramStore>) -> Self {
+        self.programs = programs;
         self
     }
 
@@ -236,10 +236,8 @@ pub struct AgentConfig {
     pub trust_repo_settings: bool,
     /// Whether a warning is an error.
     pub strict: bool,
-    /// The program, for the `command` adapter.
-    pub command: Option<CommandSpec>,
-    /// The program that speaks the protocol, for the `acp` adapter.
-    pub acp: Option<super::AcpSpec>,
+    /// The agent's own section of `agent.config`, which its adapter reads.
+    pub section: Map<String, Value>,
     /// The JSON Schema of the answer, for agents that can be held to one.
     pub answer_schema: Option<Value>,
 }
@@ -268,7 +266,7 @@ impl AgentConfig {
 /// Any program as an agent: a case's `agent.config.command`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CommandSpec {
+pub struct CommandConfig {
     /// The program and its arguments, in which `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.
     pub argv: Vec<String>,
     /// How the prompt gets there; without it, `argv` tells, and stdin is left.
@@ -279,16 +277,16 @@ pub struct CommandSpec {
     pub output: DeclaredOutput,
 }
 
-impl CommandSpec {
+impl CommandConfig {
     /// A program and its arguments.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// What a case says under `agent.config.command`.
+    /// Reads a case's `agent.config.command`.
     ///
     /// # Errors
-    /// When that is no command.
+    /// If the section does not have this shape.
     pub fn from_section(section: &Map<String, Value>) -> Result<Self, AdapterError> {
         Self::deserialize(section).map_err(|error| {
             let message = format!("`command`: {error}");
@@ -296,14 +294,20 @@ impl CommandSpec {
         })
     }
 
-    /// The same with the prompt coming this way.
+    /// The section of `agent.config` with this configuration.
+    #[must_use]
+    pub fn to_section(&self) -> Map<String, Value> {
+        section(self)
+    }
+
+    /// Sets how the prompt reaches the program.
     #[must_use]
     pub fn with_prompt_via(mut self, via: PromptVia) -> Self {
         self.prompt_via = Some(via);
         self
     }
 
-    /// The same with this output.
+    /// Sets the declared output.
     #[must_use]
     pub fn with_output(mut self, output: DeclaredOutput) -> Self {
         self.output = output;
@@ -336,14 +340,21 @@ pub enum DeclaredOutput {
     None,
 }
 
-/// What an agent of this kind gets of an environment, before a case adds to it.
+/// A configuration as the section of `agent.config` that it is read from.
+pub(crate) fn section(config: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(section)) => section,
+        _ => Map::new(),
+    }
+}
+
+/// The part of an environment that an agent gets, before a case adds to it.
 #[must_use]
-pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
-    // Agents are looked for where they will look for their tools.
-    let own = crate::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
-    let names = ["PATH"].into_iter().chain(own);
+pub fn agent_host(agent: &AgentSpec, env: &BTreeMap<String, String>) -> Host {
+    // `PATH` as well: an agent is searched where it will search its own tools.
+    let names = ["PATH"].into_iter().chain(agent.host_variables());
     Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
-        .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
+        .with_programs(ProgramStore::from_env(&|name| env.get(name).cloned()))
 }
 
 #[cfg(test)]
@@ -360,12 +371,12 @@ mod tests {
 
     #[test]
     fn a_command_is_read_from_its_section() {
-        let read = |section: Value| CommandSpec::from_section(section.as_object().unwrap());
+        let read = |section: Value| CommandConfig::from_section(section.as_object().unwrap());
         let spec =
             read(serde_json::json!({"argv": ["a", "{prompt}"], "prompt_via": "argument", "output": "none"}));
-        let expected = CommandSpec::new(["a", "{prompt}"]).with_prompt_via(PromptVia::Argument);
+        let expected = CommandConfig::new(["a", "{prompt}"]).with_prompt_via(PromptVia::Argument);
         assert_eq!(spec.unwrap(), expected.with_output(DeclaredOutput::None));
-        assert_eq!(read(serde_json::json!({"argv": ["a"]})).unwrap(), CommandSpec::new(["a"]));
+        assert_eq!(read(serde_json::json!({"argv": ["a"]})).unwrap(), CommandConfig::new(["a"]));
         for wrong in [serde_json::json!({}), serde_json::json!({"argv": ["a"], "outptu": "none"})] {
             let error = read(wrong).unwrap_err();
             assert!(error.to_string().contains("`command`: "), "{error}");

@@ -12,24 +12,39 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, npm_platform, permission_mode};
+use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, Environment, ExecutionContext, Host};
+use yb_case::shape::{FREE, Field};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+};
 
 /// Runs the installed `copilot`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopilotCli;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "copilot-cli",
     label: "Copilot",
-    folder: "copilot-logs",
+    summary: "GitHub's Copilot CLI",
+    adapter_version: "1.0.0",
+    log_dir: "copilot-logs",
     provider: "github",
-    program: "copilot",
-    variable: "YB_COPILOT",
-    package: "@github/copilot",
-    login: "set `COPILOT_GITHUB_TOKEN`, or `COPILOT_PROVIDER_BASE_URL` and `COPILOT_PROVIDER_API_KEY`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "copilot",
+        path_variable: "YB_COPILOT",
+        package: "@github/copilot",
+        megabytes: 190,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", PROVIDER],
+        login: None,
+        hint: "set `COPILOT_GITHUB_TOKEN`, or `COPILOT_PROVIDER_BASE_URL` and `COPILOT_PROVIDER_API_KEY`",
+    },
     variables: &[
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",
@@ -37,7 +52,7 @@ static ABOUT: About = About {
         "COPILOT_MODEL",
         "COPILOT_OFFLINE",
         "COPILOT_PROVIDER_API_KEY",
-        "COPILOT_PROVIDER_BASE_URL",
+        PROVIDER,
         "COPILOT_PROVIDER_BEARER_TOKEN",
         "COPILOT_PROVIDER_HEADERS",
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
@@ -48,6 +63,29 @@ static ABOUT: About = About {
         "COPILOT_PROVIDER_WIRE_MODEL",
         "XDG_CACHE_HOME",
     ],
+    apis: &[ModelApi {
+        variable: PROVIDER,
+        address: "https://api.githubcopilot.com",
+        suffix: "/v1",
+        key: "COPILOT_PROVIDER_API_KEY",
+    }],
+    bypass_variables: &[],
+    tools: AgentTools { read: &["view", "grep", "glob"], edit: &["create", "edit"] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "agent_name",
+        "agent",
+        "permission_mode",
+        "tools",
+        "allowed_tools",
+        "disallowed_tools",
+        "mcp_servers",
+        "effort",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("copilot-cli", FREE, "For copilot-cli alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
 /// Variables with a token of GitHub's, the one that it looks at first.
@@ -68,8 +106,8 @@ const PROMPT_LIMIT: usize = 128_000;
 const TOKEN: usize = 3;
 
 impl Cli for CopilotCli {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn native(&self, packages: &Path) -> Option<PathBuf> {

@@ -13,25 +13,41 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, on_path, permission_mode};
+use super::cli::{Call, Cli, Invocation, on_path, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host, Isolation};
-use yb_case::NetworkMode;
+use yb_case::fields_agent::CLI_SECTION;
+use yb_case::shape::{Field, Kind};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
+    NpmProgram,
+};
 
 /// Runs the installed `gemini`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gemini;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "gemini",
     label: "Gemini CLI",
-    folder: "gemini-logs",
+    summary: "Google's Gemini CLI",
+    adapter_version: "1.0.0",
+    log_dir: "gemini-logs",
     provider: "google",
-    program: "gemini",
-    variable: "YB_GEMINI",
-    package: "@google/gemini-cli",
-    login: "set `GEMINI_API_KEY`, or run `gemini` once and log in",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "gemini",
+        path_variable: "YB_GEMINI",
+        package: "@google/gemini-cli",
+        megabytes: 100,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &[API_KEY, VERTEX],
+        login: Some("gemini"),
+        hint: "set `GEMINI_API_KEY`, or run `gemini` once and log in",
+    },
     variables: &[
         API_KEY,
         BASE_URL,
@@ -42,6 +58,28 @@ static ABOUT: About = About {
         "GOOGLE_CLOUD_PROJECT",
         VERTEX,
     ],
+    apis: &[ModelApi::GEMINI],
+    bypass_variables: &[VERTEX],
+    tools: AgentTools {
+        read: &["read_file", "grep_search", "glob", "list_directory"],
+        edit: &["write_file", "replace"],
+    },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "tools",
+        "allowed_tools",
+        "disallowed_tools",
+        "max_turns",
+        "mcp_servers",
+        "settings",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("gemini", Kind::Object(&CLI_SECTION), "For gemini alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
 const API_KEY: &str = "GEMINI_API_KEY";
@@ -59,8 +97,8 @@ const ATTEMPTS: u32 = 3;
 const OF_REPOSITORY: [&str; 4] = [".gemini/settings.json", ".gemini/extensions", ".gemini/policies", ".env"];
 
 impl Cli for Gemini {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn is_authenticated(&self, host: &Host) -> bool {

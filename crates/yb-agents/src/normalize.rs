@@ -9,9 +9,11 @@ use yb_claude::{RunSummary, TextOutput, UsageBaseline, strip_ansi};
 
 use yb_model::secrets::without_secrets;
 
+use super::codes::ErrorCode;
 use super::secrets::{redacted, secrets, secrets_of_json};
 use super::transcript::arguments;
-use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
+use super::{AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
+use yb_case::AgentSpec;
 use yb_model::log::{
     AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
     OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
@@ -45,7 +47,7 @@ impl<'a> Told<'a> {
 
 /// Makes the log.
 pub(super) fn log(
-    adapter: &dyn Adapter,
+    agent: &AgentSpec,
     provider: &str,
     told: &Told<'_>,
     result: &ExecutionResult,
@@ -59,13 +61,13 @@ pub(super) fn log(
     let version = version.or(result.agent_version.as_deref());
     let mut errors: Vec<ErrorRecord> = result.errors.iter().map(clean).collect();
     if let Told::Patterns(text) = told {
-        errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, result)));
+        errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, agent, result)));
     }
     YouBenchaLog::new(Draft {
         agent: AgentInfo {
-            name: adapter.name().to_owned(),
+            name: agent.name.to_owned(),
             version: version.unwrap_or(UNKNOWN).to_owned(),
-            adapter_version: adapter.version().to_owned(),
+            adapter_version: agent.adapter_version.to_owned(),
         },
         model: model(told, provider, &context.config),
         execution: execution(summary, result, context),
@@ -93,11 +95,11 @@ fn clean(record: &ErrorRecord) -> ErrorRecord {
     ErrorRecord { message: strip_ansi(&record.message).into_owned(), ..record.clone() }
 }
 
-fn unreadable(problem: &str, result: &ExecutionResult) -> ErrorRecord {
+fn unreadable(problem: &str, agent: &AgentSpec, result: &ExecutionResult) -> ErrorRecord {
     ErrorRecord {
         message: problem.to_owned(),
         timestamp: result.completed_at.clone(),
-        code: Some("CLAUDE_OUTPUT_UNREADABLE".to_owned()),
+        code: Some(ErrorCode::Unreadable.for_agent(agent)),
         stack_trace: None,
         context: BTreeMap::new(),
     }

@@ -13,24 +13,50 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, lay_over, permission_mode};
+use super::cli::{Call, Cli, Invocation, lay_over, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
+use yb_case::fields_agent::CLI_SECTION;
+use yb_case::shape::{Field, Kind};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+};
 
 /// Runs the installed `opencode`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opencode;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "opencode",
     label: "opencode",
-    folder: "opencode-logs",
+    summary: "opencode, with the models of many vendors",
+    adapter_version: "1.0.0",
+    log_dir: "opencode-logs",
     provider: "unknown",
-    program: "opencode",
-    variable: "YB_OPENCODE",
-    package: "opencode-ai",
-    login: "set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or another provider's key, or run `opencode auth login`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "opencode",
+        path_variable: "YB_OPENCODE",
+        package: "opencode-ai",
+        megabytes: 360,
+        install_scripts: true,
+    }),
+    credentials: Credentials {
+        variables: &[
+            "ANTHROPIC_API_KEY",
+            OPENAI_KEY,
+            "GEMINI_API_KEY",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GROQ_API_KEY",
+            "MISTRAL_API_KEY",
+            "XAI_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        login: Some("opencode auth login"),
+        hint: "set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or another provider's key, or run `opencode auth login`",
+    },
     variables: &[
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
@@ -44,6 +70,25 @@ static ABOUT: About = About {
         "XAI_API_KEY",
         "XDG_DATA_HOME",
     ],
+    apis: &[ModelApi::OPENAI],
+    bypass_variables: &[],
+    tools: AgentTools { read: &["read", "grep", "glob", "list"], edit: &["write", "edit"] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "agent_name",
+        "agent",
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "tools",
+        "disallowed_tools",
+        "mcp_servers",
+        "effort",
+        "settings",
+        "extra_args",
+    ]),
+    section: Field::new("opencode", Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
 const OPENAI_KEY: &str = "OPENAI_API_KEY";
@@ -66,8 +111,8 @@ const COMPATIBLE: &str = "openai-compatible";
 const PACKAGE: &str = "@ai-sdk/openai-compatible";
 
 impl Cli for Opencode {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn is_authenticated(&self, host: &Host) -> bool {

@@ -7,11 +7,11 @@ use jiff::Timestamp;
 use yb_supervise::RefusedConnection;
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
 use super::drive::{Driven, millis};
 use super::transcript::iso;
-use super::verdict::{Agent, Verdict};
-use super::{Adapter, AdapterError, Transcript};
+use super::verdict::Verdict;
+use super::{AdapterError, Transcript};
+use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus, StdinContent};
 use yb_model::outcome::Outcome;
 
@@ -70,7 +70,7 @@ pub struct Executed {
 }
 
 impl ExecutionResult {
-    pub(super) fn of(driven: Driven, prompt: String, agent: Agent, artifacts: Artifacts) -> Self {
+    pub(super) fn of(driven: Driven, prompt: String, agent: &AgentSpec, artifacts: Artifacts) -> Self {
         let Verdict { exit_code, status, errors, outcome } = Verdict::of(&driven, agent);
         let Driven { report, transcript, output, truncated, warnings, .. } = driven;
         Self {
@@ -98,13 +98,13 @@ impl ExecutionResult {
 
     /// What a log says about an execution that was never started.
     #[must_use]
-    pub fn not_started(adapter: &dyn Adapter, error: &AdapterError) -> Self {
+    pub fn not_started(agent: &AgentSpec, error: &AdapterError) -> Self {
         let now = iso(Timestamp::now());
         let hints: Vec<_> = error.hints().into_iter().map(Into::into).collect();
         let record = ErrorRecord {
             message: error.to_string(),
             timestamp: now.clone(),
-            code: Some(error.code().of(Family::of(adapter.name()))),
+            code: Some(error.code().for_agent(agent)),
             stack_trace: None,
             context: [("hints".to_owned(), serde_json::Value::Array(hints))].into(),
         };

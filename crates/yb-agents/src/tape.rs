@@ -1,6 +1,6 @@
 //! Tapes of a run: what is asked for, which tape belongs to which trial, and what became of it.
 
-mod wire;
+mod endpoint;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use yb_case::{TapeMode, TapeSpeed};
 
-pub use wire::{Base, bases, stand_in};
-pub use wire::{ModelApi, model_apis};
+pub use endpoint::{ModelEndpoint, redirect_to_mock};
 
 /// How a tape's file ends.
 pub const EXTENSION: &str = "tape";

@@ -6,9 +6,10 @@ use serde_json::Value;
 use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
 use yb_supervise::{End, ExceededLimit, Report, Resource};
 
-use super::codes::{ErrorCode, Family};
+use super::codes::ErrorCode;
 use super::drive::{Driven, millis};
 use super::transcript::iso;
+use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus};
 use yb_model::outcome::Outcome;
 
@@ -28,18 +29,8 @@ struct Reason {
     outcome: Outcome,
 }
 
-/// Who is judged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Agent {
-    /// What people call it.
-    pub(super) label: &'static str,
-    pub(super) family: Family,
-    /// How it gets its credentials.
-    pub(super) login: &'static str,
-}
-
 impl Verdict {
-    pub(super) fn of(driven: &Driven, agent: Agent) -> Self {
+    pub(super) fn of(driven: &Driven, agent: &AgentSpec) -> Self {
         let summary = driven.transcript.as_ref().map(|transcript| transcript.summary());
         let report = &driven.report;
         let status = match report.end {
@@ -78,7 +69,7 @@ fn exit_code(report: &Report) -> i32 {
 }
 
 /// The reason that decides comes first.
-fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<Reason> {
+fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: &AgentSpec) -> Vec<Reason> {
     let label = agent.label;
     let reason = |code, message: String, outcome| Reason { code, message, outcome };
     match &driven.report.end {
@@ -144,7 +135,7 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
 }
 
 /// What the agent said counts before its exit code: a limit that was reached is exit code 1, with a whole result.
-fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: Agent) -> Option<Reason> {
+fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: &AgentSpec) -> Option<Reason> {
     if let Some(failure) = summary.and_then(RunSummary::api_failure) {
         return Some(of_api(&failure, agent));
     }
@@ -176,7 +167,7 @@ fn of_result(result: &ResultMessage) -> Option<Reason> {
     Some(Reason { code, message: format!("{name}: {message}"), outcome })
 }
 
-fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
+fn of_api(failure: &ApiFailure, agent: &AgentSpec) -> Reason {
     let message = &failure.message;
     let (code, outcome) = match failure.kind {
         ApiFailureKind::Unauthenticated => return unauthenticated(message, agent),
@@ -191,14 +182,14 @@ fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
     Reason { code, message: message.clone(), outcome }
 }
 
-fn unauthenticated(message: &str, agent: Agent) -> Reason {
-    let message = format!("authentication failed: {message}; {}", agent.login);
+fn unauthenticated(message: &str, agent: &AgentSpec) -> Reason {
+    let message = format!("authentication failed: {message}; {}", agent.credentials.hint);
     Reason { code: ErrorCode::AuthFailed, message, outcome: Outcome::Unauthenticated }
 }
 
 struct Records<'a> {
     driven: &'a Driven,
-    agent: Agent,
+    agent: &'a AgentSpec,
     exit_code: i32,
     records: Vec<ErrorRecord>,
 }
@@ -212,7 +203,7 @@ impl Records<'_> {
         self.records.push(ErrorRecord {
             message: strip_ansi(message).into_owned(),
             timestamp: iso(self.driven.report.ended_at),
-            code: Some(code.of(self.agent.family)),
+            code: Some(code.for_agent(self.agent)),
             stack_trace: None,
             context,
         });

@@ -42,7 +42,7 @@ pub fn build(
     found: &mut Findings<'_>,
     elsewhere: &mut Vec<Diagnostic>,
 ) -> Option<Case> {
-    let mut checker = Checker { mode: draft.mode, found };
+    let mut checker = Checker { mode: draft.mode, agents: &options.agents, found };
     checker.object(root, &CASE, "");
     guard::check(root.get("network"), &mut checker);
     hook::check(root.get("pre_execution"), "pre_execution", &mut checker);

@@ -97,7 +97,7 @@ pub fn load_eval(path: &Path, options: &LoadOptions) -> LoadedEval {
             }
             let mode = super::mode(&root, &mut found)?;
             super::variables::substitute(&mut root, &options.variables, &mut found);
-            let mut checker = Checker { mode, found: &mut found };
+            let mut checker = Checker { mode, agents: &options.agents, found: &mut found };
             Some(build(path, &root, options, &mut checker, &mut elsewhere))
         }),
     });

@@ -205,7 +205,7 @@ fn from_file(
         }
         Ok(content) => yb_yaml::parse(content, Format::of(&shown), &mut found).and_then(|mut tree| {
             variables::substitute(&mut tree, context.variables, &mut found);
-            let mut inner = Checker { mode: checker.mode, found: &mut found };
+            let mut inner = Checker { mode: checker.mode, agents: checker.agents, found: &mut found };
             inner.check(&tree, &Kind::Object(&EVALUATOR_FILE), "");
             let name = tree.get("name").and_then(Node::text)?;
             let mut evaluator = one(name, &tree, tree.get("config"), "", context, &mut inner)?;

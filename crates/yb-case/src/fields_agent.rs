@@ -5,16 +5,6 @@ use super::shape::{FREE, Field, Kind, Object, TEXT, TEXTS, formatted, text};
 
 /// The longest prompt, in characters.
 pub(crate) const MAX_PROMPT: usize = 1_000_000;
-pub(crate) const CLAUDE_CODE: &str = "claude-code";
-pub(crate) const COPILOT_CLI: &str = "copilot-cli";
-pub(crate) const CODEX: &str = "codex";
-pub(crate) const GEMINI: &str = "gemini";
-pub(crate) const OPENCODE: &str = "opencode";
-pub(crate) const ACP: &str = "acp";
-pub(crate) const COMMAND: &str = "command";
-/// The agents that there are.
-pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, GEMINI, OPENCODE, ACP, COMMAND];
-
 pub(crate) const AGENT_NAME: Kind = formatted(100, Format::Name);
 pub(crate) const MODEL: Kind = formatted(200, Format::Model);
 pub(crate) const PINNED: Kind = formatted(100, Format::Version);
@@ -24,7 +14,7 @@ const OPEN_OBJECT: Kind = FREE;
 pub(crate) static AGENT: Object = Object {
     name: "agent",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "Agent type.").required(),
+        Field::new("type", Kind::AgentType, "Agent type.").required(),
         Field::new("agent_name", AGENT_NAME, "Agent definition to run, such as a subagent."),
         Field::new("version", PINNED, "Version of the agent CLI; install it with `yb install-agents --cli`."),
         Field::new("model", MODEL, "Model name or alias."),
@@ -37,7 +27,7 @@ pub(crate) static AGENT: Object = Object {
     ],
 };
 
-/// Every field that more than one agent may know; those of one agent alone are in a section with its name.
+/// The fields that more than one agent may support. Each agent adds a section with its name: `AgentSpec::section`.
 pub(crate) static CONFIG: Object = Object {
     name: "agentConfig",
     fields: &[
@@ -64,22 +54,14 @@ pub(crate) static CONFIG: Object = Object {
         SETTINGS,
         ADD_DIRS,
         EXTRA_ARGS,
-        Field::new(CLAUDE_CODE, Kind::Object(&CLAUDE_SECTION), "Options of `claude-code` only."),
-        Field::new(COPILOT_CLI, OPEN_OBJECT, "Options of `copilot-cli` only."),
-        Field::new(CODEX, OPEN_OBJECT, "Options of `codex` only."),
-        Field::new(GEMINI, Kind::Object(&CLI_SECTION), "Options of `gemini` only."),
-        Field::new(OPENCODE, Kind::Object(&CLI_SECTION), "Options of `opencode` only."),
-        Field::new(ACP, Kind::Object(&ACP_SECTION), "Options of `acp` only."),
-        Field::new(COMMAND, Kind::Object(&COMMAND_SECTION), "Options of `command` only."),
     ],
 };
 
-pub(crate) static CLAUDE_SECTION: Object = Object { name: "claudeCode", fields: OF_A_CLI };
+/// The section of an agent that is a CLI with settings of its own.
+pub static CLI_SECTION: Object = Object { name: "cli", fields: CLI_FIELDS };
 
-static CLI_SECTION: Object = Object { name: "cli", fields: OF_A_CLI };
-
-/// What a section may say of an agent that is a CLI with settings of its own.
-const OF_A_CLI: &[Field] = &[
+/// The fields of the section of an agent that is a CLI with settings of its own.
+pub const CLI_FIELDS: &[Field] = &[
     Field::new(
         "trust_repo_settings",
         Kind::Bool,
@@ -101,42 +83,6 @@ const OF_A_CLI: &[Field] = &[
     ADD_DIRS,
     EXTRA_ARGS,
 ];
-
-static ACP_SECTION: Object = Object {
-    name: "acp",
-    fields: &[
-        Field::new(
-            "argv",
-            Kind::List { of: &text(0, usize::MAX), min: 1 },
-            "Program and arguments; must speak the Agent Client Protocol on stdin and stdout.",
-        )
-        .required(),
-        Field::new(
-            "auth_method",
-            text(1, 100),
-            "Authentication method of the Agent Client Protocol, if required.",
-        ),
-    ],
-};
-
-static COMMAND_SECTION: Object = Object {
-    name: "command",
-    fields: &[
-        Field::new(
-            "argv",
-            Kind::List { of: &text(0, usize::MAX), min: 1 },
-            "Program and arguments; `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.",
-        )
-        .required(),
-        Field::new(
-            "prompt_via",
-            Kind::Word(&["argument", "stdin", "file"]),
-            "How the prompt is passed: `argument`, `stdin` or `file` [default: placeholder in `argv`, else stdin].",
-        ),
-        Field::new("output", Kind::Word(&["text", "claude-stream-json", "none"]), "Output format.")
-            .default("\"text\""),
-    ],
-};
 
 const APPEND_SYSTEM_PROMPT: Field =
     Field::new("append_system_prompt", text(0, 10_000), "Text appended to the system prompt.");
@@ -176,74 +122,3 @@ const EXTRA_ARGS: Field = Field::new(
     Kind::Either(&[Kind::List { of: &TEXT, min: 0 }, Kind::Map { names: Format::Flag, of: &Kind::Any }]),
     "Further arguments: a list of `--flag` or `--flag=value`, or a map of flags to values.",
 );
-
-/// The keys of [`CONFIG`] that an agent knows beside those that all know; Claude Code knows them all.
-const KNOWN: &[(&str, &[&str])] = &[
-    (
-        COPILOT_CLI,
-        &[
-            "agent_name",
-            "agent",
-            "permission_mode",
-            "tools",
-            "allowed_tools",
-            "disallowed_tools",
-            "mcp_servers",
-            "effort",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        CODEX,
-        &[
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "mcp_servers",
-            "effort",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        GEMINI,
-        &[
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "tools",
-            "allowed_tools",
-            "disallowed_tools",
-            "max_turns",
-            "mcp_servers",
-            "settings",
-            "add_dirs",
-            "extra_args",
-        ],
-    ),
-    (
-        OPENCODE,
-        &[
-            "agent_name",
-            "agent",
-            "append_system_prompt",
-            "system_prompt",
-            "permission_mode",
-            "tools",
-            "disallowed_tools",
-            "mcp_servers",
-            "effort",
-            "settings",
-            "extra_args",
-        ],
-    ),
-    (ACP, &["permission_mode", "mcp_servers"]),
-];
-
-/// Whether an agent knows a key of [`CONFIG`].
-pub(crate) fn supports(agent: &str, key: &str) -> bool {
-    let common = ["prompt", "prompt_file", "model"].contains(&key) || AGENTS.contains(&key);
-    let known = KNOWN.iter().find(|(name, _)| *name == agent).map_or(&[][..], |(_, known)| known);
-    agent == CLAUDE_CODE || common || known.contains(&key)
-}

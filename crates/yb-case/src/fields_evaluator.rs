@@ -1,6 +1,5 @@
 //! The fields of evaluators, of their files, and of the configuration of each that is known.
 
-use super::fields_agent::AGENTS;
 use super::format::Format;
 use super::shape::{FREE, Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
 
@@ -98,7 +97,7 @@ static EXPECTED_DIFF_CONFIG: Object = Object {
 static JUDGE_CONFIG: Object = Object {
     name: "agenticJudge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "Agent type of the judge.").required(),
+        Field::new("type", Kind::AgentType, "Agent type of the judge.").required(),
         Field::new("agent_name", formatted(100, Format::Name), "Agent definition of the judge."),
         Field::new("model", formatted(200, Format::Model), "Model of the judge."),
         Field::new("timeout", MILLISECONDS, "Timeout in milliseconds.").default("300000"),
@@ -135,7 +134,7 @@ static JUDGE_CONFIG: Object = Object {
 static PANELIST: Object = Object {
     name: "judge",
     fields: &[
-        Field::new("type", Kind::Word(AGENTS), "Agent type of the judge."),
+        Field::new("type", Kind::AgentType, "Agent type of the judge."),
         Field::new("agent_name", formatted(100, Format::Name), "Agent definition of the judge."),
         Field::new("model", formatted(200, Format::Model), "Model of the judge."),
         Field::new("command", FREE, "Program for `type: command`."),

@@ -1,7 +1,8 @@
 //! Cases: a file that a person wrote becomes a [`Case`], or a list of everything that is wrong with it.
 //!
 //! ```
-//! use yb_engine::case::{self, LoadOptions};
+//! use yb_agents::Adapters;
+//! use yb_case::LoadOptions;
 //!
 //! let text = "
 //! youbencha: 1
@@ -11,12 +12,14 @@
 //! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 //! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 //! ";
-//! let loaded = case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+//! let options = LoadOptions::new(Adapters::builtin().specs());
+//! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &options);
 //! assert!(loaded.diagnostics.is_empty());
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
 //! ```
 
 mod agent;
+pub mod agent_spec;
 mod build;
 pub mod check;
 pub mod config;
@@ -53,6 +56,10 @@ use yb_yaml::{Format, Node, Span, Value};
 use check::Mode;
 use fields::VERSION;
 
+pub use agent_spec::{
+    AgentProgram, AgentSpec, AgentSpecs, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi,
+    ModelRule, NpmProgram,
+};
 pub use build::{Draft, build, dir_of, environment};
 
 pub use eval::MANUAL;
@@ -72,43 +79,32 @@ pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Time
 pub use variables::{environment_names, with_environment};
 pub use yb_model::NetworkMode;
 
-/// The agents that a case may name, whether or not this version can run them.
-#[must_use]
-pub fn agent_names() -> &'static [&'static str] {
-    fields_agent::AGENTS
-}
-
-/// The keys of `agent.config` that agents may lack.
-pub fn agent_settings() -> impl Iterator<Item = &'static str> {
-    let shared = ["prompt", "prompt_file", "model", "agent"];
-    let fields = fields_agent::CONFIG.fields.iter().map(|field| field.name);
-    fields.filter(move |name| !shared.contains(name) && !fields_agent::AGENTS.contains(name))
-}
-
-/// Whether an agent knows a key of `agent.config`; what it does not know is a warning, and has no effect.
-#[must_use]
-pub fn agent_knows(agent: &str, setting: &str) -> bool {
-    fields_agent::supports(agent, setting)
-}
-
-/// What a case is read with.
-#[derive(Debug, Clone, Default)]
+/// Options of loading a case, a suite or an eval file.
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// What `${NAME}` is replaced by.
+    /// The agents that a file may name.
+    pub agents: AgentSpecs,
+    /// The values of `${NAME}`.
     pub variables: BTreeMap<String, String>,
-    /// Whether hosts inside somebody's network may be named.
+    /// Whether hosts in private networks may be named.
     pub private_hosts: PrivateHosts,
 }
 
 impl LoadOptions {
-    /// The same with these variables.
+    /// Options with these agents, without variables and without private hosts.
+    #[must_use]
+    pub fn new(agents: AgentSpecs) -> Self {
+        Self { agents, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
+    }
+
+    /// Sets the variables.
     #[must_use]
     pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
         self.variables = variables;
         self
     }
 
-    /// The same with this rule for hosts.
+    /// Sets the rule for hosts in private networks.
     #[must_use]
     pub fn with_private_hosts(mut self, hosts: PrivateHosts) -> Self {
         self.private_hosts = hosts;

@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
+use super::agent_spec::AgentSpecs;
 use super::fields::{CASE, EVAL};
 use super::fields_evaluator::{self, EVALUATOR, EVALUATORS};
 use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT, WEBHOOK};
@@ -10,25 +11,27 @@ use super::shape::{Field, Kind, Need, Object};
 
 /// The schema of a case file, as pretty JSON that ends with a line break.
 #[must_use]
-pub fn schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn schema(agents: &AgentSpecs) -> String {
+    let mut maker = Maker { defs: Map::new(), agents };
     let root = maker.object(&CASE);
     maker.document("A case of youBencha", &root)
 }
 
 /// The schema of an eval file, as pretty JSON that ends with a line break.
 #[must_use]
-pub fn eval_schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn eval_schema(agents: &AgentSpecs) -> String {
+    let mut maker = Maker { defs: Map::new(), agents };
     let root = maker.object(&EVAL);
     maker.document("What `yb eval` of youBencha reads", &root)
 }
 
-pub(crate) struct Maker {
+pub(crate) struct Maker<'a> {
     pub(crate) defs: Map<String, Value>,
+    /// The agents that a file may name.
+    pub(crate) agents: &'a AgentSpecs,
 }
 
-impl Maker {
+impl Maker<'_> {
     /// A whole schema, with all that it refers to.
     pub(crate) fn document(self, title: &str, root: &Value) -> String {
         let mut all = Map::new();
@@ -50,7 +53,7 @@ impl Maker {
 
     pub(crate) fn object(&mut self, object: &'static Object) -> Value {
         let properties: Map<String, Value> =
-            object.fields.iter().map(|field| (field.name.to_owned(), self.field(field))).collect();
+            self.agents.fields_of(object).map(|field| (field.name.to_owned(), self.field(field))).collect();
         let required: Vec<&str> = object
             .fields
             .iter()
@@ -117,6 +120,7 @@ impl Maker {
                 }
                 made
             }
+            Kind::AgentType => json!({"type": "string", "enum": self.agents.names().collect::<Vec<_>>()}),
             Kind::Word(words) => json!({"type": "string", "enum": words}),
             Kind::Bool => json!({"type": "boolean"}),
             Kind::Whole { min, max } => {

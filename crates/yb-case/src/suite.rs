@@ -1,10 +1,12 @@
 //! Suites: several cases and agent configurations in one file, combined, merged and checked before anything starts.
 //!
 //! ```
-//! use yb_engine::{crate::LoadOptions, suite};
+//! use yb_agents::Adapters;
+//! use yb_case::{LoadOptions, suite};
 //!
 //! let dir = std::env::temp_dir();
-//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &LoadOptions::default());
+//! let options = LoadOptions::new(Adapters::builtin().specs());
+//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &options);
 //! assert!(loaded.suite.is_none());
 //! assert_eq!(loaded.diagnostics.len(), 1);
 //! ```

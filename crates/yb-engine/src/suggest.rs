@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::trial::{Runner, TrialError, agent_host};
 use prompt::Facts;
-use yb_agents::{AgentConfig, AvailabilityStatus, CommandSpec, ExecutionContext, ExecutionResult, adapter};
+use yb_agents::{AgentConfig, AvailabilityStatus, CommandConfig, ExecutionContext, ExecutionResult};
 use yb_case::LoadOptions;
 use yb_model::log::ExecutionStatus;
 use yb_model::outcome::Outcome;
@@ -23,8 +23,6 @@ const FILE: &str = "testcase-suggestion.yaml";
 const SCHEMA_FILE: &str = "case.schema.json";
 /// A larger answer is no case.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// What the agent may use: it looks, and writes one file.
-const TOOLS: [&str; 5] = ["Read", "Grep", "Glob", "Write", "Edit"];
 
 /// What is asked for.
 #[derive(Debug, Clone)]
@@ -33,7 +31,7 @@ pub struct Request {
     /// Which agent is asked.
     pub agent: String,
     /// The program, for the agent `command`.
-    pub command: Option<CommandSpec>,
+    pub command: Option<CommandConfig>,
     /// What an agent left.
     pub output_dir: PathBuf,
     /// Instructions instead of the usual ones; a head between `---` lines is left out.
@@ -81,15 +79,15 @@ impl Runner {
         request: &Request,
         tell: &mut (dyn FnMut(String) + Send),
     ) -> Result<Suggestion, TrialError> {
-        let known = adapter(&request.agent).ok_or_else(|| TrialError::unsupported_agent(&request.agent))?;
+        let known = self.adapter(&request.agent)?;
         let mut config = AgentConfig {
             model: self.settings.model().map(str::to_owned),
-            tools: Some(TOOLS.map(str::to_owned).into()),
+            tools: known.spec().edit_tools(),
             permission_mode: Some("acceptEdits".to_owned()),
-            command: request.command.clone(),
+            section: request.command.as_ref().map(CommandConfig::to_section).unwrap_or_default(),
             ..AgentConfig::default()
         };
-        let mut host = agent_host(&request.agent, &self.env);
+        let mut host = agent_host(known.spec(), &self.env);
         host.shim.clone_from(&self.shim);
         let available = known.check_availability(&config, &host).await;
         if available.status != AvailabilityStatus::Ready {
@@ -98,7 +96,8 @@ impl Runner {
         let desk = Desk::create(&self.settings.workspace_dir())?;
         let facts = self.lay_out(request, &desk).await?;
         let first = prompt::first(request.instructions.as_deref(), &facts);
-        let options = LoadOptions::default().with_variables(self.settings.variables());
+        let options =
+            LoadOptions::new(self.extensions.adapters.specs()).with_variables(self.settings.variables());
 
         let mut question = first.clone();
         let mut suggestion = Suggestion {
@@ -177,7 +176,7 @@ impl Runner {
             cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
-        write(&desk.work.join(SCHEMA_FILE), yb_case::schema().as_bytes())?;
+        write(&desk.work.join(SCHEMA_FILE), yb_case::schema(&self.extensions.adapters.specs()).as_bytes())?;
         let beside =
             request.save.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = beside.canonicalize().ok();

@@ -26,13 +26,14 @@ pub use hooks::HookResult;
 pub(crate) use place::PRIVATE;
 pub use yb_agents::agent_host;
 
+use crate::Extensions;
 use crate::run::RunDir;
 use place::Place;
 use yb_agents::tape::{TapeOptions, TapeUse};
 use yb_agents::trace::{self, AgentBegins, End, Trace};
 use yb_agents::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
-    Isolation, Observer, adapter, without_secrets,
+    Adapter, AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
+    Isolation, Observer, without_secrets,
 };
 use yb_case::config::Settings;
 use yb_case::{Case, Start};
@@ -72,6 +73,8 @@ pub struct Runner {
     pub observer: Option<Arc<dyn Observer>>,
     /// The trial's node in a trace, where there is one.
     pub trace: Option<Arc<dyn Trace>>,
+    /// The agents that cases may name.
+    pub extensions: Extensions,
 }
 
 /// Ends trials, and knows what that makes of them.
@@ -104,7 +107,7 @@ impl Stop {
 impl Runner {
     /// A runner with these settings and this environment.
     #[must_use]
-    pub fn new(settings: Settings, env: BTreeMap<String, String>) -> Self {
+    pub fn new(settings: Settings, env: BTreeMap<String, String>, extensions: Extensions) -> Self {
         Self {
             settings,
             env,
@@ -117,7 +120,13 @@ impl Runner {
             tape: TapeOptions::default(),
             observer: None,
             trace: None,
+            extensions,
         }
+    }
+
+    /// The adapter of an agent.
+    pub(crate) fn adapter(&self, agent: &str) -> Result<&'static dyn Adapter, TrialError> {
+        self.extensions.adapters.get(agent).ok_or_else(|| TrialError::unsupported_agent(agent))
     }
 }
 
@@ -236,8 +245,7 @@ impl Runner {
     /// # Errors
     /// When it can't.
     pub fn check(&self, case: &Case) -> Result<(), TrialError> {
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter = self.adapter(&case.agent.kind)?;
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
         self.check_variables(case)?;
@@ -255,8 +263,7 @@ impl Runner {
     /// # Errors
     /// When it is not, or the case can't be run at all.
     pub async fn check_agent(&self, case: &Case) -> Result<Option<String>, TrialError> {
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter = self.adapter(&case.agent.kind)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = self.host(case)?;
         let availability = adapter.check_availability(&config, &host).await;
@@ -274,7 +281,7 @@ impl Runner {
     /// When a variable that the case names is not set.
     pub fn account(&self, case: &Case) -> Result<String, TrialError> {
         let mut hasher = blake3::Hasher::new();
-        for (name, value) in agent::secrets(case, &self.env)? {
+        for (name, value) in agent::secrets(case, self.agent_spec(case), &self.env)? {
             hasher.update(name.as_bytes()).update(b"=").update(&value).update(b"\0");
         }
         Ok(format!("{}:{}", case.agent.kind, hasher.finalize().to_hex()))
@@ -346,8 +353,7 @@ impl Runner {
         tell: &mut (dyn FnMut(Step) + Send),
     ) -> Result<Finished, TrialError> {
         let (began, started_at) = (Instant::now(), Timestamp::now());
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter = self.adapter(&case.agent.kind)?;
         let include = Include::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let mut host = self.host(case)?;
@@ -393,9 +399,9 @@ impl Runner {
         // What can't be graded is not worth an agent's time.
         self.prepare_grading(case, cache, attempt, &start.tree).await?;
 
-        tell(Step::Acting { agent: adapter.name() });
+        tell(Step::Acting { agent: adapter.spec().name });
         let begins = AgentBegins {
-            agent: adapter.name(),
+            agent: adapter.spec().name,
             model: config.model.as_deref(),
             prompt: config.prompt.as_deref(),
             secrets: &secrets,
@@ -420,7 +426,7 @@ impl Runner {
         let mut executed = match ended {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
-            Err(error) => ExecutionResult::not_started(adapter, &error),
+            Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
         };
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);
@@ -457,7 +463,7 @@ impl Runner {
                 network: context.network.mode,
             },
             agent: AgentInfo {
-                kind: adapter.name().to_owned(),
+                kind: adapter.spec().name.to_owned(),
                 youbencha_log_path: LOG_FILE.to_owned(),
                 status: executed.status,
                 exit_code: executed.exit_code,
@@ -535,7 +541,7 @@ impl Runner {
 
     /// What must not appear in anything that is kept.
     fn secrets(&self, case: &Case) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
-        agent::secrets(case, &self.env)
+        agent::secrets(case, self.agent_spec(case), &self.env)
     }
 }
 

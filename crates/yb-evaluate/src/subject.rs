@@ -10,7 +10,7 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
-use yb_agents::{Isolation, without_secrets};
+use yb_agents::{Adapters, Isolation, without_secrets};
 use yb_case::{Limits, Script};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
@@ -71,6 +71,8 @@ pub struct Bench {
     pub hidden: Vec<PathBuf>,
     /// The environment that a case may take variables from; of its own accord only PATH is used.
     pub env: Arc<std::collections::BTreeMap<String, String>>,
+    /// The agents that can judge.
+    pub adapters: Adapters,
     /// The program that contains every child; by default the running one.
     pub shim: Option<PathBuf>,
     /// What all runs share.

@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use yb_engine::adapter::{self, AgentConfig, AvailabilityStatus};
-use yb_engine::case;
+use yb_engine::adapter::{Adapter, Adapters, AgentConfig, AvailabilityStatus};
+use yb_engine::case::AgentSpec;
 use yb_engine::trial::agent_host;
-
-/// Adapters that run any program, so nothing can be missing.
-const ANY_PROGRAM: [&str; 2] = ["acp", "command"];
 
 /// An agent and its availability.
 pub(crate) struct AgentStatus {
-    pub(crate) name: &'static str,
+    pub(crate) spec: &'static AgentSpec,
     pub(crate) state: AgentState,
     pub(crate) version: Option<String>,
     /// Its location and authentication, or what is missing; never a credential.
@@ -27,8 +24,6 @@ pub(crate) enum AgentState {
     Missing,
     /// The case names the program.
     AnyProgram,
-    /// Known to the file format, but without an adapter in this version.
-    Unsupported,
 }
 
 impl AgentState {
@@ -39,41 +34,32 @@ impl AgentState {
             Self::NotAuthenticated => "not_authenticated",
             Self::Missing => "missing",
             Self::AnyProgram => "any_program",
-            Self::Unsupported => "unsupported",
         }
     }
 }
 
 /// Checks every agent without calling a model.
-pub(crate) async fn check_agents(env: &BTreeMap<String, String>) -> Vec<AgentStatus> {
+pub(crate) async fn check_agents(adapters: &Adapters, env: &BTreeMap<String, String>) -> Vec<AgentStatus> {
     let mut agents = Vec::new();
-    for name in case::agent_names().iter().copied() {
-        agents.push(check_agent(name, env).await);
+    for adapter in adapters.iter() {
+        agents.push(check_agent(adapter, env).await);
     }
     agents
 }
 
-async fn check_agent(name: &'static str, env: &BTreeMap<String, String>) -> AgentStatus {
-    let without = |state, message: &str| AgentStatus {
-        name,
-        state,
-        version: None,
-        message: message.to_owned(),
-        hints: Vec::new(),
-    };
-    let Some(adapter) = adapter::adapter(name) else {
-        return without(AgentState::Unsupported, "not supported by this version");
-    };
-    if ANY_PROGRAM.contains(&name) {
-        return without(AgentState::AnyProgram, "runs any program named in the case");
+async fn check_agent(adapter: &'static dyn Adapter, env: &BTreeMap<String, String>) -> AgentStatus {
+    let spec = adapter.spec();
+    if spec.runs_any_program() {
+        let message = "runs any program named in the case".to_owned();
+        return AgentStatus { spec, state: AgentState::AnyProgram, version: None, message, hints: Vec::new() };
     }
-    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(name, env)).await;
+    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(spec, env)).await;
     let state = match found.status {
         AvailabilityStatus::Ready => AgentState::Ready,
         AvailabilityStatus::NotAuthenticated => AgentState::NotAuthenticated,
         _ => AgentState::Missing,
     };
-    AgentStatus { name, state, version: found.version, message: found.message, hints: found.hints }
+    AgentStatus { spec, state, version: found.version, message: found.message, hints: found.hints }
 }
 
 /// Returns the environment of this process. Adapters pass on only the variables that they name.

@@ -20,16 +20,23 @@ mod workspace;
 use crate::printer::Printer;
 
 pub use crate::exit_code::ExitCode;
+pub use yb_engine::Extensions;
 
-/// Parses the arguments, runs the command and prints its error, if any.
+/// Runs `yb` with the built-in agents and evaluators.
 #[must_use]
 pub fn main() -> std::process::ExitCode {
+    run_with(&Extensions::builtin())
+}
+
+/// Runs `yb` with these agents and evaluators: parses the arguments, runs the command and prints its error, if any.
+#[must_use]
+pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
     // Must come first: if this process was started as a shim, the call does not return.
     yb_supervise::shim_main();
 
     let mut printer = Printer::for_terminal();
     let code = match args::parse() {
-        Ok(args) => commands::run(&args, &mut printer).unwrap_or_else(|error| {
+        Ok(args) => commands::run(&args, extensions, &mut printer).unwrap_or_else(|error| {
             printer.error(&error);
             error.exit_code()
         }),

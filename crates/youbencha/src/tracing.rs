@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::Context;
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::config::Settings;
 use yb_engine::run::Plan;
 use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redactor};
@@ -21,9 +22,6 @@ use crate::printer::Printer;
 use crate::signals::Signals;
 
 pub(crate) use run::RunTrace;
-
-/// The agent whose messages include every model call.
-pub(crate) const CLAUDE_CODE: &str = "claude-code";
 
 /// The default time limit of the final export: a hanging receiver must not block the program.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -115,7 +113,7 @@ fn with_pipeline_settings(
     config.content = pipeline.content();
     config.redact = redact;
     // Metrics need the model calls, which only Claude Code reports.
-    config.metrics = pipeline.metrics().filter(|_| config.agent_name == CLAUDE_CODE);
+    config.metrics = pipeline.metrics().filter(|_| config.agent_name == ClaudeCode.spec().name);
     config
 }
 

@@ -10,7 +10,7 @@ use super::super::reader::{
     About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, denied, event, finished, returned,
     said,
 };
-use super::super::{AcpSpec, ExecutionContext};
+use super::super::{AcpConfig, ExecutionContext};
 
 /// The version of the protocol that is spoken here.
 const VERSION: u64 = 1;
@@ -55,11 +55,11 @@ pub(super) struct AcpReader {
 }
 
 impl AcpReader {
-    pub(super) fn new(spec: &AcpSpec, context: &ExecutionContext, prompt: &str) -> Self {
+    pub(super) fn new(own: &AcpConfig, context: &ExecutionContext, prompt: &str) -> Self {
         let config = &context.config;
         let mut reader = Self {
             step: Step::Initialize,
-            auth_method: spec.auth_method.clone(),
+            auth_method: own.auth_method.clone(),
             cwd: context.workspace.to_string_lossy().into_owned(),
             model: config.model.clone(),
             servers: config.mcp_servers.iter().map(|(name, server)| server_of(name, server)).collect(),

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
+use super::super::agent_spec::AgentSpec;
 use super::super::build::environment;
 use super::super::check::{Checker, join};
 use super::super::time::milliseconds;
@@ -115,7 +116,8 @@ pub(super) fn read(
         checker.found.error(at, join(path, "repeat"), message).expected(format!("at most {MOST_CALLS}"));
     }
     for (at, one) in panel.iter().enumerate() {
-        if one.agent == "command" && one.command.is_empty() {
+        let spec = checker.agents.get(&one.agent);
+        if spec.is_some_and(AgentSpec::runs_any_program) && one.command.is_empty() {
             let message = format!("a judge without a program: number {}", at + 1);
             checker
                 .found

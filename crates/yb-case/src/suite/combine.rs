@@ -107,7 +107,7 @@ impl Work<'_> {
         };
         let mut made = Vec::new();
         for (which, variant) in variants {
-            let mut tree = merge::merged(&source.root, variant);
+            let mut tree = merge::merged(&source.root, variant, &self.options.agents);
             guard::lay(&mut tree, &variant.guard);
             guard::lay(&mut tree, &self.guard);
             self.room = self.room.saturating_sub(size(&tree));

@@ -1,7 +1,7 @@
 //! The fields of a suite file, described once: what the decoder checks and what `yb schema suite` prints.
 
 use crate::fields::{CASE, ISOLATION, LIMITS, NETWORK, VERSION};
-use crate::fields_agent::{AGENT_NAME, AGENTS, CONFIG, MODEL, PINNED};
+use crate::fields_agent::{AGENT_NAME, CONFIG, MODEL, PINNED};
 use crate::format::Format;
 use crate::gates::{ESTIMANDS, LEVELS, ON_INCONCLUSIVE};
 use crate::shape::{Field, Kind, Object, formatted, text};
@@ -129,7 +129,7 @@ pub(crate) static VARIANT: Object = Object {
     name: "variant",
     fields: &[
         Field::new("name", text(1, 200), "Name of the variant.").required(),
-        Field::new("type", Kind::Word(AGENTS), "Agent type, overriding the case."),
+        Field::new("type", Kind::AgentType, "Agent type, overriding the case."),
         Field::new("model", MODEL, "Model, overriding the case."),
         Field::new("version", PINNED, "Version of the agent CLI, overriding the case."),
         Field::new("agent_name", AGENT_NAME, "Agent definition to run, overriding the case."),

@@ -3,19 +3,26 @@
 use serde_json::{Map, Value};
 
 use super::fields::SUITE;
+use crate::agent_spec::AgentSpecs;
 use crate::schema::Maker;
+use crate::shape::Kind;
 
 /// What a case or a variant may leave out, because the other may have it.
-const ELSEWHERE: &[(&str, &str)] = &[("case", "agent"), ("agent", "type"), ("command", "argv")];
+const ELSEWHERE: [(&str, &str); 2] = [("case", "agent"), ("agent", "type")];
 
 /// The schema of a suite file, as pretty JSON that ends with a line break.
 #[must_use]
-pub fn schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn schema(agents: &AgentSpecs) -> String {
+    let mut maker = Maker { defs: Map::new(), agents };
     let root = maker.object(&SUITE);
-    for (object, key) in ELSEWHERE {
+    let sections = agents.iter().filter_map(|spec| match spec.section.kind {
+        Kind::Object(section) => Some(section),
+        _ => None,
+    });
+    let in_sections = sections.flat_map(|section| section.names().map(|key| (section.name, key)));
+    for (object, key) in ELSEWHERE.into_iter().chain(in_sections) {
         if let Some(Value::Array(required)) =
-            maker.defs.get_mut(*object).and_then(|made| made.get_mut("required"))
+            maker.defs.get_mut(object).and_then(|made| made.get_mut("required"))
         {
             required.retain(|name| name != key);
         }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use yb_agents::Adapters;
 use yb_case::config::Settings;
 use yb_case::{Case, Check, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
 
@@ -13,10 +14,15 @@ pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
 }
 
+/// Options with the built-in agents.
+pub(crate) fn builtin() -> LoadOptions {
+    LoadOptions::new(Adapters::builtin().specs())
+}
+
 pub(crate) fn options() -> LoadOptions {
     let variables = [("PROJECT", "Service"), ("REPO_BASE", "https://github.com/example")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    LoadOptions::default().with_variables(variables.into())
+    builtin().with_variables(variables.into())
 }
 
 /// Everything found, a line each.
@@ -161,18 +167,18 @@ fn the_settings_of_a_case_are_a_layer() {
 fn the_committed_schema_did_not_drift() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/case.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
-        std::fs::write(&committed, yb_case::schema()).unwrap();
+        std::fs::write(&committed, yb_case::schema(&builtin().agents)).unwrap();
     }
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
-        committed == yb_case::schema(),
+        committed == yb_case::schema(&builtin().agents),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
 }
 
 #[test]
 fn the_schema_agrees_with_the_decoder() {
-    let schema: Value = serde_json::from_str(&yb_case::schema()).unwrap();
+    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin().agents)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
     let basic: Value = serde_json::from_str(&basic).unwrap();

@@ -1,5 +1,6 @@
 //! What suites and variants say about isolation, network and limits: the strictest holds.
 
+use crate::case::builtin;
 use yb_case::suite;
 use yb_case::{Isolation, LoadOptions, NetworkMode};
 
@@ -24,7 +25,7 @@ variants:
     );
     let path = dir.path().join("suite.yaml");
     std::fs::write(&path, text).unwrap();
-    let loaded = suite::load(&path, &LoadOptions::default());
+    let loaded = suite::load(&path, &builtin());
     let suite = loaded.suite.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     suite.combinations[0].case.clone()
 }

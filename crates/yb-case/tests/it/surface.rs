@@ -2,7 +2,7 @@
 
 use yb_case::{LoadOptions, PrivateHosts};
 
-use crate::case::said;
+use crate::case::{builtin, said};
 use crate::rules::{BASE, accepts, long, parse, rejects, warns, with};
 
 #[test]
@@ -64,7 +64,7 @@ fn surface_repo_is_a_public_url_or_local() {
     );
     accepts(&["repo: http://172.32.0.1/x"]);
     let private = BASE.replace("github.com", "10.0.0.1");
-    let allowed = LoadOptions::default().with_private_hosts(PrivateHosts::Allowed);
+    let allowed = builtin().with_private_hosts(PrivateHosts::Allowed);
     assert!(yb_case::parse("case.yaml".as_ref(), private.as_bytes(), &allowed).case.is_some());
     let case = warns("repo: https://me:secret@example.com/x", "credentials in the repository's URL");
     assert!(!case.start.to_string().contains("secret"), "{}", case.start);

@@ -15,6 +15,7 @@ use super::open::OpenRun;
 use super::plan::{PLAN_VERSION, Plan, PlanOptions, PlannedTrial, Selection, expand, label, select};
 use super::state::RunState;
 use super::unit::Unit;
+use crate::Extensions;
 use crate::trial::{KnownStart, Runner, StartPoint, TrialError};
 use yb_case::config::Settings;
 use yb_case::suite::{Combination, Suite};
@@ -33,6 +34,8 @@ pub struct Setup {
     pub shim: Option<PathBuf>,
     /// Holds everything still.
     pub pause: PauseSwitch,
+    /// The agents that cases may name.
+    pub extensions: Extensions,
 }
 
 /// A run that can begin.
@@ -52,8 +55,8 @@ pub struct Ready {
 impl Setup {
     /// A setup.
     #[must_use]
-    pub fn new(settings: Settings, env: BTreeMap<String, String>) -> Self {
-        Self { settings, env, shim: None, pause: PauseSwitch::default() }
+    pub fn new(settings: Settings, env: BTreeMap<String, String>, extensions: Extensions) -> Self {
+        Self { settings, env, shim: None, pause: PauseSwitch::default(), extensions }
     }
 
     /// Checks every combination that is selected, and finds where each begins.
@@ -132,7 +135,7 @@ impl Setup {
                 settings = settings.with_argument(&format!("limits.{name}"), limit);
             }
         }
-        let mut runner = Runner::new(settings, self.env.clone());
+        let mut runner = Runner::new(settings, self.env.clone(), self.extensions.clone());
         if options.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;
         }

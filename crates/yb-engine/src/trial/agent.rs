@@ -6,8 +6,8 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TrialError;
-use yb_agents::{AcpSpec, AgentConfig, CommandSpec, Host};
-use yb_case::{Case, Prompt, with_environment};
+use yb_agents::{AgentConfig, Host};
+use yb_case::{AgentSpec, Case, Prompt, with_environment};
 
 /// The adapter's configuration.
 pub(super) fn config(
@@ -46,22 +46,22 @@ pub(super) fn config(
             config.mcp_servers.insert(name.clone(), server);
         }
     }
-    if case.agent.kind == "acp" {
-        config.acp = Some(AcpSpec::from_section(&from.section)?);
-    }
-    if case.agent.kind == "command" {
-        config.command = Some(CommandSpec::from_section(&from.section)?);
-    }
+    config.section.clone_from(&from.section);
     Ok(config)
 }
 
 /// The variables that the agent gets.
 pub(super) fn host(
     case: &Case,
+    agent: Option<&AgentSpec>,
     env: &BTreeMap<String, String>,
     shim: Option<&Path>,
 ) -> Result<Host, TrialError> {
-    let mut host = yb_agents::agent_host(&case.agent.kind, env);
+    // A directory that `yb eval` grades has no agent.
+    let mut host = match agent {
+        Some(agent) => yb_agents::agent_host(agent, env),
+        None => Host::new(env.get("PATH").map(|path| ("PATH", path))),
+    };
     host.env.extend(own(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match shim {
         Some(shim) => host.with_shim(shim),
@@ -89,9 +89,10 @@ fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, Strin
 /// What must not appear in a patch: every secret that the agent was given.
 pub(super) fn secrets(
     case: &Case,
+    agent: Option<&AgentSpec>,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
-    Ok(yb_agents::secrets_of(&host(case, env, None)?))
+    Ok(yb_agents::secrets_of(&host(case, agent, env, None)?))
 }
 
 fn fill(text: &str, env: &BTreeMap<String, String>) -> Result<String, TrialError> {

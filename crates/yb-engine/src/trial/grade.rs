@@ -110,6 +110,7 @@ impl Runner {
             limits: level.limits,
             hidden,
             env: Arc::new(self.env.clone()),
+            adapters: self.extensions.adapters.clone(),
             shim: self.shim.clone(),
             cache: cache.to_owned(),
             cancel,

@@ -11,9 +11,9 @@ use yb_tape::{
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError, agent};
-use yb_agents::tape::{self, Base, TapeHow, TapeUse, bases, stand_in};
+use yb_agents::tape::{self, ModelEndpoint, TapeHow, TapeUse, redirect_to_mock};
 use yb_agents::{ExecutionResult, Host, observed_cost};
-use yb_case::{Case, TapeMode, TapeSource, TapeSpeed};
+use yb_case::{AgentSpec, Case, TapeMode, TapeSource, TapeSpeed};
 use yb_model::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
 use yb_model::outcome::Outcome;
 
@@ -67,11 +67,26 @@ impl Runner {
 
     /// The agent's variables as they will be, before there is a tape.
     pub(super) fn host(&self, case: &Case) -> Result<Host, TrialError> {
-        let mut host = agent::host(case, &self.env, self.shim.as_deref())?;
+        let mut host = agent::host(case, self.agent_spec(case), &self.env, self.shim.as_deref())?;
         if self.is_played(case) {
-            stand_in(&case.agent.kind, &mut host, NOWHERE);
+            self.redirect_to_mock(case, &mut host, NOWHERE);
         }
         Ok(host)
+    }
+
+    /// The description of the case's agent; none for a directory that `yb eval` grades.
+    pub(super) fn agent_spec(&self, case: &Case) -> Option<&'static AgentSpec> {
+        self.extensions.adapters.get(&case.agent.kind).map(|adapter| adapter.spec())
+    }
+
+    fn endpoints(&self, case: &Case, host: &Host) -> Vec<ModelEndpoint> {
+        self.agent_spec(case).map(|agent| ModelEndpoint::of_agent(agent, host)).unwrap_or_default()
+    }
+
+    fn redirect_to_mock(&self, case: &Case, host: &mut Host, url: &str) {
+        if let Some(agent) = self.agent_spec(case) {
+            redirect_to_mock(agent, &self.extensions.adapters.specs(), host, url);
+        }
     }
 
     /// Whether what is asked of tapes can be, for a trial that is yet to run.
@@ -101,7 +116,7 @@ impl Runner {
             let message = format!("there is a tape already: `{}`", file.display());
             return Err(TrialError::tape(message, "record into another directory, or remove that one"));
         }
-        if bases(&case.agent.kind, &Host::default()).is_empty() {
+        if self.endpoints(case, &Host::default()).is_empty() {
             let message = format!("no tape can get between `{}` and its model", case.agent.kind);
             return Err(TrialError::tape(message, "leave out `--record`"));
         }
@@ -116,7 +131,6 @@ impl Runner {
         place: &Place,
         host: &mut Host,
     ) -> Result<Option<Reel>, TrialError> {
-        let kind = case.agent.kind.as_str();
         let mut reel = Reel {
             script: None,
             recorder: None,
@@ -125,23 +139,23 @@ impl Runner {
             digest: None,
             warnings: Vec::new(),
         };
-        let before = bases(kind, host);
+        let endpoints = self.endpoints(case, host);
         if let Some(path) = self.replays(case) {
             let file = tape::replayed(path, attempt.trial);
-            reel.replay(self, case, file, place, before.first())?;
+            reel.replay(self, case, file, place, endpoints.first())?;
         } else if let Some(script) = script_of(case) {
             let server = MockServer::start(load(script, &place.workspace)?, &MockServerOptions::default());
             reel.script = Some(server.map_err(TrialError::from)?);
             script.clone_into(&mut reel.file);
         }
         if let Some(directory) = &self.tape.record {
-            reel.record(self, directory, attempt, place, host, before.first())?;
+            reel.record(self, directory, attempt, place, host, endpoints.first())?;
         }
         let Some(url) = reel.base_url() else { return Ok(None) };
         if self.is_played(case) {
-            stand_in(kind, host, &url);
-        } else if let Some(base) = before.first() {
-            base.point(host, &url);
+            self.redirect_to_mock(case, host, &url);
+        } else if let Some(endpoint) = endpoints.first() {
+            endpoint.redirect(host, &url);
         }
         Ok(Some(reel))
     }
@@ -154,7 +168,7 @@ impl Reel {
         case: &Case,
         file: PathBuf,
         place: &Place,
-        api: Option<&Base>,
+        api: Option<&ModelEndpoint>,
     ) -> Result<(), TrialError> {
         let tape = open(&file)?;
         if let Some(cut) = tape.truncation() {
@@ -206,7 +220,7 @@ impl Reel {
         attempt: &Attempt<'_>,
         place: &Place,
         host: &Host,
-        api: Option<&Base>,
+        api: Option<&ModelEndpoint>,
     ) -> Result<(), TrialError> {
         let upstream = match (self.base_url(), api) {
             (Some(played), _) => played,

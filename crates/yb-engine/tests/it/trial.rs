@@ -8,6 +8,7 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use yb_case::LoadOptions;
 use yb_case::config::Settings;
+use yb_engine::Extensions;
 use yb_engine::run::RunDir;
 use yb_engine::trial::{Attempt, Finished, KnownStart, Runner, Step, Stop, TrialError};
 use yb_model::outcome::Outcome;
@@ -31,7 +32,7 @@ impl World {
         let root = dir.path().join("runs-here").to_str().unwrap().to_owned();
         let settings = settings.with_argument("workspace_dir", root);
         let env = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
-        let mut runner = Runner::new(settings, env);
+        let mut runner = Runner::new(settings, env, Extensions::builtin());
         runner.shim = Some(yb_testkit::bin("yb-shim"));
         Self { dir, runner, steps: Vec::new() }
     }
@@ -49,7 +50,7 @@ impl World {
     pub(crate) async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
         let file = self.path("case.yaml");
         std::fs::write(&file, text).unwrap();
-        let loaded = yb_case::load(&file, &LoadOptions::default());
+        let loaded = yb_case::load(&file, &LoadOptions::new(Extensions::builtin().adapters.specs()));
         let case = loaded.case.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
         let runner = &self.runner;
         runner.check(&case)?;
@@ -363,7 +364,7 @@ async fn trials_without_hooks_share_the_tree_that_they_begin_with() {
     let world = World::new();
     let file = world.path("case.yaml");
     std::fs::write(&file, case("echo more >> greet.sh", "")).unwrap();
-    let case = yb_case::load(&file, &LoadOptions::default()).case.unwrap();
+    let case = yb_case::load(&file, &LoadOptions::new(Extensions::builtin().adapters.specs())).case.unwrap();
     let (runner, root) = (&world.runner, world.runner.settings.workspace_dir());
     let cache = root.join(yb_engine::run::CACHE);
     let start = runner.start_point(&case, &cache, None).await.unwrap();

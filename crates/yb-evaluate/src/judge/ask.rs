@@ -10,8 +10,8 @@ use crate::tree::{Extras, lay_out};
 use crate::{Bench, Desk, FOLDER, GradeError, Subject};
 use yb_agents::trace::{self, AgentBegins, End};
 use yb_agents::{
-    AdapterError, AgentConfig, AvailabilityStatus, CommandSpec, ExecutionContext, ExecutionResult, Host,
-    Intent, Isolation, adapter, agent_host, secrets_of, without_secrets,
+    Adapter, AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
+    Isolation, agent_host, secrets_of, without_secrets,
 };
 use yb_case::{Judge, Panelist};
 use yb_model::log::{ExecutionStatus, FILE_NAME, UsageSource};
@@ -20,8 +20,6 @@ use yb_model::nonce;
 /// The folder with the judged files, in the judge's. They are not its working directory itself, so that nothing in them is
 /// taken for the judge's own: no instructions, no settings, no definition of an agent.
 pub(super) const RESULT: &str = "result";
-/// What a judge may do, where its agent knows these names.
-const TOOLS: [&str; 3] = ["Read", "Grep", "Glob"];
 const PERMISSIONS: &str = "dontAsk";
 
 /// What one call came to.
@@ -105,12 +103,14 @@ async fn try_ask(
     asked: &mut Asked,
 ) -> Result<(), GradeError> {
     let failed = |error: AdapterError| GradeError::other(format!("the judge could not be asked: {error}"));
-    let known = adapter(&who.agent)
+    let adapters = &subject.bench.adapters;
+    let known = adapters
+        .get(&who.agent)
         .ok_or_else(|| GradeError::other(format!("no such agent as a judge: `{}`", who.agent)))?;
     let nonce = nonce();
-    let mut config = config(judge, who).map_err(failed)?;
+    let mut config = config(judge, who, known);
     config.prompt = Some(prompt::of(judge, who, data, &nonce));
-    let mut host = host(judge, who, &subject.bench)?;
+    let mut host = host(judge, known, &subject.bench)?;
     let name = format!("judge-{number}");
     let (work, private) = (desk.scratch.join(&name), desk.scratch.join(format!("{name}-private")));
     let artifacts = desk.folder().join(&name);
@@ -121,7 +121,7 @@ async fn try_ask(
     let mut secrets = secrets_of(&host);
     secrets.extend(subject.secrets.iter().cloned());
     let begins = AgentBegins {
-        agent: known.name(),
+        agent: known.spec().name,
         model: config.model.as_deref(),
         prompt: config.prompt.as_deref(),
         secrets: &secrets,
@@ -182,23 +182,22 @@ fn read(judge: &Judge, result: &ExecutionResult, nonce: &str) -> Result<Answer, 
     answer::read(&value, &judge.assertions)
 }
 
-fn config(judge: &Judge, who: &Panelist) -> Result<AgentConfig, AdapterError> {
+/// The configuration of a judge, which may read files only.
+fn config(judge: &Judge, who: &Panelist, adapter: &dyn Adapter) -> AgentConfig {
     let mut config = AgentConfig::default();
     config.model.clone_from(&who.model);
     config.agent_name.clone_from(&who.agent_name);
-    config.tools = Some(TOOLS.map(str::to_owned).into());
+    config.tools = adapter.spec().read_tools();
     config.permission_mode = Some(PERMISSIONS.to_owned());
     config.max_budget_usd = judge.max_budget_usd;
     config.answer_schema = Some(answer::schema(&judge.assertions));
-    if !who.command.is_empty() {
-        config.command = Some(CommandSpec::from_section(&who.command)?);
-    }
-    Ok(config)
+    config.section.clone_from(&who.command);
+    config
 }
 
 /// What a judge is given: its agent's credentials, and what its own configuration names; nothing that is the judged one's.
-fn host(judge: &Judge, who: &Panelist, bench: &Bench) -> Result<Host, GradeError> {
-    let mut host = agent_host(&who.agent, &bench.env);
+fn host(judge: &Judge, adapter: &dyn Adapter, bench: &Bench) -> Result<Host, GradeError> {
+    let mut host = agent_host(adapter.spec(), &bench.env);
     let own = bench.variables(&judge.env)?;
     host.env.extend(own.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match &bench.shim {
@@ -215,16 +214,16 @@ fn roots(judge: &Judge) -> Vec<PathBuf> {
 /// Whether a case's judges can be, as far as that is known before anything starts.
 pub fn check(judge: &Judge, isolation: Isolation, bench: &Bench) -> Result<(), JudgeError> {
     for who in &judge.panel {
-        let known =
-            adapter(&who.agent).ok_or_else(|| JudgeError::UnknownAgent { agent: who.agent.clone() })?;
+        let known = bench.adapters.get(&who.agent);
+        let known = known.ok_or_else(|| JudgeError::UnknownAgent { agent: who.agent.clone() })?;
         let unset = judge.env.iter().find(|one| one.value.is_none() && !bench.env.contains_key(&one.name));
         if let Some(unset) = unset {
             return Err(JudgeError::NoVariable { name: unset.name.clone() });
         }
-        let mut config = config(judge, who)?;
+        let mut config = config(judge, who, known);
         config.prompt = Some("x".to_owned());
         let host =
-            host(judge, who, bench).map_err(|error| JudgeError::Grading { reason: error.to_string() })?;
+            host(judge, known, bench).map_err(|error| JudgeError::Grading { reason: error.to_string() })?;
         known.validate(&Intent::new(&config, &host, isolation, &roots(judge)))?;
     }
     Ok(())
@@ -233,10 +232,10 @@ pub fn check(judge: &Judge, isolation: Isolation, bench: &Bench) -> Result<(), J
 /// Whether the judges are installed and may ask their models.
 pub async fn available(judge: &Judge, bench: &Bench) -> Result<(), JudgeError> {
     for who in &judge.panel {
-        let Some(known) = adapter(&who.agent) else { continue };
+        let Some(known) = bench.adapters.get(&who.agent) else { continue };
         let host =
-            host(judge, who, bench).map_err(|error| JudgeError::Grading { reason: error.to_string() })?;
-        let found = known.check_availability(&config(judge, who)?, &host).await;
+            host(judge, known, bench).map_err(|error| JudgeError::Grading { reason: error.to_string() })?;
+        let found = known.check_availability(&config(judge, who, known), &host).await;
         if found.status != AvailabilityStatus::Ready {
             let message = format!("the judge can't be asked: {}", found.message);
             return Err(JudgeError::Unavailable { message, hints: found.hints });

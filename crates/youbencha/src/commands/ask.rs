@@ -5,6 +5,7 @@ use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, StopReason};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_figures::{duration_ms, money, plural};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_supervise::CancellationToken;
@@ -14,7 +15,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::{CLAUDE_CODE, Tracing};
+use crate::tracing::Tracing;
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
@@ -55,7 +56,8 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
 
 /// Starts the agent span, if tracing is on.
 fn spans(args: &AskArgs, context: &Context, tracing: &Tracing) -> Option<AgentSpans> {
-    let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(context.current_message.clone());
+    let mut config =
+        AgentSpansConfig::new(ClaudeCode.spec().name).with_prompt(context.current_message.clone());
     config.model.clone_from(&args.model);
     config.resumed = args.resume.is_some();
     tracing.agent(config)

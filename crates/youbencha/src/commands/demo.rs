@@ -5,6 +5,7 @@ mod folder;
 
 use std::path::Path;
 
+use yb_engine::Extensions;
 use yb_engine::run::{RunResults, find_run};
 
 use crate::args::{self, DemoArgs};
@@ -19,7 +20,11 @@ const REPORT: [&str; 5] = ["report", "--format", "html", "--output", "report.htm
 /// The default workspace directory, independent of the settings of the user.
 const WORKSPACE: &str = ".youbencha-workspace";
 
-pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DemoArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let Some(agent) = agent::choose(args, printer)? else { return Ok(ExitCode::Interrupted) };
     let folder = folder::make(args.dir.as_deref(), &agent)?;
     // From here on, the demo runs the commands that a user would type in that directory.
@@ -29,14 +34,14 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     printer.line(format_args!("   agent: {}", agent.describe()));
 
     printer.line("\n2. Run, record and grade both variants; one fails a hidden test");
-    let code = run_command(&RUN, printer)?;
+    let code = run_command(&RUN, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
     let recorded = results(&folder)?;
 
     printer.line("\n3. Replay from the tapes: the agent and its tools are real, no API is called");
-    let code = run_command(&REPLAY, printer)?;
+    let code = run_command(&REPLAY, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
@@ -48,7 +53,7 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     ));
 
     printer.line("\n4. Write a report");
-    let code = run_command(&REPORT, printer)?;
+    let code = run_command(&REPORT, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
@@ -68,11 +73,11 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
 }
 
 /// Runs `yb` with these arguments.
-fn run_command(words: &[&str], printer: &mut Printer) -> Result<ExitCode, CliError> {
+fn run_command(words: &[&str], extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
     printer.line(format_args!("   $ yb {}", words.join(" ")));
     let args = args::parse_from(std::iter::once("yb").chain(words.iter().copied()))
         .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))?;
-    super::run(&args, printer)
+    super::run(&args, extensions, printer)
 }
 
 /// Reads the results of the newest run.

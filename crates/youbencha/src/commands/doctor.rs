@@ -5,6 +5,7 @@ mod machine;
 
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
+use yb_engine::Extensions;
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::Diagnostic;
 use yb_figures::plural;
@@ -52,7 +53,11 @@ impl Finding {
     }
 }
 
-pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DoctorArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -61,7 +66,7 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     let mut findings = runtime.block_on(async {
         let env = agents::environment();
         let mut findings = git::check(env.get("PATH").map(String::as_str)).await;
-        findings.extend(agent_findings(&agents::check_agents(&env).await));
+        findings.extend(agent_findings(&agents::check_agents(&extensions.adapters, &env).await));
         findings.push(machine::containment().await);
         findings
     });
@@ -104,7 +109,7 @@ fn agent_findings(agents: &[AgentStatus]) -> Vec<Finding> {
     });
     let mut findings: Vec<Finding> = checked
         .map(|agent| Finding {
-            check: agent.name,
+            check: agent.spec.name,
             level: match agent.state {
                 AgentState::Ready => Level::Ok,
                 AgentState::Missing => Level::Absent,

@@ -1,6 +1,7 @@
 //! `yb gate`: re-evaluates the gates of a recorded run.
 
 use serde_json::json;
+use yb_engine::Extensions;
 use yb_engine::config::Settings;
 use yb_engine::run::{self, RunInfo, RunResults, Setup};
 
@@ -13,7 +14,11 @@ use crate::printer::Printer;
 use crate::report::{self, JSON_VERSION};
 use crate::workspace;
 
-pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &GateArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
     let info = RunInfo::read(run::find_run(&root, &args.run)?)?;
     let from = match &args.config {
@@ -22,7 +27,7 @@ pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             let project =
                 std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
             let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
-            let setup = Setup::new(settings, agents::environment());
+            let setup = Setup::new(settings, agents::environment(), extensions.clone());
             let private_hosts = info.plan.options.allow_private_hosts;
             match load::suite(config, private_hosts, &setup, false, printer) {
                 Some(suite) => suite.gates,

@@ -4,6 +4,8 @@ mod cli;
 
 use std::path::Path;
 
+use yb_engine::Extensions;
+
 use crate::args::InstallAgentsArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
@@ -28,9 +30,13 @@ const FILES: [(&str, &str); 2] = [
     ),
 ];
 
-pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &InstallAgentsArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     if !args.cli.is_empty() {
-        return cli::run(&args.cli, printer);
+        return cli::run(&args.cli, extensions, printer);
     }
     let here = Path::new(".");
     let mut codes = Vec::new();

@@ -3,7 +3,8 @@
 mod runs;
 
 use serde_json::{Map, Value, json};
-use yb_engine::case;
+use yb_engine::Extensions;
+use yb_engine::case::{AgentSpecs, agent_spec};
 use yb_engine::evaluate::known_evaluators;
 
 use crate::agents::{self, AgentState, AgentStatus};
@@ -12,12 +13,16 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &ListArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     if args.what == Some(ListKind::Runs) {
         return runs::run(args.json, printer);
     }
     let wants = |kind| args.what.is_none_or(|what| what == kind);
-    let agents = if wants(ListKind::Agents) { Some(check_agents()?) } else { None };
+    let agents = if wants(ListKind::Agents) { Some(check_agents(extensions)?) } else { None };
     let evaluators = wants(ListKind::Evaluators).then(known_evaluators);
     if args.json {
         let mut lists = Map::new();
@@ -34,11 +39,11 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     if let Some(agents) = &agents {
         printer.line("Agents");
         for agent in agents {
-            printer.line(format_args!("  {:14} {}", agent.name, describe(agent)));
+            printer.line(format_args!("  {:14} {}", agent.spec.name, describe(agent)));
         }
     }
     if args.what == Some(ListKind::Agents) {
-        settings(printer);
+        settings(&extensions.adapters.specs(), printer);
     }
     if agents.is_some() && evaluators.is_some() {
         printer.line("");
@@ -54,28 +59,27 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
 }
 
 /// Prints the settings supported by each agent; others cause a warning.
-fn settings(printer: &mut Printer) {
-    let names: Vec<&str> = case::agent_names().to_vec();
-    let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    printer.line(format_args!("\nSettings               {}", head.join("  ")));
-    for setting in case::agent_settings() {
-        let cells = names.iter().map(|name| {
-            let known = if case::agent_knows(name, setting) { "yes" } else { "-" };
-            format!("{known:width$}", width = name.len())
+fn settings(agents: &AgentSpecs, printer: &mut Printer) {
+    let names: Vec<&str> = agents.names().collect();
+    printer.line(format_args!("\nSettings               {}", names.join("  ")));
+    for setting in agent_spec::settings() {
+        let cells = agents.iter().map(|agent| {
+            let known = if agent.supports(setting) { "yes" } else { "-" };
+            format!("{known:width$}", width = agent.name.len())
         });
         let cells = cells.collect::<Vec<_>>().join("  ");
         printer.line(format_args!("  {setting:20} {}", cells.trim_end()));
     }
 }
 
-fn check_agents() -> Result<Vec<AgentStatus>, CliError> {
+fn check_agents(extensions: &Extensions) -> Result<Vec<AgentStatus>, CliError> {
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
-    Ok(runtime.block_on(agents::check_agents(&agents::environment())))
+    Ok(runtime.block_on(agents::check_agents(&extensions.adapters, &agents::environment())))
 }
 
 fn describe(agent: &AgentStatus) -> String {
     match agent.state {
-        AgentState::Ready | AgentState::AnyProgram | AgentState::Unsupported => agent.message.clone(),
+        AgentState::Ready | AgentState::AnyProgram => agent.message.clone(),
         AgentState::NotAuthenticated => format!("{}; run `yb doctor` for details", agent.message),
         AgentState::Missing => "not found; run `yb doctor` for details".to_owned(),
     }
@@ -83,13 +87,13 @@ fn describe(agent: &AgentStatus) -> String {
 
 fn agent_json(agent: &AgentStatus) -> Value {
     json!({
-        "name": agent.name,
+        "name": agent.spec.name,
+        "summary": agent.spec.summary,
         "status": agent.state.as_str(),
         "version": agent.version,
         "message": agent.message,
         "hints": agent.hints,
-        "settings": case::agent_settings()
-            .filter(|setting| case::agent_knows(agent.name, setting))
-            .collect::<Vec<_>>(),
+        "settings": agent_spec::settings().filter(|setting| agent.spec.supports(setting)).collect::<Vec<_>>(),
+        "limitations": agent.spec.limitations(),
     })
 }

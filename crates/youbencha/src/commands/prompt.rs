@@ -15,16 +15,22 @@ use yb_prompt::{
     AdaptOptions, AdapterOptions, ClientConfig, Prompt, PromptClient, PromptError, QueryParams, create_client,
 };
 
+use yb_engine::Extensions;
+
 use crate::args::{FilledArgs, PromptCommand, QueryArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(command: &PromptCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    command: &PromptCommand,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     match command {
         PromptCommand::Render(args) => render::run(args, printer),
         PromptCommand::Run(args) => run::run(args, printer),
-        PromptCommand::Test(args) => test::run(args, printer),
+        PromptCommand::Test(args) => test::run(args, extensions, printer),
     }
 }
 

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use yb_engine::Extensions;
 use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{Gates, Setting};
@@ -33,7 +34,11 @@ use crate::tracing::{RunTrace, Tracing};
 /// How long to wait for process trees to suspend before this process does.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &RunArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     // Single-threaded: trials mostly wait, and cross-thread wakeups cost more than they save.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -44,7 +49,7 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
         let mut tracing = Tracing::off();
         let opened = {
-            let opening = open(args, &mut tracing, printer);
+            let opening = open(args, extensions, &mut tracing, printer);
             tokio::pin!(opening);
             loop {
                 tokio::select! {
@@ -84,12 +89,17 @@ enum Preparation {
 }
 
 /// Prepares everything up to the first trial.
-async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> Result<Preparation, CliError> {
+async fn open(
+    args: &RunArgs,
+    extensions: &Extensions,
+    tracing: &mut Tracing,
+    printer: &mut Printer,
+) -> Result<Preparation, CliError> {
     let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
         return Ok(Preparation::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = Setup::new(settings, agents::environment(), extensions.clone());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
     }

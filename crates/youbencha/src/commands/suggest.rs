@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use yb_engine::adapter::{self, CommandSpec};
+use yb_engine::Extensions;
+use yb_engine::adapter::{Adapter as _, Command, CommandConfig};
 use yb_engine::config::Settings;
 use yb_engine::suggest::{Request, Suggestion};
 use yb_engine::trial::Runner;
@@ -17,8 +18,12 @@ use crate::files;
 use crate::printer::Printer;
 use crate::signals::Signals;
 
-pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let request = request(args)?;
+pub(super) fn run(
+    args: &SuggestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let request = request(args, extensions)?;
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -32,7 +37,7 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     let asked = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let runner = Runner::new(settings, agents::environment());
+        let runner = Runner::new(settings, agents::environment(), extensions.clone());
         let cancel = runner.stop.token().clone();
         let mut on_progress = |text: String| printer.note(text);
         let asked = runner.suggest(&request, &mut on_progress);
@@ -57,14 +62,14 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
 }
 
 /// Validates the arguments before anything is started.
-fn request(args: &SuggestArgs) -> Result<Request, CliError> {
+fn request(args: &SuggestArgs, extensions: &Extensions) -> Result<Request, CliError> {
     let usage = |message: String| CliError::new(ErrorKind::Usage, message);
-    if adapter::adapter(&args.agent).is_none() {
-        let names: Vec<String> = adapter::adapter_names().map(|name| format!("`{name}`")).collect();
+    if extensions.adapters.get(&args.agent).is_none() {
+        let names: Vec<String> = extensions.adapters.names().map(|name| format!("`{name}`")).collect();
         return Err(usage(format!("unknown agent: `{}`", args.agent))
             .hint(format!("expected one of {}", names.join(", "))));
     }
-    let is_command = args.agent == "command";
+    let is_command = args.agent == Command.spec().name;
     if is_command == args.command.is_empty() {
         return Err(if is_command {
             usage("no program given for the agent `command`".to_owned())
@@ -87,7 +92,7 @@ fn request(args: &SuggestArgs) -> Result<Request, CliError> {
     }
     let mut request = Request::new(&args.agent, &args.output_dir, &args.save);
     if is_command {
-        request.command = Some(CommandSpec::new(&args.command));
+        request.command = Some(CommandConfig::new(&args.command));
     }
     if let Some(file) = &args.agent_file {
         let text = std::fs::read_to_string(file).map_err(|error| {

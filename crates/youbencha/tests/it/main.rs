@@ -51,6 +51,7 @@ mod suites;
 mod tape;
 mod tape_serve;
 mod tools;
+mod toy_agent;
 mod tracing;
 #[cfg(target_os = "linux")]
 mod tracing_phoenix;

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use yb_engine::tools::{CliSpec, Installer, ToolError, Tools};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
+use yb_engine::programs::{Installer, PinnedProgram, ProgramError, ProgramStore};
 use yb_supervise::CancellationToken;
 
 use crate::agents;
@@ -56,11 +57,11 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<De
         return Ok(Some(DemoAgent::At(found.path)));
     }
     let env = agents::environment();
-    let Some(tools) = Tools::of_environment(&|name| env.get(name).cloned()) else {
+    let Some(store) = ProgramStore::from_env(&|name| env.get(name).cloned()) else {
         return Ok(Some(DemoAgent::BuiltIn(FallbackReason::NoNpm)));
     };
-    let spec = CliSpec::new("claude-code", VERSION)?;
-    if tools.find(spec.cli.name, &spec.version).is_ok() {
+    let program = PinnedProgram::new(ClaudeCode.spec(), VERSION)?;
+    if store.find(program.agent, &program.version).is_ok() {
         return Ok(Some(DemoAgent::Pinned));
     }
     let stop = CancellationToken::new();
@@ -72,9 +73,9 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<De
         return Ok(Some(DemoAgent::BuiltIn(FallbackReason::NoNpm)));
     }
     printer.note(format_args!(
-        "installing {spec} with npm into {} (about {} MB, once; skip with `--no-download`)",
-        tools.root().display(),
-        spec.cli.megabytes
+        "installing {program} with npm into {} (about {} MB, once; skip with `--no-download`)",
+        store.root().display(),
+        program.npm.megabytes
     ));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -82,7 +83,7 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<De
         .map_err(CliError::failed_to("start"))?;
     let installed = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let installing = installer.install(&tools, &spec);
+        let installing = installer.install(&store, &program);
         tokio::pin!(installing);
         tokio::select! {
             installed = &mut installing => Ok::<_, CliError>(Some(installed)),
@@ -97,7 +98,7 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<De
         None => Ok(None),
         Some(Ok(_)) => Ok(Some(DemoAgent::Pinned)),
         // Without a network, the built-in agent is used.
-        Some(Err(error @ ToolError::Npm { .. })) => {
+        Some(Err(error @ ProgramError::Npm { .. })) => {
             printer.note(format_args!("warning: {error}"));
             Ok(Some(DemoAgent::BuiltIn(FallbackReason::Failed)))
         }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use yb_engine::adapter::{Adapter as _, ClaudeCode, Command as AnyProgram};
 use yb_supervise::{Command, End, Launch};
 
 use super::agent::{DemoAgent, VERSION};
@@ -55,17 +56,19 @@ pub(super) fn make(requested: Option<&Path>, agent: &DemoAgent) -> Result<PathBu
 fn suite(agent: &DemoAgent) -> String {
     // JSON is valid YAML and handles quoting.
     let written = match agent {
-        DemoAgent::At(_) => json!({ "type": "claude-code" }),
-        DemoAgent::Pinned => json!({ "type": "claude-code", "version": VERSION }),
+        DemoAgent::At(_) => json!({ "type": ClaudeCode.spec().name }),
+        DemoAgent::Pinned => json!({ "type": ClaudeCode.spec().name, "version": VERSION }),
         DemoAgent::BuiltIn(_) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "yb".into());
-            let command = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
-            json!({ "type": "command", "config": { "command": command } })
+            let own = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
+            let name = AnyProgram.spec().name;
+            json!({ "type": name, "config": { name: own } })
         }
     };
     let mut line = written.to_string();
-    if let DemoAgent::At(path) = agent {
-        line.push_str(&format!("\n    env: {}", json!({ "YB_CLAUDE": path })));
+    if let (DemoAgent::At(path), Some(npm)) = (agent, ClaudeCode.spec().npm()) {
+        let path_variable = npm.path_variable;
+        line.push_str(&format!("\n    env: {}", json!({ path_variable: path })));
     }
     SUITE.replacen(PLACEHOLDER, &line, 1)
 }

@@ -6,6 +6,7 @@ use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::sdk::{self, Subprocess};
 use yb_claude::{CliSearch, Options, RunSummary};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_figures::{duration_ms, money};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, QueryParams, Prompt, PromptError};
@@ -17,7 +18,7 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::{CLAUDE_CODE, Tracing};
+use crate::tracing::Tracing;
 
 pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let session = PromptSession::new(&args.filled.query);
@@ -46,7 +47,7 @@ fn spans(prompt: &Prompt, formatted: &QueryParams, tracing: &Tracing) -> Option<
         QueryParams::Object(params) => (&params.prompt, &params.options),
     };
     let name = KeyValue::new(yb_otel::agentmark_attributes::PROMPT_NAME, prompt.name().to_owned());
-    let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(text).with_attribute(name);
+    let mut config = AgentSpansConfig::new(ClaudeCode.spec().name).with_prompt(text).with_attribute(name);
     config.model.clone_from(&options.model);
     tracing.agent(config)
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::safe_name;
 use yb_prompt::{ClaudeAgentQueryOptions, DatasetRow, Prompt, QueryParams, SystemPromptConfig};
 
@@ -175,7 +176,7 @@ fn case(
         "name": name,
         "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
         "directory": START,
-        "agent": { "type": "claude-code", "model": query.model, "config": config },
+        "agent": { "type": ClaudeCode.spec().name, "model": query.model, "config": config },
         "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
     });
     if let Some(usd) = query.max_budget_usd {

@@ -6,13 +6,19 @@ use yb_prompt::{DatasetRow, Prompt};
 
 use super::PromptSession;
 use super::suite::PromptSuite;
+use yb_engine::Extensions;
+
 use crate::args::{PromptTestArgs, RunArgs};
 use crate::commands::run::{self, load};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &PromptTestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let session = PromptSession::new(&args.query);
     let prompt = session.load(&args.file)?;
     let dataset = args.dataset.as_ref().map(|path| path.to_string_lossy());
@@ -32,7 +38,7 @@ pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCo
     let root = settings.workspace_dir();
     let gates = gates(&prompt, &root, printer)?;
     let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
-    run::run(&as_run(args, &suite)?, printer)
+    run::run(&as_run(args, &suite)?, extensions, printer)
 }
 
 /// Adds the row to an error.
