@@ -146,7 +146,10 @@ async fn resume(root: &Path, run: &Path) -> Result<usize, Failure> {
     let settings = Settings::default().with_argument("workspace_dir", workspace);
     let path = std::env::var("PATH").unwrap_or_default();
     let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]));
-    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &LoadOptions::default());
+    let loaded = yb_engine::suite::load(
+        &root.join("suite.yaml"),
+        &LoadOptions::new(setup.extensions.evaluators.clone()),
+    );
     let suite = loaded.suite.ok_or("the suite can't be read")?;
     let run = RunDir::at(run);
     let plan = Plan::read(&run.plan())?;

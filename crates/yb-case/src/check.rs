@@ -1,6 +1,7 @@
 //! Checks a tree against the description of its fields, and finds everything that is wrong with it.
 
-use super::shape::{Field, Kind, Need, Object, list_of};
+use super::fields_agent::AGENTS;
+use super::shape::{Field, Kind, Object, Presence, list_of};
 use yb_yaml::diagnostic::{Diagnostic, Findings, Severity, quoted};
 use yb_yaml::{Entry, Layer, Node, Span, Value};
 
@@ -39,6 +40,7 @@ impl Checker<'_, '_> {
     pub(crate) fn check(&mut self, node: &Node, kind: &Kind, path: &str) {
         match (*kind, &node.value) {
             (Kind::Any, _) | (Kind::Bool, Value::Bool(_)) | (Kind::Part(_), Value::Map(_)) => {}
+            (Kind::Agent, _) => self.check(node, &Kind::Word(AGENTS), path),
             (Kind::Text { .. }, Value::Text(text)) => self.text(node, text, kind, path),
             (Kind::Word(words), Value::Text(text)) if !words.contains(&text.as_str()) => {
                 self.wrong(node, kind, path).did_you_mean(text, words.iter().copied());
@@ -99,7 +101,7 @@ impl Checker<'_, '_> {
             }
         }
         for field in object.fields {
-            if field.need != Need::Optional && node.entry(field.name).is_none() {
+            if field.presence != Presence::Optional && node.entry(field.name).is_none() {
                 self.missing(first_place(node), field, path);
             }
         }
@@ -119,7 +121,7 @@ impl Checker<'_, '_> {
     }
 
     fn nothing(&mut self, at: Span, field: &Field, path: &str) {
-        if field.need == Need::Required {
+        if field.presence == Presence::Required {
             self.missing(at, field, path);
         } else if !matches!(field.kind, Kind::Any) {
             let message = format!("no value: `{}`", field.name);
@@ -131,7 +133,8 @@ impl Checker<'_, '_> {
     }
 
     fn missing(&mut self, at: Span, field: &Field, path: &str) {
-        let severity = if field.need == Need::Required { Severity::Error } else { self.mode.severity() };
+        let severity =
+            if field.presence == Presence::Required { Severity::Error } else { self.mode.severity() };
         let message = format!("missing key: `{}`", field.name);
         self.found.add(severity, at, join(path, field.name), message).expected(field.kind.expected());
     }
@@ -174,7 +177,7 @@ fn first_place(node: &Node) -> Span {
 /// Whether a value is of the kind at all, so that the more precise error is worth giving.
 fn fits(kind: &Kind, value: &Value) -> bool {
     match kind {
-        Kind::Text { .. } | Kind::Word(_) => matches!(value, Value::Text(_)),
+        Kind::Text { .. } | Kind::Word(_) | Kind::Agent => matches!(value, Value::Text(_)),
         Kind::Bool => matches!(value, Value::Bool(_)),
         Kind::Whole { .. } => matches!(value, Value::Int(_)),
         Kind::Number { .. } => matches!(value, Value::Int(_) | Value::Float(_)),

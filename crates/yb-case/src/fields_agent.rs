@@ -11,7 +11,8 @@ pub(crate) const CODEX: &str = "codex";
 pub(crate) const GEMINI: &str = "gemini";
 pub(crate) const OPENCODE: &str = "opencode";
 pub(crate) const ACP: &str = "acp";
-pub(crate) const COMMAND: &str = "command";
+/// The agent that is any program.
+pub const COMMAND: &str = "command";
 /// The agents that there are.
 pub(crate) const AGENTS: &[&str] = &[CLAUDE_CODE, COPILOT_CLI, CODEX, GEMINI, OPENCODE, ACP, COMMAND];
 

@@ -1,7 +1,7 @@
-//! Cases: a file that a person wrote becomes a [`Case`], or a list of everything that is wrong with it.
+//! Cases: a file becomes a [`Case`], or a list of everything that is wrong with it.
 //!
 //! ```
-//! use yb_engine::case::{self, LoadOptions};
+//! use yb_case::LoadOptions;
 //!
 //! let text = "
 //! youbencha: 1
@@ -11,7 +11,8 @@
 //! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 //! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 //! ";
-//! let loaded = case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+//! let options = LoadOptions::new(yb_evaluate::builtin_evaluators());
+//! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &options);
 //! assert!(loaded.diagnostics.is_empty());
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
 //! ```
@@ -51,17 +52,15 @@ use yb_yaml::diagnostic::{Diagnostic, Findings};
 use yb_yaml::{Format, Node, Span, Value};
 
 use check::Mode;
+
 use fields::VERSION;
 
 pub use build::{Draft, build, dir_of, environment};
 
 pub use eval::MANUAL;
 pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
-pub use evaluator::{
-    Answer, Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff,
-    HiddenFile, Judge, JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory,
-    is_judge,
-};
+pub use evaluator::reader::{self as config_reader, ConfigReader};
+pub use evaluator::{ConfiguredEvaluator, EvaluatorConfig, EvaluatorInput, EvaluatorSpec, EvaluatorSpecs};
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Limits, Network};
 pub use hook::{Database, PostHook, Script, Webhook};
@@ -91,24 +90,32 @@ pub fn agent_knows(agent: &str, setting: &str) -> bool {
     fields_agent::supports(agent, setting)
 }
 
-/// What a case is read with.
-#[derive(Debug, Clone, Default)]
+/// Options for loading cases and suites.
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// What `${NAME}` is replaced by.
+    /// The evaluators that a case may name.
+    pub evaluators: EvaluatorSpecs,
+    /// The values of `${NAME}`.
     pub variables: BTreeMap<String, String>,
-    /// Whether hosts inside somebody's network may be named.
+    /// Whether a case may name hosts in a private network.
     pub private_hosts: PrivateHosts,
 }
 
 impl LoadOptions {
-    /// The same with these variables.
+    /// Creates options with the evaluators that cases may name, no variables, and private hosts refused.
+    #[must_use]
+    pub fn new(evaluators: EvaluatorSpecs) -> Self {
+        Self { evaluators, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
+    }
+
+    /// Sets the variables.
     #[must_use]
     pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
         self.variables = variables;
         self
     }
 
-    /// The same with this rule for hosts.
+    /// Sets the rule for private hosts.
     #[must_use]
     pub fn with_private_hosts(mut self, hosts: PrivateHosts) -> Self {
         self.private_hosts = hosts;

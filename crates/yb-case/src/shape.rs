@@ -1,78 +1,98 @@
-//! The words in which the fields of a file are described, once: the decoder checks by them and the schema is made of them.
+//! Tables that describe the fields of a file. The checker and the JSON Schema are both derived from them.
 
+use super::fields_agent::AGENTS;
 use super::format::Format;
 
 /// A mapping with known keys.
 #[derive(Debug)]
-pub(crate) struct Object {
-    /// What it is called in the schema.
-    pub(crate) name: &'static str,
-    pub(crate) fields: &'static [Field],
+pub struct Object {
+    /// The name of its definition in the JSON Schema.
+    pub name: &'static str,
+    /// Its keys, in the order in which documentation lists them.
+    pub fields: &'static [Field],
 }
 
 /// A key of a mapping.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub struct Field {
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    /// What an editor shows.
+    /// The description that editors show.
     pub(crate) doc: &'static str,
-    pub(crate) need: Need,
-    /// What holds without it, as JSON.
+    pub(crate) presence: Presence,
+    /// The default value, as JSON.
     pub(crate) default: Option<&'static str>,
 }
 
-/// Whether a key must be there.
+/// Whether a key may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Need {
+pub(crate) enum Presence {
     Optional,
-    /// Without it a strict file is wrong, and any other gets a warning.
+    /// Its absence is an error in a strict file and a warning in any other.
     Wanted,
     Required,
 }
 
-/// What a value must be.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
-    /// A text with so many characters.
+pub enum Kind {
+    /// A string, with bounds for its length in characters.
     Text {
+        /// The minimum length.
         min: usize,
+        /// The maximum length.
         max: usize,
+        /// The format of the string.
         format: Format,
     },
     /// One of these words.
     Word(&'static [&'static str]),
+    /// The name of an agent that a case may use.
+    Agent,
+    /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Whole {
+        /// The minimum, inclusive.
         min: i64,
+        /// The maximum, inclusive.
         max: i64,
     },
-    /// A number; `above` leaves out the minimum itself.
+    /// A number.
     Number {
+        /// The minimum.
         min: f64,
+        /// The maximum, inclusive.
         max: f64,
+        /// Whether the minimum is exclusive.
         above: bool,
     },
-    /// Milliseconds, or a text such as `90s`.
+    /// Milliseconds, or a string such as `90s`.
     Duration {
+        /// Whether zero is allowed.
         zero: bool,
     },
+    /// A list.
     List {
+        /// The type of its items.
         of: &'static Kind,
+        /// The minimum number of items.
         min: usize,
     },
-    /// A mapping whose keys are free names.
+    /// A mapping with arbitrary keys.
     Map {
+        /// The format of its keys.
         names: Format,
+        /// The type of its values.
         of: &'static Kind,
     },
+    /// A mapping with known keys.
     Object(&'static Object),
-    /// The same, whose keys are checked once it is merged with others.
+    /// A mapping with known keys that are checked only after it was merged with another.
     Part(&'static Object),
-    /// Whichever of these fits the kind of value that is there.
+    /// The first of these types that accepts the YAML type of the value.
     Either(&'static [Kind]),
-    /// Anything at all.
+    /// Any value.
     Any,
 }
 
@@ -81,51 +101,81 @@ impl Object {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+    /// Iterates over the names of the keys.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.fields.iter().map(|field| field.name)
     }
 }
 
 impl Field {
-    pub(crate) const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, doc, need: Need::Optional, default: None }
+    /// Creates an optional key with the description that editors show.
+    #[must_use]
+    pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
+        Self { name, kind, doc, presence: Presence::Optional, default: None }
     }
 
-    pub(crate) const fn required(mut self) -> Self {
-        self.need = Need::Required;
+    /// Makes the key required.
+    #[must_use]
+    pub const fn required(mut self) -> Self {
+        self.presence = Presence::Required;
         self
     }
 
+    /// Makes the key required in strict files; elsewhere its absence is a warning.
     pub(crate) const fn wanted(mut self) -> Self {
-        self.need = Need::Wanted;
+        self.presence = Presence::Wanted;
         self
     }
 
-    pub(crate) const fn default(mut self, json: &'static str) -> Self {
+    /// Sets the default value that the JSON Schema shows, as JSON.
+    #[must_use]
+    pub const fn default(mut self, json: &'static str) -> Self {
         self.default = Some(json);
         self
     }
 }
 
-/// Any text that is not empty.
-pub(crate) const TEXT: Kind = text(1, usize::MAX);
-/// Milliseconds above 0.
-pub(crate) const MILLISECONDS: Kind = Kind::Duration { zero: false };
-pub(crate) const TEXTS: Kind =
+/// A non-empty string.
+pub const TEXT: Kind = text(1, usize::MAX);
+/// A duration above zero.
+pub const MILLISECONDS: Kind = Kind::Duration { zero: false };
+/// A list of strings, which may be empty.
+pub const TEXTS: Kind =
     Kind::List { of: &Kind::Text { min: 0, max: usize::MAX, format: Format::Any }, min: 0 };
-/// A mapping from names to anything.
-pub(crate) const FREE: Kind = Kind::Map { names: Format::Any, of: &Kind::Any };
+/// A mapping with arbitrary keys and values.
+pub const FREE: Kind = Kind::Map { names: Format::Any, of: &Kind::Any };
+/// A non-negative integer.
+pub const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
+/// A number from 0 to 1.
+pub const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
+/// A non-negative number.
+pub const NON_NEGATIVE: Kind = Kind::Number { min: 0.0, max: f64::MAX, above: false };
+/// A non-empty string, or a non-empty list of them.
+pub const ONE_OR_MORE: Kind = Kind::Either(&[TEXT, Kind::List { of: &TEXT, min: 1 }]);
+/// A relative path that can't leave its directory.
+pub const RELATIVE_PATH: Kind = formatted(500, Format::RelativePath);
+/// A list of globs that can't leave their directory.
+pub const GLOBS: Kind = Kind::List { of: &RELATIVE_PATH, min: 0 };
+/// Environment variables: a mapping from names to values, or a list of names to pass on.
+pub const ENVIRONMENT: Kind = Kind::Either(&[
+    Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) },
+    Kind::List { of: &formatted(200, Format::EnvName), min: 0 },
+]);
 
-pub(crate) const fn text(min: usize, max: usize) -> Kind {
+/// Returns the type of a string with these bounds for its length in characters.
+#[must_use]
+pub const fn text(min: usize, max: usize) -> Kind {
     Kind::Text { min, max, format: Format::Any }
 }
 
-pub(crate) const fn formatted(max: usize, format: Format) -> Kind {
+/// Returns the type of a non-empty string with a maximum length and a format.
+#[must_use]
+pub const fn formatted(max: usize, format: Format) -> Kind {
     Kind::Text { min: 1, max, format }
 }
 
 impl Kind {
-    /// What a message says that was expected.
+    /// Returns the text of the `expected` line in messages.
     pub(crate) fn expected(&self) -> String {
         match *self {
             Self::Text { format, .. } if format != Format::Any => format.expected().to_owned(),
@@ -133,6 +183,7 @@ impl Kind {
             Self::Text { max: usize::MAX, .. } => "a text that is not empty".to_owned(),
             Self::Text { min, max, .. } => format!("a text of {min} to {max} characters"),
             Self::Word(words) => format!("one of {}", list_of(words.iter().copied())),
+            Self::Agent => Self::Word(AGENTS).expected(),
             Self::Bool => "`true` or `false`".to_owned(),
             Self::Whole { min, max } if max == i64::MAX => format!("a whole number, at least {min}"),
             Self::Whole { min, max } if min == max => format!("`{min}`"),

@@ -1,10 +1,11 @@
 //! Suites: several cases and agent configurations in one file, combined, merged and checked before anything starts.
 //!
 //! ```
-//! use yb_engine::{crate::LoadOptions, suite};
+//! use yb_case::{EvaluatorSpecs, LoadOptions, suite};
 //!
 //! let dir = std::env::temp_dir();
-//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &LoadOptions::default());
+//! let options = LoadOptions::new(EvaluatorSpecs::new());
+//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &options);
 //! assert!(loaded.suite.is_none());
 //! assert_eq!(loaded.diagnostics.len(), 1);
 //! ```

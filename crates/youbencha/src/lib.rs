@@ -21,15 +21,23 @@ use crate::printer::Printer;
 
 pub use crate::exit_code::ExitCode;
 
-/// The whole program: reads the arguments, runs the command, prints what went wrong.
+pub use yb_engine::Extensions;
+
+/// Runs the program with the built-in evaluators.
 #[must_use]
 pub fn main() -> std::process::ExitCode {
+    main_with(&Extensions::builtin())
+}
+
+/// Runs the program: parses the arguments, runs the command, and prints errors.
+#[must_use]
+pub fn main_with(extensions: &Extensions) -> std::process::ExitCode {
     // First of all: this process may have been started to watch over a child, and then never comes back.
     yb_supervise::shim_main();
 
     let mut printer = Printer::for_terminal();
     let code = match Args::try_parse() {
-        Ok(args) => commands::run(&args, &mut printer).unwrap_or_else(|error| {
+        Ok(args) => commands::run(&args, extensions, &mut printer).unwrap_or_else(|error| {
             printer.error(&error);
             error.exit_code()
         }),

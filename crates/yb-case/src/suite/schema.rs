@@ -1,17 +1,18 @@
-//! The JSON Schema of suite files for editors, made of the same description that the decoder checks by.
+//! The JSON Schema of suite files, derived from the tables that the checker uses.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fields::SUITE;
+use crate::EvaluatorSpecs;
 use crate::schema::Maker;
 
 /// What a case or a variant may leave out, because the other may have it.
 const ELSEWHERE: &[(&str, &str)] = &[("case", "agent"), ("agent", "type"), ("command", "argv")];
 
-/// The schema of a suite file, as pretty JSON that ends with a line break.
+/// Returns the JSON Schema of suite files, as pretty JSON with a final line break.
 #[must_use]
-pub fn schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn schema(evaluators: &EvaluatorSpecs) -> String {
+    let mut maker = Maker::new(evaluators);
     let root = maker.object(&SUITE);
     for (object, key) in ELSEWHERE {
         if let Some(Value::Array(required)) =

@@ -4,11 +4,12 @@ use std::fs;
 
 use proptest::prelude::*;
 use yb_case::LoadOptions;
+use yb_evaluate::builtin_evaluators;
 
 use crate::case::said;
 
 fn refused(bytes: &[u8]) -> String {
-    let loaded = yb_case::parse("case.yaml".as_ref(), bytes, &LoadOptions::default());
+    let loaded = yb_case::parse("case.yaml".as_ref(), bytes, &LoadOptions::new(builtin_evaluators()));
     assert!(loaded.case.is_none());
     said(&loaded)
 }
@@ -18,9 +19,15 @@ fn one_mebibyte_and_one_byte() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("case.yaml");
     fs::write(&file, vec![b'#'; 1024 * 1024 + 1]).unwrap();
-    assert_eq!(said(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is too large");
+    assert_eq!(
+        said(&yb_case::load(&file, &LoadOptions::new(builtin_evaluators()))),
+        "0:0: error: the file is too large"
+    );
     fs::write(&file, vec![b'#'; 1024 * 1024]).unwrap();
-    assert_eq!(said(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is empty");
+    assert_eq!(
+        said(&yb_case::load(&file, &LoadOptions::new(builtin_evaluators()))),
+        "0:0: error: the file is empty"
+    );
 }
 
 #[test]
@@ -45,7 +52,8 @@ fn alias_bombs_and_deep_nesting() {
 #[test]
 fn what_is_no_file() {
     let dir = tempfile::tempdir().unwrap();
-    let load = |name: &str| said(&yb_case::load(&dir.path().join(name), &LoadOptions::default()));
+    let load =
+        |name: &str| said(&yb_case::load(&dir.path().join(name), &LoadOptions::new(builtin_evaluators())));
     assert_eq!(load("none.yaml"), "0:0: error: failed to read the case: no such file");
     assert_eq!(load(""), "0:0: error: failed to read the case: not a file");
     #[cfg(unix)]
@@ -60,7 +68,8 @@ fn what_is_no_file() {
 #[test]
 fn too_many_findings_are_cut() {
     let text: String = (0..5000).map(|at| format!("k{at}: 1\n")).collect();
-    let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+    let loaded =
+        yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::new(builtin_evaluators()));
     assert!(loaded.diagnostics.len() < 250);
     assert!(
         loaded.diagnostics.iter().any(|found| found.is_error()),
@@ -87,7 +96,7 @@ fn c5_traversal_and_links() {
             "name: x\ndescription: x\nrepo: https://github.com/a/b\n\
              agent: {{ type: claude-code, config: {{ prompt_file: {prompt} }} }}\nevaluators: [{{ {evaluator} }}]\n"
         );
-        yb_case::parse(&root.join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+        yb_case::parse(&root.join("case.yaml"), text.as_bytes(), &LoadOptions::new(builtin_evaluators()))
     };
     let fine = "name: git-diff, config: { assertions: { max_files_changed: 1 } }";
     for prompt in ["in/real.md", "./in/./real.md", "inner.md"] {
@@ -116,7 +125,11 @@ fn evaluator_files_have_their_own_places() {
         .unwrap();
     let text = "youbencha: 1\nname: x\ndescription: x\nrepo: https://github.com/a/b\n\
                 agent: { type: claude-code, config: { prompt: Do what is asked. } }\nevaluators: [{ file: judge.yaml }]\n";
-    let loaded = yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default());
+    let loaded = yb_case::parse(
+        &dir.path().join("case.yaml"),
+        text.as_bytes(),
+        &LoadOptions::new(builtin_evaluators()),
+    );
     assert!(loaded.case.is_none());
     let said: Vec<_> = loaded
         .diagnostics
@@ -190,7 +203,7 @@ proptest! {
     #[test]
     fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         for name in ["case.yaml", "case.json"] {
-            let loaded = yb_case::parse(name.as_ref(), &bytes, &LoadOptions::default());
+            let loaded = yb_case::parse(name.as_ref(), &bytes, &LoadOptions::new(builtin_evaluators()));
             prop_assert!(loaded.case.is_some() || loaded.diagnostics.iter().any(|found| found.is_error()));
         }
     }
@@ -199,7 +212,7 @@ proptest! {
     fn anything_like_a_case_never_panics(parts in proptest::collection::vec(proptest::sample::select(PARTS), 0..60)) {
         let text = parts.concat();
         for name in ["case.yaml", "case.json"] {
-            let loaded = yb_case::parse(name.as_ref(), text.as_bytes(), &LoadOptions::default());
+            let loaded = yb_case::parse(name.as_ref(), text.as_bytes(), &LoadOptions::new(builtin_evaluators()));
             prop_assert!(loaded.case.is_some() || loaded.diagnostics.iter().any(|found| found.is_error()));
         }
     }
@@ -208,7 +221,7 @@ proptest! {
     fn any_value_anywhere_never_panics(key in "[a-z_]{1,14}", value in "\\PC{0,40}") {
         let quoted = serde_json::to_string(&value).unwrap();
         for line in [format!("{key}: {quoted}"), format!("repo: {quoted}"), format!("agent: {{ config: {{ prompt_file: {quoted} }} }}")] {
-            let _ = yb_case::parse("case.yaml".as_ref(), line.as_bytes(), &LoadOptions::default());
+            let _ = yb_case::parse("case.yaml".as_ref(), line.as_bytes(), &LoadOptions::new(builtin_evaluators()));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The rules of the data model and the settlements, named after them: accepted and refused values.
 
 use yb_case::{Case, LoadOptions, Loaded, Start};
+use yb_evaluate::builtin_evaluators;
 
 use crate::case::said;
 
@@ -14,7 +15,7 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
 
 pub(crate) fn parse(text: &str) -> Loaded {
     let dir = tempfile::tempdir().unwrap();
-    yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+    yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::new(builtin_evaluators()))
 }
 
 /// The base with one top-level line replaced or added.
@@ -286,7 +287,11 @@ fn a_directory_is_a_starting_tree() {
     let load = |extra: &str| {
         let text =
             BASE.replace("repo: https://github.com/example/x.git", &format!("directory: ./app\n{extra}"));
-        yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+        yb_case::parse(
+            &dir.path().join("case.yaml"),
+            text.as_bytes(),
+            &LoadOptions::new(builtin_evaluators()),
+        )
     };
     let case = load("").case.unwrap();
     assert_eq!(case.start, Start::Directory(dir.path().join("app").canonicalize().unwrap()));
@@ -325,7 +330,7 @@ fn all_errors_of_a_file_come_at_once() {
 fn variables_are_replaced_and_unknown_ones_named() {
     let variables =
         [("BASE", "https://github.com/a"), ("WHO", "${BASE}")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-    let options = LoadOptions::default().with_variables(variables.into());
+    let options = LoadOptions::new(builtin_evaluators()).with_variables(variables.into());
     let text = BASE
         .replace("https://github.com/example/x.git", "${BASE}/x.git")
         .replace("A case", "'${WHO} ${BSAE} ${NOPE} ${x:-y} ${'");

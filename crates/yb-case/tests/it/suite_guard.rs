@@ -2,6 +2,7 @@
 
 use yb_case::suite;
 use yb_case::{Isolation, LoadOptions, NetworkMode};
+use yb_evaluate::builtin_evaluators;
 
 fn load(suite_keys: &str, variant_keys: &str, case_keys: &str) -> std::sync::Arc<yb_case::Case> {
     let dir = tempfile::tempdir().unwrap();
@@ -24,7 +25,7 @@ variants:
     );
     let path = dir.path().join("suite.yaml");
     std::fs::write(&path, text).unwrap();
-    let loaded = suite::load(&path, &LoadOptions::default());
+    let loaded = suite::load(&path, &LoadOptions::new(builtin_evaluators()));
     let suite = loaded.suite.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     suite.combinations[0].case.clone()
 }

@@ -15,6 +15,7 @@ use super::open::OpenRun;
 use super::plan::{PLAN_VERSION, Plan, PlanOptions, PlannedTrial, Selection, expand, label, select};
 use super::state::RunState;
 use super::unit::Unit;
+use crate::Extensions;
 use crate::trial::{KnownStart, Runner, StartPoint, TrialError};
 use yb_case::config::Settings;
 use yb_case::suite::{Combination, Suite};
@@ -33,6 +34,8 @@ pub struct Setup {
     pub shim: Option<PathBuf>,
     /// Holds everything still.
     pub pause: PauseSwitch,
+    /// The evaluators that cases may name.
+    pub extensions: Extensions,
 }
 
 /// A run that can begin.
@@ -53,7 +56,14 @@ impl Setup {
     /// A setup.
     #[must_use]
     pub fn new(settings: Settings, env: BTreeMap<String, String>) -> Self {
-        Self { settings, env, shim: None, pause: PauseSwitch::default() }
+        Self { settings, env, shim: None, pause: PauseSwitch::default(), extensions: Extensions::builtin() }
+    }
+
+    /// Sets the components beside the built-in ones.
+    #[must_use]
+    pub fn with_extensions(mut self, extensions: Extensions) -> Self {
+        self.extensions = extensions;
+        self
     }
 
     /// Checks every combination that is selected, and finds where each begins.
@@ -133,6 +143,7 @@ impl Setup {
             }
         }
         let mut runner = Runner::new(settings, self.env.clone());
+        runner.extensions = self.extensions.clone();
         if options.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;
         }

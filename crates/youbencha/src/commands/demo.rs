@@ -6,6 +6,7 @@ mod folder;
 use std::path::Path;
 
 use clap::Parser as _;
+use yb_engine::Extensions;
 use yb_engine::run::{RunResults, find_run};
 
 use crate::args::{Args, DemoArgs};
@@ -20,7 +21,11 @@ const REPORT: [&str; 5] = ["report", "--format", "html", "--output", "report.htm
 /// Where the engine keeps its runs; said once more, so that no setting of the user's leads elsewhere.
 const WORKSPACE: &str = ".youbencha-workspace";
 
-pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DemoArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let Some(agent) = agent::choose(args, printer)? else { return Ok(ExitCode::Interrupted) };
     let folder = folder::make(args.dir.as_deref(), &agent)?;
     // From here on this is what a user would do in that folder.
@@ -30,7 +35,7 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     printer.line(format_args!("   agent: {}", agent.told()));
 
     printer.line("\n2. Both variants run, are recorded and graded: one forgets what a hidden test asks for");
-    let code = typed(&RUN, printer)?;
+    let code = typed(&RUN, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
@@ -39,7 +44,7 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     printer.line(
         "\n3. The same again from the tapes: the agent and its tools are real, the model is asked nothing",
     );
-    let code = typed(&REPLAY, printer)?;
+    let code = typed(&REPLAY, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
@@ -51,7 +56,7 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     ));
 
     printer.line("\n4. A report");
-    let code = typed(&REPORT, printer)?;
+    let code = typed(&REPORT, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
@@ -71,11 +76,11 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
 }
 
 /// Does what `yb` with these arguments does.
-fn typed(words: &[&str], printer: &mut Printer) -> Result<ExitCode, CliError> {
+fn typed(words: &[&str], extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
     printer.line(format_args!("   $ yb {}", words.join(" ")));
     let args = Args::try_parse_from(std::iter::once("yb").chain(words.iter().copied()))
         .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))?;
-    super::run(&args, printer)
+    super::run(&args, extensions, printer)
 }
 
 /// What the newest run came to.

@@ -3,6 +3,7 @@
 mod again;
 
 use serde_json::json;
+use yb_engine::Extensions;
 use yb_engine::case::{self, LoadOptions};
 use yb_engine::outcome::Outcome;
 use yb_engine::run::Setup;
@@ -17,7 +18,11 @@ use crate::printer::Printer;
 use crate::signals::Signals;
 use crate::workspace::{harmless, shown};
 
-pub(super) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &EvalArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     // Several threads: reading and writing the files of many trials is work for more than one core.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -26,19 +31,19 @@ pub(super) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         tokio::select! {
-            done = work(args, printer) => done,
+            done = work(args, extensions, printer) => done,
             // Whatever runs for grading ends with us, and a grading that is not whole goes.
             () = signals.stop() => Ok(ExitCode::Interrupted),
         }
     })
 }
 
-async fn work(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn work(args: &EvalArgs, extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let (settings, found) = load::settings(false)?;
     if !load::show(found, args.strict, printer) {
         return Ok(ExitCode::Usage);
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = Setup::new(settings, agents::environment()).with_extensions(extensions.clone());
     match &args.from {
         Some(name) => again::run(args, name, &setup, printer).await,
         None => directory(args, setup, printer).await,
@@ -52,7 +57,8 @@ fn eval_file(
     setup: &Setup,
     printer: &mut Printer,
 ) -> Option<case::EvalFile> {
-    let options = LoadOptions::default().with_variables(setup.settings.variables());
+    let options =
+        LoadOptions::new(setup.extensions.evaluators.clone()).with_variables(setup.settings.variables());
     let loaded = case::load_eval(file, &options);
     let good = load::show(loaded.diagnostics, args.strict, printer);
     loaded.eval.filter(|_| good)

@@ -9,6 +9,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use yb_engine::Extensions;
+
 use serde_json::Value;
 use yb_claude::sdk;
 use yb_prompt::{
@@ -20,11 +22,15 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(command: &PromptCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    command: &PromptCommand,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     match command {
         PromptCommand::Render(args) => render::run(args, printer),
         PromptCommand::Run(args) => ask::run(args, printer),
-        PromptCommand::Test(args) => test::run(args, printer),
+        PromptCommand::Test(args) => test::run(args, extensions, printer),
     }
 }
 

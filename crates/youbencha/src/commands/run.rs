@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use yb_engine::Extensions;
 use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{Gates, Setting};
@@ -33,7 +34,11 @@ use crate::tracing::{RunTrace, Tracing};
 /// How long trees may take to stand still before this process does.
 const SETTLE: Duration = Duration::from_secs(2);
 
-pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &RunArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     // One thread: what many trials do is wait, and threads that wake one another cost more than they share.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -44,7 +49,7 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
         let mut tracing = Tracing::off();
         let opened = {
-            let opening = open(args, &mut tracing, printer);
+            let opening = open(args, extensions, &mut tracing, printer);
             tokio::pin!(opening);
             loop {
                 tokio::select! {
@@ -83,12 +88,17 @@ enum Opened {
 }
 
 /// Everything up to the first trial.
-async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> Result<Opened, CliError> {
+async fn open(
+    args: &RunArgs,
+    extensions: &Extensions,
+    tracing: &mut Tracing,
+    printer: &mut Printer,
+) -> Result<Opened, CliError> {
     let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
         return Ok(Opened::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = Setup::new(settings, agents::environment()).with_extensions(extensions.clone());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
     }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use yb_engine::Extensions;
 use yb_engine::adapter::{self, CommandSpec};
 use yb_engine::config::Settings;
 use yb_engine::suggest::{Request, Suggestion};
@@ -16,7 +17,11 @@ use crate::files;
 use crate::printer::{Printer, plural};
 use crate::signals::Signals;
 
-pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &SuggestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let request = request(args)?;
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
@@ -31,7 +36,8 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     let asked = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let runner = Runner::new(settings, agents::environment());
+        let mut runner = Runner::new(settings, agents::environment());
+        runner.extensions = extensions.clone();
         let cancel = runner.stop.token().clone();
         let mut tell = |what: String| printer.note(what);
         let asked = runner.suggest(&request, &mut tell);

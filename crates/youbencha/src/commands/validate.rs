@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use yb_engine::Extensions;
 use yb_engine::case::{Case, LoadOptions, PrivateHosts, Prompt, Start};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
@@ -14,7 +15,11 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::{Printer, plural};
 
-pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &ValidateArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let files: Vec<&PathBuf> = args.config.iter().chain(&args.files).collect();
     if files.is_empty() {
         return Err(CliError::new(ErrorKind::Usage, "no case file was named")
@@ -29,7 +34,9 @@ pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode
     tally.show(&in_config, printer);
 
     let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::default().with_variables(settings.variables()).with_private_hosts(hosts);
+    let options = LoadOptions::new(extensions.evaluators.clone())
+        .with_variables(settings.variables())
+        .with_private_hosts(hosts);
     for file in &files {
         let loaded = suite::load(file, &options);
         tally.show(&loaded.diagnostics, printer);

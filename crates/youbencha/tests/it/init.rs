@@ -28,7 +28,7 @@ fn the_case_runs_as_the_last_words_say() {
     let outcome = context.run(YB, next.split(' '));
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(
-        outcome.stdout.contains("git-diff: passed: ✓ 1 changed files (+1/-1 lines)"),
+        outcome.stdout.contains("git-diff: passed: ✓ 1 file changed (+1/-1 lines)"),
         "{}",
         outcome.stdout
     );
@@ -105,5 +105,5 @@ lanes:
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.contains("agent: claude-code succeeded"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("1 changed files (+1/-1 lines)"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 file changed (+1/-1 lines)"), "{}", outcome.stdout);
 }

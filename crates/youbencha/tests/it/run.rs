@@ -66,7 +66,7 @@ fn a_case_becomes_a_log_a_patch_and_results() {
     greeting: passed
       agent: command succeeded after [TIME]
       isolation: bubblewrap
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/src-modified

@@ -2,6 +2,7 @@
 
 use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
+use yb_engine::Extensions;
 use yb_prompt::{Prompt, Row};
 
 use super::Workshop;
@@ -12,7 +13,11 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &PromptTestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let workshop = Workshop::new(&args.query);
     let prompt = workshop.load(&args.file)?;
     let dataset = args.dataset.as_ref().map(|path| path.to_string_lossy());
@@ -32,7 +37,7 @@ pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCo
     let root = settings.workspace_dir();
     let gates = gates(&prompt, &root, printer)?;
     let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
-    run::run(&as_run(args, &suite)?, printer)
+    run::run(&as_run(args, &suite)?, extensions, printer)
 }
 
 /// The same error, which says whose it is.

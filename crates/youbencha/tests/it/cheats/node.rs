@@ -60,5 +60,5 @@ fn scripts_and_settings_of_npm() {
     for name in ["script", "printing-script", "settings", "local-node"] {
         scores.assert_zero(name, "did not pass: `adds`, `takes away`");
     }
-    scores.assert_zero("settings", "as at the start: `.npmrc`");
+    scores.assert_zero("settings", "restored: `.npmrc`");
 }
