@@ -362,7 +362,7 @@ impl CommandCheck {
         let report = self.report.as_ref().and_then(|report| report.file.as_deref());
         let metrics = self.metrics.iter().filter_map(|(_, metric)| metric.file.as_deref());
         for file in report.into_iter().chain(metrics) {
-            if let Some(path) = inside(root, &self.from_root(file)) {
+            if let Some(path) = inside(root, &self.path_from_root(file)) {
                 clear(&path).map_err(GradeError::io(&path))?;
             }
         }
@@ -370,7 +370,7 @@ impl CommandCheck {
     }
 
     /// Returns the path of a file from the root of the tree.
-    fn from_root(&self, file: &str) -> PathBuf {
+    fn path_from_root(&self, file: &str) -> PathBuf {
         let file = file.trim_start_matches("./");
         self.working_dir.as_ref().map_or_else(|| PathBuf::from(file), |folder| folder.join(file))
     }
@@ -602,7 +602,7 @@ impl CommandCheck {
 
     /// Reads a file that the command wrote, without following links.
     fn read_file(&self, file: &str, root: &Path) -> Result<Option<Vec<u8>>, GradeError> {
-        let path = self.from_root(file);
+        let path = self.path_from_root(file);
         // A file that the command made unreadable counts as absent.
         match read_inside(root, &path, MAX_FILE_BYTES) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => Ok(None),

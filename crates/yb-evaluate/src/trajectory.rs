@@ -1,5 +1,5 @@
-//! `trajectory`: asserts which tools the agent called. The data is self-reported, and the verdict says so; an agent that
-//! reports nothing fails.
+//! `trajectory`: asserts which tools the agent called. The data is self-reported, which the verdict records; an agent
+//! that reports nothing fails.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
