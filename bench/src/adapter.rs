@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use yb_engine::adapter::{Adapter as _, AgentConfig, ClaudeCode, ExecutionContext, Host, Isolation, Transcript};
+use yb_engine::adapter::{
+    Adapter as _, AgentConfig, ClaudeCode, ExecutionContext, Host, Isolation, Transcript,
+};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 
 use crate::Failure;

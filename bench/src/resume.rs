@@ -147,10 +147,7 @@ async fn resume(root: &Path, run: &Path) -> Result<usize, Failure> {
     let settings = Settings::default().with_argument("workspace_dir", workspace);
     let path = std::env::var("PATH").unwrap_or_default();
     let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]), Extensions::builtin());
-    let loaded = yb_engine::suite::load(
-        &root.join("suite.yaml"),
-        &LoadOptions::new(setup.extensions.adapters.specs()),
-    );
+    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &setup.extensions.load_options());
     let suite = loaded.suite.ok_or("the suite can't be read")?;
     let run = RunDir::at(run);
     let plan = Plan::read(&run.plan())?;

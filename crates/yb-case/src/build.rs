@@ -54,6 +54,7 @@ pub fn build(
     check_expected(root, &mut checker);
     let expected = expected::read(root, dir, &mut checker);
     let context = evaluator::Context {
+        specs: &options.evaluators,
         dir,
         variables: &options.variables,
         has_expected: root.get("expected").is_some(),

@@ -1,7 +1,7 @@
 //! Checks a tree against the description of its fields, and finds everything that is wrong with it.
 
 use super::agent_spec::AgentSpecs;
-use super::shape::{Field, Kind, Need, Object, list_of};
+use super::shape::{Field, Kind, Object, Presence, list_of};
 use yb_yaml::diagnostic::{Diagnostic, Findings, Severity, quoted};
 use yb_yaml::{Entry, Layer, Node, Span, Value};
 
@@ -111,7 +111,7 @@ impl Checker<'_, '_> {
             }
         }
         for field in object.fields {
-            if field.need != Need::Optional && node.entry(field.name).is_none() {
+            if field.presence != Presence::Optional && node.entry(field.name).is_none() {
                 self.missing(first_place(node), field, path);
             }
         }
@@ -133,7 +133,7 @@ impl Checker<'_, '_> {
     }
 
     fn nothing(&mut self, at: Span, field: &Field, path: &str) {
-        if field.need == Need::Required {
+        if field.presence == Presence::Required {
             self.missing(at, field, path);
         } else if !matches!(field.kind, Kind::Any) {
             let message = format!("no value: `{}`", field.name);
@@ -145,7 +145,8 @@ impl Checker<'_, '_> {
     }
 
     fn missing(&mut self, at: Span, field: &Field, path: &str) {
-        let severity = if field.need == Need::Required { Severity::Error } else { self.mode.severity() };
+        let severity =
+            if field.presence == Presence::Required { Severity::Error } else { self.mode.severity() };
         let message = format!("missing key: `{}`", field.name);
         self.found
             .add(severity, at, join(path, field.name), message)

@@ -8,7 +8,8 @@ use super::fields::{EVAL, ISOLATION_DEFAULT};
 use super::guard::Limits;
 use super::types::{Agent, AgentConfig, Case, Isolation, Prompt, Start, Timeouts};
 use super::{
-    Evaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem, time,
+    ConfiguredEvaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem,
+    time,
 };
 use crate::suite::SourceFile;
 use yb_yaml::diagnostic::{Diagnostic, Findings, quoted};
@@ -37,7 +38,7 @@ pub struct EvalFile {
     /// The expected result.
     pub expected: Option<Expected>,
     /// What grades it, in order.
-    pub evaluators: Vec<Evaluator>,
+    pub evaluators: Vec<ConfiguredEvaluator>,
     /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
     /// What runs after grading.
@@ -127,7 +128,12 @@ fn build(
     let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
     let directory = directory(root, "directory", dir, checker);
     let expected = directory_of_files(root, dir, checker);
-    let context = evaluator::Context { dir, variables: &options.variables, has_expected: expected.is_some() };
+    let context = evaluator::Context {
+        specs: &options.evaluators,
+        dir,
+        variables: &options.variables,
+        has_expected: expected.is_some(),
+    };
     let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, checker);
     elsewhere.append(&mut in_files);
     let timeouts = root.get("timeouts").and_then(|timeouts| timeouts.get("evaluators"));
@@ -150,7 +156,7 @@ fn build(
 }
 
 /// The commit that the original's `git-diff` compares with.
-fn base_of(evaluators: &[Evaluator]) -> Option<String> {
+fn base_of(evaluators: &[ConfiguredEvaluator]) -> Option<String> {
     let base = evaluators.iter().find_map(|one| one.config.get("base_commit")?.as_str());
     base.filter(|base| *base != "HEAD").map(str::to_owned)
 }

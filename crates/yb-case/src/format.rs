@@ -1,33 +1,39 @@
-//! The forms that a text can be asked to have, each with its pattern for editors.
+//! Formats of strings, each with its pattern for editors.
 
 use yb_claude::Options;
 
-/// What a text looks like.
+/// The format of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
+    /// Any string.
     Any,
-    /// The name of an agent.
+    /// The name of an agent definition.
     Name,
+    /// The prefix of a run's name.
     WorkspaceName,
+    /// The name of an environment variable.
     EnvName,
     /// A short label.
     Tag,
+    /// The name of a model.
     Model,
-    /// A version of a program, exactly.
+    /// An exact version of a program.
     Version,
     /// A tool, or a rule for one.
     Tool,
     /// A flag without its dashes.
     Flag,
-    /// A relative path that stays where it is.
+    /// A relative path that can't leave its directory.
     RelativePath,
-    /// An address that a webhook is sent to.
+    /// The URL of a webhook.
     HttpUrl,
     /// A host that may be connected to.
     Host,
 }
 
 impl Format {
+    /// Returns the text of the `expected` line in messages.
+    #[must_use]
     pub fn expected(self) -> &'static str {
         match self {
             Self::Any => "a text",
@@ -45,7 +51,7 @@ impl Format {
         }
     }
 
-    /// The regular expression for editors, without anchors.
+    /// Returns the regular expression for editors, without anchors.
     pub(crate) fn pattern(self) -> Option<&'static str> {
         Some(match self {
             Self::Any | Self::RelativePath => return None,
@@ -62,6 +68,8 @@ impl Format {
         })
     }
 
+    /// Returns whether a string has this format.
+    #[must_use]
     pub fn accepts(self, text: &str) -> bool {
         let all = |more: &str| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
@@ -73,7 +81,7 @@ impl Format {
             Self::EnvName => all("_") && !text.starts_with(|c: char| c.is_ascii_digit()),
             Self::Tag => all("._-:/"),
             Self::Version => crate::programs::is_exact(text),
-            // Two questions that the agent's own crate answers.
+            // The crate of the agent decides.
             Self::Model => Options::default().with_model(text).validate().is_ok(),
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
             Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),

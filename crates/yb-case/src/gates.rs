@@ -10,7 +10,9 @@ use crate::shape::list_of;
 
 /// What a gate may demand of the isolation, strongest first.
 pub const LEVELS: &[&str] = &["bubblewrap", "landlock", "external"];
+/// The values of `estimand`.
 pub const ESTIMANDS: &[&str] = &["suite", "new-cases"];
+/// The values of `on_inconclusive`.
 pub const ON_INCONCLUSIVE: &[&str] = &["cannot_tell", "pass", "fail"];
 
 /// What the results have to hold.

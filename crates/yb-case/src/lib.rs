@@ -1,4 +1,4 @@
-//! Cases: a file that a person wrote becomes a [`Case`], or a list of everything that is wrong with it.
+//! Cases: a file becomes a [`Case`], or a list of everything that is wrong with it.
 //!
 //! ```
 //! use yb_agents::Adapters;
@@ -12,7 +12,7 @@
 //! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 //! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 //! ";
-//! let options = LoadOptions::new(Adapters::builtin().specs());
+//! let options = LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators());
 //! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &options);
 //! assert!(loaded.diagnostics.is_empty());
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
@@ -54,6 +54,7 @@ use yb_yaml::diagnostic::{Diagnostic, Findings};
 use yb_yaml::{Format, Node, Span, Value};
 
 use check::Mode;
+
 use fields::VERSION;
 
 pub use agent_spec::{
@@ -64,11 +65,8 @@ pub use build::{Draft, build, dir_of, environment};
 
 pub use eval::MANUAL;
 pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
-pub use evaluator::{
-    Answer, Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff,
-    HiddenFile, Judge, JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory,
-    is_judge,
-};
+pub use evaluator::reader::{self as config_reader, ConfigReader};
+pub use evaluator::{ConfiguredEvaluator, EvaluatorConfig, EvaluatorInput, EvaluatorSpec, EvaluatorSpecs};
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Limits, Network};
 pub use hook::{Database, PostHook, Script, Webhook};
@@ -84,6 +82,8 @@ pub use yb_model::NetworkMode;
 pub struct LoadOptions {
     /// The agents that a file may name.
     pub agents: AgentSpecs,
+    /// The evaluators that a file may name.
+    pub evaluators: EvaluatorSpecs,
     /// The values of `${NAME}`.
     pub variables: BTreeMap<String, String>,
     /// Whether hosts in private networks may be named.
@@ -91,10 +91,10 @@ pub struct LoadOptions {
 }
 
 impl LoadOptions {
-    /// Options with these agents, without variables and without private hosts.
+    /// Options with these agents and evaluators, without variables and without private hosts.
     #[must_use]
-    pub fn new(agents: AgentSpecs) -> Self {
-        Self { agents, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
+    pub fn new(agents: AgentSpecs, evaluators: EvaluatorSpecs) -> Self {
+        Self { agents, evaluators, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
     }
 
     /// Sets the variables.

@@ -1,4 +1,4 @@
-//! The types that describe the fields of a file once: the decoder checks by them and the schema is generated from them.
+//! Tables that describe the fields of a file. The checker and the JSON Schema are both derived from them.
 
 use super::agent_spec::AgentSpecs;
 use super::format::Format;
@@ -6,9 +6,9 @@ use super::format::Format;
 /// A mapping with known keys.
 #[derive(Debug)]
 pub struct Object {
-    /// Its name in the JSON Schema, unique among all objects.
+    /// The name of its definition in the JSON Schema.
     pub name: &'static str,
-    /// Its keys.
+    /// Its keys, in the order in which documentation lists them.
     pub fields: &'static [Field],
 }
 
@@ -17,37 +17,35 @@ pub struct Object {
 pub struct Field {
     /// The key.
     pub name: &'static str,
-    /// The values that are allowed.
+    /// The type of the value.
     pub kind: Kind,
     /// The description that editors show.
-    pub doc: &'static str,
-    /// Whether the key must be present.
-    pub need: Need,
+    pub(crate) doc: &'static str,
+    pub(crate) presence: Presence,
     /// The default value, as JSON.
-    pub default: Option<&'static str>,
+    pub(crate) default: Option<&'static str>,
 }
 
-/// Whether a key must be present.
+/// Whether a key may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Need {
-    /// It may be left out.
+pub(crate) enum Presence {
     Optional,
-    /// Its absence is an error in a strict file and a warning in a lenient one.
+    /// Its absence is an error in a strict file and a warning in any other.
     Wanted,
     /// Its absence is an error.
     Required,
 }
 
-/// The values that are allowed.
+/// The type of a value.
 #[derive(Debug, Clone, Copy)]
 pub enum Kind {
-    /// A text.
+    /// A string, with bounds for its length in characters.
     Text {
-        /// The fewest characters.
+        /// The minimum length.
         min: usize,
-        /// The most characters.
+        /// The maximum length.
         max: usize,
-        /// Its form.
+        /// The format of the string.
         format: Format,
     },
     /// One of these words.
@@ -56,46 +54,46 @@ pub enum Kind {
     AgentType,
     /// `true` or `false`.
     Bool,
-    /// A whole number.
+    /// An integer.
     Whole {
-        /// The smallest.
+        /// The minimum, inclusive.
         min: i64,
-        /// The largest.
+        /// The maximum, inclusive.
         max: i64,
     },
     /// A number.
     Number {
-        /// The smallest.
+        /// The minimum.
         min: f64,
-        /// The largest.
+        /// The maximum, inclusive.
         max: f64,
-        /// Whether the minimum itself is excluded.
+        /// Whether the minimum is exclusive.
         above: bool,
     },
-    /// Milliseconds, or a text such as `90s`.
+    /// Milliseconds, or a string such as `90s`.
     Duration {
-        /// Whether 0 is allowed.
+        /// Whether zero is allowed.
         zero: bool,
     },
     /// A list.
     List {
-        /// Its elements.
+        /// The type of its items.
         of: &'static Kind,
-        /// The fewest elements.
+        /// The minimum number of items.
         min: usize,
     },
-    /// A mapping whose keys are free names.
+    /// A mapping with arbitrary keys.
     Map {
-        /// The form of the keys.
+        /// The format of its keys.
         names: Format,
-        /// The values.
+        /// The type of its values.
         of: &'static Kind,
     },
     /// A mapping with known keys.
     Object(&'static Object),
-    /// A mapping whose keys are checked after it was merged with others.
+    /// A mapping with known keys that are checked only after it was merged with another.
     Part(&'static Object),
-    /// The first of these that fits the type of the value.
+    /// The first of these types that accepts the YAML type of the value.
     Either(&'static [Kind]),
     /// Any value.
     Any,
@@ -108,34 +106,33 @@ impl Object {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// The keys.
+    /// Iterates over the names of the keys.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.fields.iter().map(|field| field.name)
     }
 }
 
 impl Field {
-    /// An optional field.
+    /// Creates an optional key with the description that editors show.
     #[must_use]
     pub const fn new(name: &'static str, kind: Kind, doc: &'static str) -> Self {
-        Self { name, kind, doc, need: Need::Optional, default: None }
+        Self { name, kind, doc, presence: Presence::Optional, default: None }
     }
 
-    /// Makes the field required.
+    /// Makes the key required.
     #[must_use]
     pub const fn required(mut self) -> Self {
-        self.need = Need::Required;
+        self.presence = Presence::Required;
         self
     }
 
-    /// Makes the field [`Need::Wanted`].
-    #[must_use]
-    pub const fn wanted(mut self) -> Self {
-        self.need = Need::Wanted;
+    /// Makes the key required in strict files; elsewhere its absence is a warning.
+    pub(crate) const fn wanted(mut self) -> Self {
+        self.presence = Presence::Wanted;
         self
     }
 
-    /// Sets the default value, as JSON.
+    /// Sets the default value that the JSON Schema shows, as JSON.
     #[must_use]
     pub const fn default(mut self, json: &'static str) -> Self {
         self.default = Some(json);
@@ -143,30 +140,47 @@ impl Field {
     }
 }
 
-/// Any text that is not empty.
+/// A non-empty string.
 pub const TEXT: Kind = text(1, usize::MAX);
-/// Milliseconds above 0.
+/// A duration above zero.
 pub const MILLISECONDS: Kind = Kind::Duration { zero: false };
-/// A list of texts.
+/// A list of strings, which may be empty.
 pub const TEXTS: Kind =
     Kind::List { of: &Kind::Text { min: 0, max: usize::MAX, format: Format::Any }, min: 0 };
-/// A mapping from names to anything.
+/// A mapping with arbitrary keys and values.
 pub const FREE: Kind = Kind::Map { names: Format::Any, of: &Kind::Any };
+/// A non-negative integer.
+pub const COUNT: Kind = Kind::Whole { min: 0, max: i64::MAX };
+/// A number from 0 to 1.
+pub const SHARE: Kind = Kind::Number { min: 0.0, max: 1.0, above: false };
+/// A non-negative number.
+pub const NON_NEGATIVE: Kind = Kind::Number { min: 0.0, max: f64::MAX, above: false };
+/// A non-empty string, or a non-empty list of them.
+pub const ONE_OR_MORE: Kind = Kind::Either(&[TEXT, Kind::List { of: &TEXT, min: 1 }]);
+/// A relative path that can't leave its directory.
+pub const RELATIVE_PATH: Kind = formatted(500, Format::RelativePath);
+/// A list of globs that can't leave their directory.
+pub const GLOBS: Kind = Kind::List { of: &RELATIVE_PATH, min: 0 };
+/// Environment variables: a mapping from names to values, or a list of names to pass on.
+pub const ENVIRONMENT: Kind = Kind::Either(&[
+    Kind::Map { names: Format::EnvName, of: &text(0, usize::MAX) },
+    Kind::List { of: &formatted(200, Format::EnvName), min: 0 },
+]);
 
-/// A text of `min` to `max` characters.
+/// Returns the type of a string with these bounds for its length in characters.
 #[must_use]
 pub const fn text(min: usize, max: usize) -> Kind {
     Kind::Text { min, max, format: Format::Any }
 }
 
-/// A text of 1 to `max` characters in a form.
+/// Returns the type of a non-empty string with a maximum length and a format.
 #[must_use]
 pub const fn formatted(max: usize, format: Format) -> Kind {
     Kind::Text { min: 1, max, format }
 }
 
 impl Kind {
-    /// A description of the allowed values, for messages.
+    /// Returns the text of the `expected` line in messages.
     pub(crate) fn expected(&self, agents: &AgentSpecs) -> String {
         match *self {
             Self::Text { format, .. } if format != Format::Any => format.expected().to_owned(),

@@ -5,7 +5,7 @@
 //! use yb_case::{LoadOptions, suite};
 //!
 //! let dir = std::env::temp_dir();
-//! let options = LoadOptions::new(Adapters::builtin().specs());
+//! let options = LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators());
 //! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &options);
 //! assert!(loaded.suite.is_none());
 //! assert_eq!(loaded.diagnostics.len(), 1);

@@ -95,9 +95,8 @@ impl Runner {
         }
         let desk = Desk::create(&self.settings.workspace_dir())?;
         let facts = self.lay_out(request, &desk).await?;
-        let first = prompt::first(request.instructions.as_deref(), &facts);
-        let options =
-            LoadOptions::new(self.extensions.adapters.specs()).with_variables(self.settings.variables());
+        let first = prompt::first(request.instructions.as_deref(), &facts, &self.extensions.evaluators);
+        let options = self.extensions.load_options().with_variables(self.settings.variables());
 
         let mut question = first.clone();
         let mut suggestion = Suggestion {
@@ -176,7 +175,8 @@ impl Runner {
             cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
-        write(&desk.work.join(SCHEMA_FILE), yb_case::schema(&self.extensions.adapters.specs()).as_bytes())?;
+        let schema = yb_case::schema(&self.extensions.adapters.specs(), &self.extensions.evaluators);
+        write(&desk.work.join(SCHEMA_FILE), schema.as_bytes())?;
         let beside =
             request.save.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = beside.canonicalize().ok();

@@ -73,7 +73,7 @@ pub struct Runner {
     pub observer: Option<Arc<dyn Observer>>,
     /// The trial's node in a trace, where there is one.
     pub trace: Option<Arc<dyn Trace>>,
-    /// The agents that cases may name.
+    /// The agents and evaluators that cases may name.
     pub extensions: Extensions,
 }
 
@@ -255,7 +255,7 @@ impl Runner {
         let roots = std::slice::from_ref(&case.dir);
         let level = self.level(case)?;
         adapter.validate(&Intent::new(&config, &host, level.used, roots).with_network(&level.network))?;
-        self.check_judges(case)
+        self.check_evaluators(case)
     }
 
     /// Finds out whether the case's agent is installed and may ask its model. Returns its version, if it said.
@@ -268,7 +268,7 @@ impl Runner {
         let host = self.host(case)?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status == AvailabilityStatus::Ready {
-            self.judges_available(case).await?;
+            self.check_evaluator_availability(case).await?;
             Ok(availability.version)
         } else {
             Err(TrialError::Unavailable { message: availability.message, hints: availability.hints })
@@ -573,7 +573,7 @@ fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
     let missing: Vec<String> = case
         .evaluators
         .iter()
-        .filter(|evaluator| !yb_evaluate::runs(evaluator))
+        .filter(|evaluator| !yb_evaluate::is_supported(evaluator))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }

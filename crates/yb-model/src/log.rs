@@ -1,7 +1,7 @@
-//! The log of one execution, `youbencha-log.json`: one versioned shape that two families of readers understand.
+//! The log of one execution, `youbencha-log.json`: a versioned format that is a superset of two older ones.
 //!
-//! The seeds call the agent `agent_info`, the model `model_info` and its tokens `input_tokens`; the original calls them
-//! `agent`, `model` and `prompt_tokens`. Both are always there, and always equal: there is only one way to make a log.
+//! One calls the agent `agent_info`, the model `model_info` and its tokens `input_tokens`; the other calls them `agent`,
+//! `model` and `prompt_tokens`. A log always has both, with equal values: [`YouBenchaLog::new`] is the only constructor.
 
 mod file;
 mod parts;
@@ -18,9 +18,9 @@ pub use parts::{
 
 use crate::outcome::Outcome;
 
-/// The version that readers of the original insist on.
+/// The version that readers of the original implementation expect.
 const VERSION: &str = "1.0.0";
-/// The version of the superset; a newer major is not read.
+/// The version of the superset. Logs with a newer major version are rejected.
 const SCHEMA_VERSION: &str = "1.0.0";
 
 /// One execution of an agent, whichever agent it was.
@@ -61,24 +61,36 @@ pub struct YouBenchaLog {
     pub outcome: Option<Outcome>,
 }
 
-/// The parts of a log, each once.
+/// The data of a log, without duplicate fields.
 #[derive(Debug, Clone)]
 pub struct Draft {
+    /// The agent.
     pub agent: AgentInfo,
+    /// The model.
     pub model: ModelInfo,
+    /// The execution.
     pub execution: Execution,
+    /// The conversation, in order.
     pub messages: Vec<LogMessage>,
+    /// The tool calls, in order.
     pub tool_calls: Vec<ToolCallRecord>,
+    /// Tokens and cost.
     pub usage: Usage,
+    /// Errors of the execution.
     pub errors: Vec<ErrorRecord>,
+    /// Deviations from the case that are not errors.
     pub warnings: Vec<String>,
+    /// The machine.
     pub environment: Environment,
+    /// The files with the output.
     pub output: OutputFiles,
+    /// The outcome of the execution, if it decides the trial.
     pub outcome: Option<Outcome>,
 }
 
 impl YouBenchaLog {
-    /// The log with both families of fields.
+    /// Creates a log with both sets of field names.
+    #[must_use]
     pub fn new(draft: Draft) -> Self {
         Self {
             version: VERSION.to_owned(),
@@ -99,7 +111,7 @@ impl YouBenchaLog {
         }
     }
 
-    /// The JSON Schema of the file, as it is committed in `schemas/youbencha-log.schema.json`.
+    /// Returns the JSON Schema of the file, as committed in `schemas/youbencha-log.schema.json`.
     #[must_use]
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()

@@ -51,7 +51,13 @@ async fn check_agent(adapter: &'static dyn Adapter, env: &BTreeMap<String, Strin
     let spec = adapter.spec();
     if spec.runs_any_program() {
         let message = "runs any program named in the case".to_owned();
-        return AgentStatus { spec, state: AgentState::AnyProgram, version: None, message, hints: Vec::new() };
+        return AgentStatus {
+            spec,
+            state: AgentState::AnyProgram,
+            version: None,
+            message,
+            hints: Vec::new(),
+        };
     }
     let found = adapter.check_availability(&AgentConfig::default(), &agent_host(spec, env)).await;
     let state = match found.status {

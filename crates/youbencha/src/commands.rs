@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::Doctor(args) => doctor::run(args, extensions, printer),
         Command::Eval(args) => eval::run(args, extensions, printer),
         Command::Gate(args) => gate::run(args, extensions, printer),
-        Command::Help(args) => help::run(args, printer),
+        Command::Help(args) => help::run(args, extensions, printer),
         Command::Index(command) => index::run(command, printer),
         Command::Init(args) => init::run(args, printer),
         Command::InstallAgents(args) => install_agents::run(args, extensions, printer),

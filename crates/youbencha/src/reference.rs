@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde_json::{Map, Value};
-use yb_engine::{adapter, case, config, evaluate, suite};
+use yb_engine::case::agent_spec;
+use yb_engine::{Extensions, case, config, suite};
 
 use crate::exit_code::ExitCode;
 use crate::{args, env_vars};
@@ -229,18 +230,26 @@ fn evaluator_configs(schema: &Schema) -> Vec<(String, String)> {
 }
 
 fn evaluators() -> String {
-    let schema = Schema::parse(&case::schema());
+    let schema = Schema::parse(&case::schema(
+        &Extensions::builtin().adapters.specs(),
+        &Extensions::builtin().evaluators,
+    ));
     let configs: BTreeMap<String, String> = evaluator_configs(&schema).into_iter().collect();
     let mut text = page(
         "Evaluators",
         "The evaluators of a case, with the keys of their `config`. A name may have a suffix (`command-lint`) to use an evaluator several \
          times.",
     );
-    let known = evaluate::known_evaluators();
+    let evaluators = Extensions::builtin().evaluators;
+    let known: Vec<_> = evaluators.iter().collect();
     let rows: Vec<Vec<String>> = known
         .iter()
         .map(|known| {
-            vec![format!("[`{0}`](#{0})", known.name), known.doc.to_owned(), known.need.as_str().to_owned()]
+            vec![
+                format!("[`{0}`](#{0})", known.name),
+                known.summary.to_owned(),
+                known.input.as_str().to_owned(),
+            ]
         })
         .collect();
     table(&mut text, &["evaluator", "description", "needs"], &rows);
@@ -291,20 +300,21 @@ fn agents() -> String {
         "Agents",
         "The agents of a case (`agent.type`) and the options of `agent.config` that each supports. Other options cause a warning.",
     );
-    let names = case::agent_names();
-    let adapters: Vec<&str> = adapter::adapter_names().collect();
-    let rows: Vec<Vec<String>> = case::agent_settings()
+    let agents = Extensions::builtin().adapters.specs();
+    let rows: Vec<Vec<String>> =
+        agents.iter().map(|agent| vec![format!("`{}`", agent.name), agent.summary.to_owned()]).collect();
+    table(&mut text, &["agent", "description"], &rows);
+    text.push('\n');
+    let rows: Vec<Vec<String>> = agent_spec::settings()
         .map(|setting| {
             let supports =
-                names.iter().map(|name| if case::agent_knows(name, setting) { "yes" } else { "" }.to_owned());
+                agents.iter().map(|agent| if agent.supports(setting) { "yes" } else { "" }.to_owned());
             std::iter::once(format!("`{setting}`")).chain(supports).collect()
         })
         .collect();
     let header: Vec<String> =
-        std::iter::once("option".to_owned()).chain(names.iter().map(|name| format!("`{name}`"))).collect();
+        std::iter::once("option".to_owned()).chain(agents.names().map(|name| format!("`{name}`"))).collect();
     table(&mut text, &header.iter().map(String::as_str).collect::<Vec<_>>(), &rows);
-    let missing: Vec<&&str> = names.iter().filter(|name| !adapters.contains(name)).collect();
-    assert!(missing.is_empty(), "agents without an adapter: {missing:?}");
     text
 }
 
@@ -358,7 +368,10 @@ fn files() -> String {
 
 #[test]
 fn reference_pages_match_the_program() {
-    let schema = Schema::parse(&case::schema());
+    let schema = Schema::parse(&case::schema(
+        &Extensions::builtin().adapters.specs(),
+        &Extensions::builtin().evaluators,
+    ));
     let mut evaluator_defs: Vec<String> =
         evaluator_configs(&schema).into_iter().map(|(_, name)| name).collect();
     for name in evaluator_defs.clone() {
@@ -379,7 +392,7 @@ fn reference_pages_match_the_program() {
                 "Case files",
                 "The keys of a case file (YAML or JSON). `yb schema case` prints the JSON Schema. The `config` of evaluators is described in \
                  [Evaluators](evaluators.md).",
-                &case::schema(),
+                &case::schema(&Extensions::builtin().adapters.specs(), &Extensions::builtin().evaluators),
                 &hidden,
                 "evaluators.md",
             ),
@@ -390,7 +403,7 @@ fn reference_pages_match_the_program() {
                 "Suite files",
                 "The keys of a suite file (YAML or JSON). `yb schema suite` prints the JSON Schema. Keys of cases are described in \
                  [Case files](case.md).",
-                &suite::schema(),
+                &suite::schema(&Extensions::builtin().adapters.specs(), &Extensions::builtin().evaluators),
                 &in_cases,
                 "case.md",
             )
@@ -421,7 +434,10 @@ fn reference_pages_match_the_program() {
 /// The agent section and the evaluator `command` have separate definitions.
 #[test]
 fn command_evaluator_has_its_own_schema() {
-    let schema = Schema::parse(&case::schema());
+    let schema = Schema::parse(&case::schema(
+        &Extensions::builtin().adapters.specs(),
+        &Extensions::builtin().evaluators,
+    ));
     let configs: BTreeMap<String, String> = evaluator_configs(&schema).into_iter().collect();
     let keys = |name: &str| schema.defs[name]["properties"].as_object().cloned().unwrap_or_default();
     assert!(keys(&configs["command"]).contains_key("expect"));

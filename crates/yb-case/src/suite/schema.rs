@@ -1,8 +1,9 @@
-//! The JSON Schema of suite files for editors, made of the same description that the decoder checks by.
+//! The JSON Schema of suite files, derived from the tables that the checker uses.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fields::SUITE;
+use crate::EvaluatorSpecs;
 use crate::agent_spec::AgentSpecs;
 use crate::schema::Maker;
 use crate::shape::Kind;
@@ -10,10 +11,10 @@ use crate::shape::Kind;
 /// What a case or a variant may leave out, because the other may have it.
 const ELSEWHERE: [(&str, &str); 2] = [("case", "agent"), ("agent", "type")];
 
-/// The schema of a suite file, as pretty JSON that ends with a line break.
+/// Returns the JSON Schema of suite files, as pretty JSON with a final line break.
 #[must_use]
-pub fn schema(agents: &AgentSpecs) -> String {
-    let mut maker = Maker { defs: Map::new(), agents };
+pub fn schema(agents: &AgentSpecs, evaluators: &EvaluatorSpecs) -> String {
+    let mut maker = Maker::new(agents, evaluators);
     let root = maker.object(&SUITE);
     let sections = agents.iter().filter_map(|spec| match spec.section.kind {
         Kind::Object(section) => Some(section),

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use yb_agents::Adapters;
 use yb_case::config::Settings;
-use yb_case::{Case, Check, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
+use yb_case::{Case, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
+use yb_evaluate::builtin_evaluators;
 
 const NAMED_TWICE: &str = "52:5: warning: evaluator named twice: `git-diff` [evaluators[4]]";
 
@@ -78,10 +79,10 @@ fn everything_of_the_original_loads() {
         ]
     );
     assert!(case.evaluators.iter().all(|evaluator| !evaluator.vacuous));
-    let Check::AgenticJudge(judge) = &case.evaluators[3].check else { panic!() };
-    assert_eq!(judge.prompt.as_deref(), Some("Look at the tests only."));
-    assert_eq!(judge.instructions.as_deref(), Some("Judge:\n{{ASSERTIONS}}"));
-    assert_eq!(judge.assertions.len(), 2);
+    let judge = format!("{:?}", case.evaluators[3].parsed);
+    assert!(judge.contains(r#"prompt: Some("Look at the tests only.")"#), "{judge}");
+    assert!(judge.contains(r#"instructions: Some("Judge:\n{{ASSERTIONS}}")"#), "{judge}");
+    assert_eq!(judge.matches("JudgeAssertion {").count(), 2, "{judge}");
     assert_eq!(case.evaluators[4].description.as_deref(), Some("The change is small."));
     assert_eq!(case.pre_execution[0].args, ["--into", "${WORKSPACE_DIR}", "${BRANCH}"]);
     assert_eq!(case.pre_execution[0].timeout.as_secs(), 60);
@@ -117,8 +118,7 @@ fn everything_of_ours_loads() {
 
 #[test]
 fn the_seeds_examples_load() {
-    let vacuous =
-        "warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff` [evaluators[0]]";
+    let vacuous = "warning: vacuous: it asserts nothing, so it always passes: `git-diff` [evaluators[0]]";
     let case = load(
         "seed-002.yaml",
         &format!(
@@ -174,6 +174,19 @@ fn the_committed_schema_did_not_drift() {
         committed == yb_case::schema(&builtin().agents),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
+}
+
+#[test]
+fn schema_tells_the_command_evaluator_from_the_command_agent() {
+    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin_evaluators())).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
+    let mut case: Value = serde_json::from_str(&basic).unwrap();
+    let config = serde_json::json!({ "shell": "make test", "expect": { "exit_code": [0, 3] } });
+    case["evaluators"] = serde_json::json!([{ "name": "command-test", "config": config }]);
+    assert!(validator.is_valid(&case));
+    case["evaluators"][0]["config"]["prompt_via"] = "stdin".into();
+    assert!(!validator.is_valid(&case));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use crate::case::builtin;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use yb_case::suite;
+use yb_evaluate::builtin_evaluators;
 
 use crate::suite::{Files, HEAD, inline};
 
@@ -188,7 +189,7 @@ fn findings_in_files_of_evaluators_are_shown_once() {
         files.write(&format!("{name}.yaml"), &text);
     }
     assert_snapshot!(said(&files, "cases: [one.yaml, two.yaml]\nvariants: [{ name: a }, { name: b }]\n"), @r"
-    evaluators/size.yaml:1:7: warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff` []; say under `config.assertions` what must hold
+    evaluators/size.yaml:1:7: warning: vacuous: it asserts nothing, so it always passes: `git-diff` []; add assertions under `config.assertions`
     evaluators/size.yaml:2:11: error: unknown key: `assertion` [config.assertion]; did you mean `assertions`?
     ");
 }

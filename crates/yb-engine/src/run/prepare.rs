@@ -34,7 +34,7 @@ pub struct Setup {
     pub shim: Option<PathBuf>,
     /// Holds everything still.
     pub pause: PauseSwitch,
-    /// The agents that cases may name.
+    /// The agents and evaluators that cases may name.
     pub extensions: Extensions,
 }
 

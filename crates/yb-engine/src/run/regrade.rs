@@ -318,9 +318,9 @@ impl Work {
         let (shared, case) = (&self.shared, &self.shared.combination.case);
         let diff = self.store.diff(&self.trees.start, &self.trees.end).await?;
         let hidden = run.path().ancestors().nth(2).into_iter().chain([run.path(), case.dir.as_path()]);
-        let bench = shared
+        let grader_env = shared
             .runner
-            .bench(case, cache, hidden.map(Path::to_owned).collect(), CancellationToken::new())
+            .grader_env(case, cache, hidden.map(Path::to_owned).collect(), CancellationToken::new())
             .map_err(|error| GradeError::other(error.to_string()))?;
         let own = place.join(TRIALS).join(&self.trial.folder);
         let subject = Arc::new(Subject {
@@ -334,11 +334,12 @@ impl Work {
             prepare: case.prepare.clone().into(),
             artifacts: own.clone(),
             scratch: place.join(SCRATCH).join(&self.trial.folder),
-            bench,
+            grader_env,
             files: OnceCell::new(),
             trace: None,
         });
-        let mut results = yb_evaluate::grade(&case.evaluators, &subject, shared.runner.limits()).await?;
+        let mut results =
+            yb_evaluate::grade(&case.evaluators, &subject, shared.runner.grade_options()).await?;
         for result in &mut results {
             graded.durations.push(std::mem::take(&mut result.duration_ms));
             result.timestamp.clone_from(&subject.log.execution.completed_at);

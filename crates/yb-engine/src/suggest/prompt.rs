@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{FILE, SCHEMA_FILE};
-use yb_evaluate::known_evaluators;
+use yb_case::EvaluatorSpecs;
 use yb_yaml::diagnostic::Diagnostic;
 
 /// Ours; a user's own take their place.
@@ -18,7 +18,7 @@ pub(super) struct Facts {
 }
 
 /// The first question. Writing to a string never fails.
-pub(super) fn first(instructions: Option<&str>, facts: &Facts) -> String {
+pub(super) fn first(instructions: Option<&str>, facts: &Facts, evaluators: &EvaluatorSpecs) -> String {
     let mut text = instructions.map_or(INSTRUCTIONS, without_head).trim().to_owned();
     let start = match &facts.commit {
         Some(commit) => format!(
@@ -32,9 +32,8 @@ pub(super) fn first(instructions: Option<&str>, facts: &Facts) -> String {
             facts.directory
         ),
     };
-    let evaluators = known_evaluators().into_iter().filter(|known| known.runs);
     let evaluators: Vec<String> =
-        evaluators.map(|known| format!("- `{}`: {}", known.name, known.doc)).collect();
+        evaluators.iter().map(|spec| format!("- `{}`: {}", spec.name, spec.summary)).collect();
     let _ = write!(
         text,
         "\n\n## The case\n\n\

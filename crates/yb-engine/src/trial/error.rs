@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::run::is_full;
 use yb_agents::AdapterError;
-use yb_evaluate::JudgeError;
+use yb_evaluate::PreflightError;
 use yb_model::log::LogFileError;
 use yb_repo::{GitError, RepoError, RepoErrorKind};
 
@@ -107,14 +107,14 @@ pub enum TrialError {
     Log(#[from] LogFileError),
 }
 
-impl From<JudgeError> for TrialError {
-    fn from(error: JudgeError) -> Self {
+impl From<PreflightError> for TrialError {
+    fn from(error: PreflightError) -> Self {
         match error {
-            JudgeError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
-            JudgeError::NoVariable { name } => Self::NoVariable { name },
-            JudgeError::Unavailable { message, hints } => Self::Unavailable { message, hints },
-            JudgeError::Agent(error) => Self::Agent(error),
-            JudgeError::Grading { reason } => Self::Grading { reason },
+            PreflightError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
+            PreflightError::NoVariable { name } => Self::NoVariable { name },
+            PreflightError::Unavailable { message, hints } => Self::Unavailable { message, hints },
+            PreflightError::Agent(error) => Self::Agent(error),
+            PreflightError::Grading { reason } => Self::Grading { reason },
         }
     }
 }

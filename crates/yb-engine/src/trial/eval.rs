@@ -49,8 +49,8 @@ impl Runner {
         let case = eval.case();
         refuse_unsupported(&case)?;
         webhook::check(&case, &self.env)?;
-        self.check_judges(&case)?;
-        self.judges_available(&case).await?;
+        self.check_evaluators(&case)?;
+        self.check_evaluator_availability(&case).await?;
         let level = self.level(&case)?;
         let mut warnings: Vec<String> = level.warnings;
 
@@ -84,11 +84,11 @@ impl Runner {
             prepare: case.prepare.clone().into(),
             artifacts: place.artifacts.clone(),
             scratch: place.scratch.clone(),
-            bench: self.bench(&case, &cache, hidden, cancel)?,
+            grader_env: self.grader_env(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
             trace: None,
         });
-        let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.limits())
+        let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options())
             .await
             .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
         subject.store.close().await;

@@ -9,8 +9,8 @@ use yb_supervise::CancellationToken;
 
 use super::place::Place;
 use super::{Attempt, Runner, TrialError};
-use yb_case::{Case, Check, Expected, Judge, with_environment};
-use yb_evaluate::{Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
+use yb_case::{Case, ConfiguredEvaluator, Expected, with_environment};
+use yb_evaluate::{EvaluatorResult, GradeError, GradeOptions, GraderEnv, PATCH_FILE, Subject};
 use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
 use yb_repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
@@ -41,12 +41,12 @@ impl Runner {
             prepare: case.prepare.clone().into(),
             artifacts: place.artifacts.clone(),
             scratch: place.scratch.clone(),
-            bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
+            grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
             trace: self.trace.clone(),
         });
         let results = tokio::select! {
-            results = yb_evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,
+            results = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options()) => results?,
             never = self.interrupted(&cancel) => match never {},
         };
         let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&results)) {
@@ -61,7 +61,7 @@ impl Runner {
     pub(super) fn check_variables(&self, case: &Case) -> Result<(), TrialError> {
         let given = |name: &str| self.env.get(name).cloned();
         let unset = |name: String| TrialError::NoVariable { name };
-        for variable in case.evaluators.iter().flat_map(yb_case::Evaluator::variables) {
+        for variable in case.evaluators.iter().flat_map(ConfiguredEvaluator::variables) {
             match &variable.value {
                 Some(value) => drop(with_environment(value, given).map_err(unset)?),
                 None => drop(given(&variable.name).ok_or_else(|| unset(variable.name.clone()))?),
@@ -84,28 +84,29 @@ impl Runner {
         if case.prepare.is_empty() || !yb_evaluate::needs_tree(&case.evaluators) {
             return Ok(());
         }
-        let bench = self.bench(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
+        let grader_env =
+            self.grader_env(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
         let preparation = yb_evaluate::Preparation {
             store: attempt.store,
             start,
             commands: &case.prepare,
             secrets: &self.secrets(case)?,
-            bench: &bench,
+            grader_env: &grader_env,
         };
-        yb_evaluate::prepared(&preparation).await?;
+        yb_evaluate::prepare(&preparation).await?;
         Ok(())
     }
 
-    /// How code that an agent may have written is run for grading.
-    pub(crate) fn bench(
+    /// Returns the environment in which evaluators run code that the agent may have written.
+    pub(crate) fn grader_env(
         &self,
         case: &Case,
         cache: &Path,
         hidden: Vec<PathBuf>,
         cancel: CancellationToken,
-    ) -> Result<Bench, TrialError> {
+    ) -> Result<GraderEnv, TrialError> {
         let level = self.level(case)?;
-        Ok(Bench {
+        Ok(GraderEnv {
             isolation: level.used,
             limits: level.limits,
             hidden,
@@ -122,8 +123,8 @@ impl Runner {
     pub(crate) async fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
         super::refuse_unsupported(case)?;
         self.check_variables(case)?;
-        self.check_judges(case)?;
-        self.judges_available(case).await
+        self.check_evaluators(case)?;
+        self.check_evaluator_availability(case).await
     }
 
     /// What must not appear in anything that is kept, as far as that is known where the agent does not run.
@@ -131,24 +132,21 @@ impl Runner {
         self.secrets(case).unwrap_or_default()
     }
 
-    /// Finds out whether the judges of a case can be, without starting anything.
-    pub(crate) fn check_judges(&self, case: &Case) -> Result<(), TrialError> {
-        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
-        Ok(judges(case).try_for_each(|judge| yb_evaluate::check_judge(judge, bench.isolation, &bench))?)
+    /// Checks whether the evaluators of a case can run, without starting a process.
+    pub(crate) fn check_evaluators(&self, case: &Case) -> Result<(), TrialError> {
+        let env = self.grader_env(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        Ok(yb_evaluate::check(&case.evaluators, &env)?)
     }
 
-    /// Finds out whether the judges of a case are installed and may ask their models.
-    pub(crate) async fn judges_available(&self, case: &Case) -> Result<(), TrialError> {
-        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
-        for judge in judges(case) {
-            yb_evaluate::judge_available(judge, &bench).await?;
-        }
-        Ok(())
+    /// Checks whether the programs that the evaluators of a case need are installed and authenticated.
+    pub(crate) async fn check_evaluator_availability(&self, case: &Case) -> Result<(), TrialError> {
+        let env = self.grader_env(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        Ok(yb_evaluate::check_availability(&case.evaluators, &env).await?)
     }
 
-    /// How many evaluators look at once, and for how long.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
+    /// Returns the concurrency and the timeout of evaluators.
+    pub(crate) fn grade_options(&self) -> GradeOptions {
+        GradeOptions {
             concurrent: self.settings.max_concurrent_evaluators(),
             timeout: self.settings.timeouts().evaluators,
         }
@@ -163,13 +161,6 @@ impl Runner {
         }
         std::future::pending().await
     }
-}
-
-fn judges(case: &Case) -> impl Iterator<Item = &Judge> {
-    case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
-        Check::AgenticJudge(judge) => Some(judge.as_ref()),
-        _ => None,
-    })
 }
 
 /// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.

@@ -50,7 +50,7 @@ impl World {
     pub(crate) async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
         let file = self.path("case.yaml");
         std::fs::write(&file, text).unwrap();
-        let loaded = yb_case::load(&file, &LoadOptions::new(Extensions::builtin().adapters.specs()));
+        let loaded = yb_case::load(&file, &Extensions::builtin().load_options());
         let case = loaded.case.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
         let runner = &self.runner;
         runner.check(&case)?;
@@ -230,7 +230,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
-        (judge, "the judge can't be asked: Copilot is not installed", false),
+        (judge, "the judge is not available: Copilot is not installed", false),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),
@@ -364,7 +364,7 @@ async fn trials_without_hooks_share_the_tree_that_they_begin_with() {
     let world = World::new();
     let file = world.path("case.yaml");
     std::fs::write(&file, case("echo more >> greet.sh", "")).unwrap();
-    let case = yb_case::load(&file, &LoadOptions::new(Extensions::builtin().adapters.specs())).case.unwrap();
+    let case = yb_case::load(&file, &Extensions::builtin().load_options()).case.unwrap();
     let (runner, root) = (&world.runner, world.runner.settings.workspace_dir());
     let cache = root.join(yb_engine::run::CACHE);
     let start = runner.start_point(&case, &cache, None).await.unwrap();

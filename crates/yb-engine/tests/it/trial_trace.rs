@@ -65,7 +65,7 @@ async fn a_trial_tells_what_begins_and_ends_and_its_agent_knows_its_place() {
             format!("{node} begins"),
             format!("{node} Success None"),
             "trial/git-diff begins".to_owned(),
-            "trial/git-diff Failed ✗ 3 changed files (+1/-1 lines) | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
+            "trial/git-diff Failed ✗ 3 files changed (+1/-1 lines) | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
         ]
     );
     let left = ran.run.attempt("greeting", 1).join("src-modified/greet.sh");

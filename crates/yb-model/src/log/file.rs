@@ -1,4 +1,4 @@
-//! The log as a file: written whole or not at all, and read only if its version is ours.
+//! The log as a file: written atomically, and rejected if its version is newer.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::YouBenchaLog;
 use crate::atomic_file::{Durability, write_atomic};
 
-/// What the file is called, in the artifacts of an execution.
+/// The name of the file, in the artifacts of an execution.
 pub const FILE_NAME: &str = "youbencha-log.json";
 
 /// Why a log can't be written or read.
@@ -17,7 +17,7 @@ pub enum LogFileError {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// The file can't be read.
@@ -25,15 +25,15 @@ pub enum LogFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The file is no log.
+    /// The file is not a log.
     #[error("not a log: {}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         source: serde_json::Error,
     },
     /// A newer program wrote it.
@@ -47,21 +47,21 @@ pub enum LogFileError {
 }
 
 impl YouBenchaLog {
-    /// Reads the bytes of a file.
+    /// Parses the content of a file. The path is for error messages.
     ///
     /// # Errors
-    /// When it is no log, or a newer program wrote it.
+    /// When it is not a log, or has a newer version.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LogFileError> {
         let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
-        // The version first: what a newer program wrote need not have our fields.
+        // The version comes first: a newer log need not have the same fields.
         if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
             return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
         }
         serde_json::from_value(value).map_err(malformed)
     }
 
-    /// Writes the file into the artifacts and gives its path. Whoever looks sees the whole file or none.
+    /// Writes the file to the artifacts atomically and returns its path.
     ///
     /// # Errors
     /// When it can't be written.
@@ -78,7 +78,7 @@ impl YouBenchaLog {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it can't be read, is no log, or was written by a newer program.
+    /// When it can't be read, is not a log, or has a newer version.
     pub fn read(path: &Path) -> Result<Self, LogFileError> {
         let text =
             std::fs::read(path).map_err(|source| LogFileError::Read { path: path.to_owned(), source })?;

@@ -1,4 +1,4 @@
-//! What a log is made of: wire types, whose fields are a promise to everybody who reads the file.
+//! The parts of a log. These are wire types: their fields and descriptions are the JSON Schema of the file.
 
 use std::collections::BTreeMap;
 

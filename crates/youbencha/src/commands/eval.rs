@@ -57,8 +57,7 @@ fn eval_file(
     setup: &Setup,
     printer: &mut Printer,
 ) -> Option<case::EvalFile> {
-    let options =
-        LoadOptions::new(setup.extensions.adapters.specs()).with_variables(setup.settings.variables());
+    let options = setup.extensions.load_options().with_variables(setup.settings.variables());
     let loaded = case::load_eval(file, &options);
     let good = load::show(loaded.diagnostics, args.strict, printer);
     loaded.eval.filter(|_| good)

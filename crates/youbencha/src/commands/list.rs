@@ -4,8 +4,7 @@ mod runs;
 
 use serde_json::{Map, Value, json};
 use yb_engine::Extensions;
-use yb_engine::case::{AgentSpecs, agent_spec};
-use yb_engine::evaluate::known_evaluators;
+use yb_engine::case::{AgentSpecs, EvaluatorSpec, agent_spec};
 
 use crate::agents::{self, AgentState, AgentStatus};
 use crate::args::{ListArgs, ListKind};
@@ -23,14 +22,15 @@ pub(super) fn run(
     }
     let wants = |kind| args.what.is_none_or(|what| what == kind);
     let agents = if wants(ListKind::Agents) { Some(check_agents(extensions)?) } else { None };
-    let evaluators = wants(ListKind::Evaluators).then(known_evaluators);
+    let evaluators = wants(ListKind::Evaluators).then_some(&extensions.evaluators);
     if args.json {
         let mut lists = Map::new();
         if let Some(agents) = &agents {
             lists.insert("agents".to_owned(), agents.iter().map(agent_json).collect());
         }
-        if let Some(evaluators) = &evaluators {
-            let json = |known: &yb_engine::evaluate::KnownEvaluator| json!({ "name": known.name, "runs": known.runs, "needs": known.need.as_str(), "description": known.doc });
+        if let Some(evaluators) = evaluators {
+            // `runs` is part of the format; every registered evaluator can be run.
+            let json = |spec: &EvaluatorSpec| json!({ "name": spec.name, "runs": true, "needs": spec.input.as_str(), "description": spec.summary });
             lists.insert("evaluators".to_owned(), evaluators.iter().map(json).collect());
         }
         printer.line(format_args!("{:#}", Value::Object(lists)));
@@ -48,11 +48,10 @@ pub(super) fn run(
     if agents.is_some() && evaluators.is_some() {
         printer.line("");
     }
-    if let Some(evaluators) = &evaluators {
+    if let Some(evaluators) = evaluators {
         printer.line("Evaluators");
-        for known in evaluators {
-            let note = if known.runs { "" } else { " (not supported by this version)" };
-            printer.line(format_args!("  {:14} {}{note}", known.name, known.doc));
+        for spec in evaluators.iter() {
+            printer.line(format_args!("  {:14} {}", spec.name, spec.summary));
         }
     }
     Ok(ExitCode::Passed)

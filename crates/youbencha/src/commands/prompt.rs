@@ -9,13 +9,13 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use yb_engine::Extensions;
+
 use serde_json::Value;
 use yb_claude::sdk;
 use yb_prompt::{
     AdaptOptions, AdapterOptions, ClientConfig, Prompt, PromptClient, PromptError, QueryParams, create_client,
 };
-
-use yb_engine::Extensions;
 
 use crate::args::{FilledArgs, PromptCommand, QueryArgs};
 use crate::error::{CliError, ErrorKind};

@@ -12,11 +12,11 @@ pub(super) fn run(
     extensions: &Extensions,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
-    let agents = extensions.adapters.specs();
+    let (agents, evaluators) = (extensions.adapters.specs(), &extensions.evaluators);
     match args.of {
-        SchemaOf::Case => printer.text(&yb_engine::case::schema(&agents)),
-        SchemaOf::Eval => printer.text(&yb_engine::case::eval_schema(&agents)),
-        SchemaOf::Suite => printer.text(&yb_engine::suite::schema(&agents)),
+        SchemaOf::Case => printer.text(&yb_engine::case::schema(&agents, evaluators)),
+        SchemaOf::Eval => printer.text(&yb_engine::case::eval_schema(&agents, evaluators)),
+        SchemaOf::Suite => printer.text(&yb_engine::suite::schema(&agents, evaluators)),
         SchemaOf::RunResults => printer.text(&yb_engine::run::RunResults::schema()),
         SchemaOf::Comparison => printer.text(&yb_engine::compare::Comparison::schema()),
     }

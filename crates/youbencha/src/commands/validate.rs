@@ -35,9 +35,7 @@ pub(super) fn run(
     tally.show(&in_config, printer);
 
     let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::new(extensions.adapters.specs())
-        .with_variables(settings.variables())
-        .with_private_hosts(hosts);
+    let options = extensions.load_options().with_variables(settings.variables()).with_private_hosts(hosts);
     for file in &files {
         let loaded = suite::load(file, &options);
         tally.show(&loaded.diagnostics, printer);

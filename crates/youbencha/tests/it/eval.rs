@@ -90,9 +90,9 @@ evaluators:
     exit code: 0
     ----- stdout -----
     greeting: passed
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       command: passed: ✓ exited with code 0
-      files: passed: ✓ 2 of 2 hold
+      files: passed: ✓ 2 of 2 checks passed
       artifacts: .youbencha-eval/[EVAL]/artifacts
     ----- stderr -----
     ");
@@ -138,7 +138,7 @@ fn eval_reads_a_file_of_the_original() {
     let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
         results["evaluators"][0]["message"],
-        "✗ 1 changed files (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
+        "✗ 1 file changed (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
     );
     assert_eq!(results["evaluators"][1]["status"], "passed", "{}", results["evaluators"][1]["message"]);
     assert_eq!(results["test_case"]["expected_branch"], "eval-only-expected");

@@ -96,12 +96,12 @@ evaluators:
     adding: passed
       agent: command succeeded after [TIME]
       isolation: bubblewrap
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       expected-diff: passed: ✓ Similarity: 100.0% (threshold: 100.0%) | Files: 3 matched, 0 changed
       command: passed: ✓ exited with code 0
       command-lint: passed: ✓ exited with code 0
-      files: passed: ✓ 5 of 5 hold
-      budget: passed: ✓ 1 of 1 limits hold
+      files: passed: ✓ 5 of 5 checks passed
+      budget: passed: ✓ 1 of 1 limits met
       artifacts: .youbencha-workspace/runs/[RUN]/trials/adding--default--1/attempt-1/artifacts
     ----- stderr -----
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/adding--default--1/attempt-1/src-modified
@@ -161,27 +161,33 @@ fn files_evaluator_reads_the_object_store() {
     let agent =
         "echo '{\"nam\": 1}' > out.json; rm notes.txt; ln -s out.json link.json; mkdir d; echo x > d/x.orig";
     for (assertions, message) in [
-        ("exists: ['d/*.orig', out.json]", "✓ 2 of 2 hold"),
-        ("exists: [notes.txt, 'e/**']", "✗ 0 of 2 hold | not there: `notes.txt`; not there: `e/**`"),
-        ("absent: ['**/*.orig']", "✗ 0 of 1 hold | there, and must not be: `d/x.orig`"),
-        ("contains: { out.json: [nam, name] }", "✗ 1 of 2 hold | `out.json` does not contain `name`"),
+        ("exists: ['d/*.orig', out.json]", "✓ 2 of 2 checks passed"),
+        (
+            "exists: [notes.txt, 'e/**']",
+            "✗ 0 of 2 checks passed | no file matches `notes.txt`; no file matches `e/**`",
+        ),
+        ("absent: ['**/*.orig']", "✗ 0 of 1 checks passed | must not exist: `d/x.orig`"),
+        (
+            "contains: { out.json: [nam, name] }",
+            "✗ 1 of 2 checks passed | `out.json` does not contain `name`",
+        ),
         // Links are not followed.
-        ("contains: { link.json: out }", "✗ 0 of 1 hold | no such file, or too large: `link.json`"),
+        ("contains: { link.json: out }", "✗ 0 of 1 checks passed | file not found or too large: `link.json`"),
         (
             "matches: { out.json: '^\\{\"n', test.sh: ^nothing }",
-            "✗ 1 of 2 hold | `test.sh` does not match `^nothing`",
+            "✗ 1 of 2 checks passed | `test.sh` does not match `^nothing`",
         ),
         (
             "json_schema: { out.json: schema.json }",
-            "✗ 0 of 1 hold | `out.json` does not satisfy its schema: \"name\" is a required property",
+            "✗ 0 of 1 checks passed | `out.json` does not satisfy its schema: \"name\" is a required property",
         ),
-        ("json_schema: { out.json: { type: object } }", "✓ 1 of 1 hold"),
+        ("json_schema: { out.json: { type: object } }", "✓ 1 of 1 checks passed"),
         (
             "json_schema: { test.sh: { type: object } }",
-            "✗ 0 of 1 hold | `test.sh` is not JSON: expected ident at line 1 column 2",
+            "✗ 0 of 1 checks passed | `test.sh` is not JSON: expected ident at line 1 column 2",
         ),
-        ("unchanged: ['*.sh']", "✓ 1 of 1 hold"),
-        ("unchanged: ['*.txt', 'd']", "✗ 0 of 2 hold | changed: `notes.txt`; changed: `d/x.orig`"),
+        ("unchanged: ['*.sh']", "✓ 1 of 1 checks passed"),
+        ("unchanged: ['*.txt', 'd']", "✗ 0 of 2 checks passed | changed: `notes.txt`; changed: `d/x.orig`"),
     ] {
         let (_, found) = verdict(&context, agent, &files(assertions));
         assert_eq!(found, message, "{assertions}");
@@ -192,17 +198,14 @@ fn files_evaluator_reads_the_object_store() {
 fn changing_protected_files_counts_as_cheating() {
     let context = world();
     let evaluator = "{ name: files, config: { tampering: true, assertions: { unchanged: [test.sh] } } }";
-    assert_verdict(&context, HONEST, evaluator, ("passed", "✓ 1 of 1 hold"));
+    assert_verdict(&context, HONEST, evaluator, ("passed", "✓ 1 of 1 checks passed"));
     assert_verdict(
         &context,
         "echo true > test.sh",
         evaluator,
-        ("cheating", "✗ 0 of 1 hold | changed: `test.sh`"),
+        ("cheating", "✗ 0 of 1 checks passed | changed: `test.sh`"),
     );
-    assert_eq!(
-        results(&context)["evaluators"][0]["cheating"],
-        "changed what had to stay as it was: `test.sh`"
-    );
+    assert_eq!(results(&context)["evaluators"][0]["cheating"], "changed protected files: `test.sh`");
 }
 
 #[test]
@@ -213,7 +216,7 @@ fn hidden_files_exist_only_for_grading() {
                      report: { format: tap }, expect: { tests: [adds] } } }";
     let looks =
         format!("{HONEST}; find / -name hidden.sh -not -path '/proc/*' 2>/dev/null > found; test ! -s found");
-    assert_verdict(&context, &looks, evaluator, ("passed", "✓ exited with code 0, 1 tests passed, 0 failed"));
+    assert_verdict(&context, &looks, evaluator, ("passed", "✓ exited with code 0, 1 test passed, 0 failed"));
     // A link or directory in its place is replaced.
     for agent in [
         "mkdir tests; echo 'echo ok 1 - adds' > tests/hidden.sh",
@@ -244,7 +247,7 @@ fn edited_tests_are_restored_before_grading() {
     let restored = "{ name: command, config: { argv: [sh, test.sh], restore: ['test*'] } }";
     let agent = "echo true > test.sh";
     assert_verdict(&context, agent, plain, ("passed", "✓ exited with code 0"));
-    let expected = ("failed", "✗ exited with code 1, as at the start: `test.sh` | expected exit code 0");
+    let expected = ("failed", "✗ exited with code 1, restored: `test.sh` | expected exit code 0");
     for evaluator in [usual, restored] {
         assert_verdict(&context, agent, evaluator, expected);
         assert_verdict(&context, "rm test.sh", evaluator, expected);
@@ -259,12 +262,12 @@ fn test_report_must_be_written_by_the_command() {
     context.write("graders/run.sh", format!(". ./add.sh; echo '{report}' > report.xml\n"));
     let evaluator = "{ name: command, config: { shell: sh run.sh, hidden: { run.sh: graders/run.sh }, \
                      report: { format: junit, file: report.xml }, expect: { tests: [t.adds] } } }";
-    assert_verdict(&context, "true", evaluator, ("passed", "✓ exited with code 0, 1 tests passed, 0 failed"));
-    // Code under test can exit with code 0, and a report can exist before.
+    assert_verdict(&context, "true", evaluator, ("passed", "✓ exited with code 0, 1 test passed, 0 failed"));
+    // Code under test can end its runner with exit code 0, and a report can be there before.
     let forged = format!("echo 'exit 0' > add.sh; echo '{report}' > report.xml");
     let expected = (
         "failed",
-        "✗ exited with code 0, 0 tests passed, 0 failed | no report was written: `report.xml`; did not pass: `t.adds`",
+        "✗ exited with code 0, 0 tests passed, 0 failed | report not written: `report.xml`; did not pass: `t.adds`",
     );
     assert_verdict(&context, &forged, evaluator, expected);
     let linked = format!("echo 'exit 0' > add.sh; echo '{report}' > other.xml; ln -s other.xml report.xml");
@@ -288,7 +291,7 @@ fn failing_command_fails_the_trial_and_missing_program_is_a_grader_error() {
         (
             "echo 'sleep 60' > add.sh",
             "argv: [sh, add.sh], timeout: 300ms",
-            ("failed", "✗ did not end within 300ms | expected exit code 0"),
+            ("failed", "✗ timed out after 300ms | expected exit code 0"),
         ),
         (
             "rm add.sh",
@@ -468,7 +471,7 @@ fn large_and_binary_files_are_compared_in_bounded_time() {
 #[test]
 fn unreported_usage_does_not_pass_a_budget() {
     let context = world();
-    let expected = ("failed", "✗ 0 of 1 limits hold | tokens not reported");
+    let expected = ("failed", "✗ 0 of 1 limits met | tokens not reported");
     assert_verdict(
         &context,
         HONEST,
@@ -476,7 +479,7 @@ fn unreported_usage_does_not_pass_a_budget() {
         expected,
     );
     let evaluator = "{ name: trajectory, config: { assertions: { tools_forbidden: [WebFetch] } } }";
-    let expected = ("failed", "✗ 0 tool calls, 0 failed (self-reported) | the agent told nothing of its way");
+    let expected = ("failed", "✗ 0 tool calls, 0 failed (self-reported) | the agent reported no tool calls");
     assert_verdict(&context, HONEST, evaluator, expected);
 }
 
@@ -594,30 +597,30 @@ expected: nowhere
     8 | mand, config: { shell: a, argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^
       = key: `evaluators[0].config.hidden.x`
-    hint: the path starts at the directory of the case file, and stays below it
+    hint: use a path in or below the directory of the case file
 
-    error: not a regular expression (unclosed group): `(`
+    error: invalid regular expression (unclosed group): `(`
      --> case.yaml:8:92
     8 | argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^
       = key: `evaluators[0].config.expect.output`
-    hint: in single quotes a backslash stands for itself
+    hint: YAML keeps a backslash as it is within single quotes
 
-    error: no report to find the tests in: `tests`
+    error: `tests` needs a `report`
      --> case.yaml:8:97
     8 |  [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^^
       = key: `evaluators[0].config.expect.tests`
-    hint: say what the command writes: `report: { format: junit, file: report.xml }`
+    hint: name the report that the command writes: `report: { format: junit, file: report.xml }`
 
-    error: nothing to run
+    error: no command
      --> case.yaml:9:32
     9 |   - { name: command-2, config: { metrics: { m: { min: 1 } }, env: { 1X: y } } }
       |                                ^
       = key: `evaluators[1].config`
       = expected: `argv`, a list, or `shell`, a line for `sh`
 
-    error: one way to find the number is needed
+    error: needs exactly one of `regex` and `json`
      --> case.yaml:9:45
     9 |   - { name: command-2, config: { metrics: { m: { min: 1 } }, env: { 1X: y } } }
       |                                             ^
@@ -631,14 +634,14 @@ expected: nowhere
       = key: `evaluators[1].config.env`
       = expected: the name of a variable: letters, digits and `_`, the first no digit
 
-    error: not a regular expression (unclosed character class): `[`
+    error: invalid regular expression (unclosed character class): `[`
       --> case.yaml:10:58
     10 | ame: files, config: { assertions: { matches: { a: '[' }, json_schema: { a: { type: nothing } }, exis
        |                                                   ^^^
        = key: `evaluators[2].config.assertions.matches.a`
-    hint: in single quotes a backslash stands for itself
+    hint: YAML keeps a backslash as it is within single quotes
 
-    error: not a JSON Schema that can be used: "nothing" is not valid under any of the schemas listed in the 'anyOf' keyword
+    error: invalid JSON Schema: "nothing" is not valid under any of the schemas listed in the 'anyOf' keyword
       --> case.yaml:10:83
     10 | ertions: { matches: { a: '[' }, json_schema: { a: { type: nothing } }, exist: [a] } } }
        |                                                   ^
@@ -652,12 +655,12 @@ expected: nowhere
        = key: `evaluators[2].config.assertions.exist`
     hint: did you mean `exists`?
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `trajectory`
+    warning: vacuous: it asserts nothing, so it always passes: `trajectory`
       --> case.yaml:11:13
     11 |   - { name: trajectory }
        |             ^^^^^^^^^^
        = key: `evaluators[3]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: wrong value: `2`
       --> case.yaml:12:49

@@ -28,7 +28,7 @@ fn init_prints_a_command_that_runs_the_case() {
     let outcome = context.run(YB, next.split(' '));
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(
-        outcome.stdout.contains("git-diff: passed: ✓ 1 changed files (+1/-1 lines)"),
+        outcome.stdout.contains("git-diff: passed: ✓ 1 file changed (+1/-1 lines)"),
         "{}",
         outcome.stdout
     );
@@ -106,5 +106,5 @@ lanes:
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.contains("agent: claude-code succeeded"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("1 changed files (+1/-1 lines)"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 file changed (+1/-1 lines)"), "{}", outcome.stdout);
 }

@@ -56,14 +56,14 @@ fn list_prints_agents_and_evaluators() {
       command        runs any program named in the case
 
     Evaluators
-      git-diff       how much changed, against limits: files, lines, and how they are spread
-      expected-diff  how alike the result and the expected one are, from 0 to 1
-      command        a build, a test run, a linter: how it ends, what it prints, which tests pass
-      files          which files there are, what is in them, and which are as they were
-      trajectory     which tools the agent called, how often, in which order, and what failed
-      budget         tokens, cost, time and turns, against limits
-      answer         what the agent says at its end, in words or as an object
-      agentic-judge  what another agent says about each assertion
+      git-diff       how much changed, against limits: files, lines, and their distribution
+      expected-diff  how similar the result and the expected one are, from 0 to 1
+      command        a build, a test run, a linter: exit code, output, and passed tests
+      files          which files exist, what they contain, and which are unchanged
+      trajectory     which tools the agent called, how often, in which order, and which calls failed
+      budget         tokens, cost, duration and turns, against limits
+      answer         the final message of the agent, as text or as JSON
+      agentic-judge  scores that another agent gives to each assertion
     ----- stderr -----
     ");
     let outcome = yb(&context, &["list", "agents"], "/nowhere/claude").run();

@@ -13,6 +13,7 @@ mod ci_docs;
 mod cli;
 mod compare;
 mod config;
+mod custom_evaluator;
 mod demo;
 mod disk;
 #[cfg(target_os = "linux")]

@@ -73,7 +73,7 @@ fn report_is_written_next_to_the_results() {
 
     <details><summary>1 trial that did not pass</summary>
 
-    - **greeting / two** failed: `git-diff: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)`
+    - **greeting / two** failed: `git-diff: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)`
 
     </details>
 

@@ -66,7 +66,7 @@ fn run_writes_log_patch_and_results() {
     greeting: passed
       agent: command succeeded after [TIME]
       isolation: bubblewrap
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/src-modified

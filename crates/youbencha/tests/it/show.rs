@@ -62,7 +62,7 @@ fn show_prints_a_trial_with_its_files() {
       agent: command succeeded after [TIME]
       isolation: bubblewrap
         exit code 0
-      git-diff: failed: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
+      git-diff: failed: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
       workspace: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/src-modified
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/artifacts
         command-logs/  evaluators/  git-diff.patch  results.json  youbencha-log.json

@@ -86,12 +86,12 @@ fn invalid_suggestion_is_returned_once_and_not_saved() {
       = key: `repo`
       = expected: a URL or a path as `repo`, or a path as `directory`
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> testcase-suggestion.yaml:5:22
     5 | evaluators: [{ name: git-diff, config: { assertions: { max_file_changed: 1 } } }]
       |                      ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: unknown key: `max_file_changed`
      --> testcase-suggestion.yaml:5:56

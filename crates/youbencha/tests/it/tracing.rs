@@ -215,7 +215,7 @@ fn real_claude_content_is_traced_on_request_without_secrets() {
     // The caller has its own trace.
     assert_eq!((run.trace_id.as_str(), run.parent_id.as_str()), (&parent[3..35], &parent[36..52]));
     let text = world.context.read("trace.jsonl");
-    for said in [SAID, "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].", "cat greet.sh", "✓ 1 changed files"] {
+    for said in [SAID, "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].", "cat greet.sh", "✓ 1 file changed"] {
         assert!(text.contains(said), "`{said}` is not in the trace");
     }
     for secret in ["swordfish", KEY] {

@@ -50,12 +50,12 @@ fn verbose_prints_a_case() {
       prompt:     28 characters
       evaluators: git-diff
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> other.yaml:6:14
     6 | evaluators: [git-diff]
       |              ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     other.yaml: other
       format:     lenient (add `youbencha: 1` for strict)
@@ -139,12 +139,12 @@ name: again
        = key: `evaluators[0]`
     hint: did you mean `git-diff`?
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
       --> bad.yaml:11:11
     11 |   - name: git-diff
        |           ^^^^^^^^
        = key: `evaluators[1]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: unknown key: `asertions`
       --> bad.yaml:13:7
@@ -183,12 +183,12 @@ fn warnings_are_allowed_unless_strict() {
     assert_snapshot!(lenient.snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> case.yaml:5:22
     5 | evaluators: [{ name: git-diff, config: { assertions: { max_files_chnged: 1 } } }]
       |                      ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     warning: unknown key: `max_files_chnged`
      --> case.yaml:5:56

@@ -9,7 +9,7 @@ use yb_claude::{CliSearch, Options, RunSummary};
 use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_figures::{duration_ms, money};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
-use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, QueryParams, Prompt, PromptError};
+use yb_prompt::{ClaudeAgentObjectParams, ClaudeAgentQueryOptions, Prompt, PromptError, QueryParams};
 
 use super::super::ask::AnswerStream;
 use super::PromptSession;

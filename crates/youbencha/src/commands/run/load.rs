@@ -45,9 +45,8 @@ pub(in crate::commands) fn suite(
     printer: &mut Printer,
 ) -> Option<Suite> {
     let hosts = if private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::new(setup.extensions.adapters.specs())
-        .with_variables(setup.settings.variables())
-        .with_private_hosts(hosts);
+    let options =
+        setup.extensions.load_options().with_variables(setup.settings.variables()).with_private_hosts(hosts);
     let loaded = suite::load(file, &options);
     let good = show(loaded.diagnostics, strict, printer);
     loaded.suite.filter(|_| good)

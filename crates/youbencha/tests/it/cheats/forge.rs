@@ -29,7 +29,7 @@ fn forged_results_and_reports_are_ignored() {
     for name in ["results", "report", "report-linked", "report-directory"] {
         scores.assert_zero(name, "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
     }
-    scores.assert_zero("report-on-exit", "no report was written");
+    scores.assert_zero("report-on-exit", "report not written");
 }
 
 #[test]

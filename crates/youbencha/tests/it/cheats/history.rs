@@ -49,7 +49,7 @@ fn later_commits_are_not_reachable() {
     let scores = task().run(&agents.map(|(name, script)| agent(name, script)));
     for (name, _) in agents {
         scores.assert_zero(name, "expected exit code 0");
-        assert!(scores.said(name).contains("0 changed files"), "{name}: {}", scores.said(name));
+        assert!(scores.said(name).contains("0 files changed"), "{name}: {}", scores.said(name));
     }
 }
 

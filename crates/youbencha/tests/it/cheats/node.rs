@@ -60,5 +60,5 @@ fn npm_scripts_and_settings_have_no_effect() {
     for name in ["script", "printing-script", "settings", "local-node"] {
         scores.assert_zero(name, "did not pass: `adds`, `takes away`");
     }
-    scores.assert_zero("settings", "as at the start: `.npmrc`");
+    scores.assert_zero("settings", "restored: `.npmrc`");
 }

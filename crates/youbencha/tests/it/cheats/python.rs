@@ -93,7 +93,7 @@ fn edited_or_deleted_tests_are_restored() {
     for name in ["edits", "skips", "deletes", "replaces"] {
         scores.assert_zero(name, "`tests/test_calc.py` | expected exit code 0");
     }
-    scores.assert_zero("patches", "as at the start: `tests/__init__.py`");
+    scores.assert_zero("patches", "restored: `tests/__init__.py`");
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn test_runner_configuration_is_restored() {
         agent("in-home", format!("for v in 3.9 3.10 3.11 3.12 3.13 3.14; do d=$HOME/.local/lib/python$v/site-packages; mkdir -p $d; echo '{patch}' | tee $d/usercustomize.py > $d/x.pth; done")),
         agent("runner", "mkdir .grade; echo 'import sys; sys.exit(0)' | tee run.py > .grade/run.py; cp .grade/run.py .grade/test_hidden.py"),
     ]);
-    scores.assert_zero("conftest", "as at the start: `conftest.py`");
+    scores.assert_zero("conftest", "restored: `conftest.py`");
     for name in ["hidden-conftest", "sitecustomize", "in-home", "runner"] {
         scores.assert_zero(name, "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
     }
@@ -115,7 +115,7 @@ fn test_runner_configuration_is_restored() {
         "shadow",
         "echo 'print(\"test_small ... ok\")' > unittest.py; mkdir unittest; cp unittest.py unittest/__init__.py; cp unittest.py unittest/__main__.py",
     )]);
-    scores.assert_zero("shadow", "as at the start: `unittest.py`, `unittest/__init__.py`");
+    scores.assert_zero("shadow", "restored: `unittest.py`, `unittest/__init__.py`");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn early_exit_of_the_runner_is_detected() {
         agent("never-ends", "printf 'import signal, os\\nos.kill(os.getppid(), signal.SIGKILL)\\nos.kill(os.getpid(), signal.SIGKILL)\\n' > calc.py"),
     ]);
     for name in ["exits", "exits-later", "raises", "never-ends"] {
-        scores.assert_zero(name, "no report was written: `report.xml`");
+        scores.assert_zero(name, "report not written: `report.xml`");
     }
     scores.assert_zero("equals-all", "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
 }

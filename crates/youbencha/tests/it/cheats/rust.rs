@@ -45,5 +45,5 @@ fn the_build_rewrites_the_tests() {
     for name in ["writes", "replaces", "moves"] {
         scores.assert_zero(name, "exited with code 101");
     }
-    scores.assert_zero("runner", "as at the start: `.cargo/config`, `.cargo/config.toml`, `.cargo/run`");
+    scores.assert_zero("runner", "restored: `.cargo/config`, `.cargo/config.toml`, `.cargo/run`");
 }

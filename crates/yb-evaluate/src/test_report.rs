@@ -1,12 +1,21 @@
-//! What a test run says about its tests, in the three ways that most runners know.
+//! Parsers for test reports: JUnit XML, JSON and TAP.
 
 use quick_xml::Reader;
 use quick_xml::events::{BytesStart, Event};
 use serde_json::Value;
 
-use yb_case::ReportFormat;
+/// The format of a test report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReportFormat {
+    /// JUnit XML.
+    Junit,
+    /// One JSON document, or one JSON object per line.
+    Json,
+    /// The Test Anything Protocol.
+    Tap,
+}
 
-/// How a test went.
+/// The outcome of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TestStatus {
     Passed,
@@ -14,7 +23,7 @@ pub(crate) enum TestStatus {
     Skipped,
 }
 
-/// One test.
+/// A test in a report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TestResult {
     pub(crate) id: String,
@@ -22,15 +31,15 @@ pub(crate) struct TestResult {
 }
 
 impl TestResult {
-    /// Whether a case means this test: by its whole id, or by what stands after `::`, `.` or `>` in it.
-    pub(crate) fn is(&self, wanted: &str) -> bool {
+    /// Returns whether an id in a case refers to this test: its whole id, or the part after a `::`, `.` or ` > `.
+    pub(crate) fn matches(&self, wanted: &str) -> bool {
         let normal = |text: &str| text.replace("::", ".").replace(" > ", ".");
         let (id, wanted) = (normal(&self.id), normal(wanted));
         id == wanted || id.strip_suffix(&wanted).is_some_and(|rest| rest.ends_with('.'))
     }
 }
 
-/// The tests of a report, or what is wrong with it.
+/// Parses a report; the error says why it is invalid.
 pub(crate) fn parse(format: ReportFormat, content: &[u8]) -> Result<Vec<TestResult>, String> {
     match format {
         ReportFormat::Junit => junit(content),
@@ -120,13 +129,13 @@ fn tap(content: &[u8]) -> Result<Vec<TestResult>, String> {
         tests.push(TestResult { id: name.trim().to_owned(), status });
     }
     if tests.is_empty() && !text.lines().any(|line| line.trim_start().starts_with("1..")) {
-        return Err("no TAP: neither a plan nor a test".to_owned());
+        return Err("not TAP: no plan and no test".to_owned());
     }
     Ok(tests)
 }
 
-/// Every object that has a name and a result, wherever it stands: what pytest's, Jest's, Vitest's and Mocha's reporters
-/// write, and the lines of `go test -json` and libtest.
+/// Collects every object with a name and a result, at any depth: the reports of pytest, Jest, Vitest and Mocha, and the
+/// lines of `go test -json` and libtest.
 fn json(content: &[u8]) -> Result<Vec<TestResult>, String> {
     let mut tests = Vec::new();
     match serde_json::from_slice::<Value>(content) {
@@ -164,7 +173,7 @@ fn collect(value: &Value, tests: &mut Vec<TestResult>) {
                 }
                 _ => None,
             };
-            // A file of Jest has a result as well, and its tests below it.
+            // An entry for a file in a Jest report has a result too, with the tests below it.
             let below = ["assertionResults", "tests", "testResults", "suites"];
             let is_group = below.iter().any(|key| map.get(*key).is_some_and(Value::is_array));
             if let (Some(status), Some(name), false) = (status, text(&NAMES), is_group) {
@@ -189,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn junit_as_pytest_writes_it() {
+    fn junit_report_of_pytest_is_parsed() {
         let text = r#"<?xml version="1.0"?><testsuites><testsuite tests="4">
             <testcase classname="tests.test_a" name="test_one" time="0.1" />
             <testcase classname="tests.test_a" name="test_&lt;two&gt;"><failure message="x">failure</failure></testcase>
@@ -206,11 +215,11 @@ mod tests {
             ]
         );
         assert!(parse(ReportFormat::Junit, b"<a><b></a>").is_err());
-        assert!(parse(ReportFormat::Junit, b"all is well").is_err());
+        assert!(parse(ReportFormat::Junit, b"not xml").is_err());
     }
 
     #[test]
-    fn tap_with_directives() {
+    fn tap_directives_are_parsed() {
         let text = "TAP version 13\n1..4\nok 1 - adds\nnot ok 2 - takes away\nok 3 # SKIP no network\n  ok 4 nested\nokay\n# ok";
         assert_eq!(
             read(ReportFormat::Tap, text),
@@ -221,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn json_of_several_runners() {
+    fn json_reports_of_several_runners_are_parsed() {
         let pytest =
             r#"{"tests":[{"nodeid":"t.py::a","outcome":"passed"},{"nodeid":"t.py::b","outcome":"failed"}]}"#;
         assert_eq!(read(ReportFormat::Json, pytest), ["t.py::a Passed", "t.py::b Failed"]);
@@ -234,13 +243,13 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_meant_by_its_end() {
+    fn test_id_matches_by_suffix() {
         let test = TestResult { id: "tests.test_a::test_one".to_owned(), status: TestStatus::Passed };
         for wanted in ["tests.test_a::test_one", "tests.test_a.test_one", "test_a.test_one", "test_one"] {
-            assert!(test.is(wanted), "{wanted}");
+            assert!(test.matches(wanted), "{wanted}");
         }
         for wanted in ["one", "test_a", "", "tests.test_a"] {
-            assert!(!test.is(wanted), "{wanted}");
+            assert!(!test.matches(wanted), "{wanted}");
         }
     }
 }

@@ -1,8 +1,8 @@
-//! A log for the tests of evaluators.
+//! Logs for the tests of evaluators.
 
 use yb_model::log::{ToolCallRecord, YouBenchaLog};
 
-/// The log of an agent that told nothing.
+/// Returns the log of an agent that reported nothing.
 pub(super) fn log() -> YouBenchaLog {
     let agent = serde_json::json!({"name": "command", "version": "unknown", "adapter_version": "1.0.0"});
     let model =
@@ -26,11 +26,11 @@ pub(super) fn log() -> YouBenchaLog {
         "environment": {"os": "x", "node_version": "none", "youbencha_version": "0", "working_directory": "/w"},
         "output": {"truncated": false},
     }))
-    .expect("a log")
+    .expect("valid log")
 }
 
-/// A call of a tool.
+/// Returns a tool call.
 pub(super) fn call(name: &str, arguments: &str, is_error: Option<bool>) -> ToolCallRecord {
     serde_json::from_value(serde_json::json!({"name": name, "arguments": arguments, "is_error": is_error}))
-        .expect("a call")
+        .expect("valid call")
 }
