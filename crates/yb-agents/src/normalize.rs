@@ -13,7 +13,7 @@ use super::secrets::{redacted, secrets, secrets_of_json};
 use super::transcript::arguments;
 use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
 use yb_model::log::{
-    AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
+    AgentInfo, Environment, ErrorRecord, Execution, LogMessage, LogParts, ModelInfo, ModelSource, ModelUsage,
     OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
 };
 
@@ -61,7 +61,7 @@ pub(super) fn log(
     if let Told::Patterns(text) = told {
         errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, result)));
     }
-    YouBenchaLog::new(Draft {
+    YouBenchaLog::new(LogParts {
         agent: AgentInfo {
             name: adapter.name().to_owned(),
             version: version.unwrap_or(UNKNOWN).to_owned(),

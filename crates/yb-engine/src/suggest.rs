@@ -166,7 +166,11 @@ impl Runner {
 
         let output = Source::Directory(directory.clone());
         let output = cache.resolve(&output, &Revision::Default, Refresh::Moving).await?;
-        cache.cut(&output, History::Full).await?.workspace(&git, desk.work.join("output"), &options).await?;
+        cache
+            .pruned_repo(&output, History::Full)
+            .await?
+            .workspace(&git, desk.work.join("output"), &options)
+            .await?;
         let mut commit = None;
         // A repository without a commit has nothing to compare with.
         if directory.join(".git").exists()
@@ -174,7 +178,7 @@ impl Runner {
                 cache.resolve(&Source::Local(directory.clone()), &Revision::Default, Refresh::Moving).await
         {
             let committed = desk.work.join("committed");
-            cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
+            cache.pruned_repo(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
         write(&desk.work.join(SCHEMA_FILE), yb_case::schema().as_bytes())?;

@@ -15,7 +15,7 @@ use super::report::{self, TestResult, TestStatus};
 use super::tree::{self, Extras, LaidOut, blocking};
 use super::{Artifact, Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
 use yb_case::{CommandCheck, Find, Metric, Run, Tests};
-use yb_repo::{clear, path_of, read_inside};
+use yb_repo::{path_from_bytes, read_inside, remove_path};
 
 /// All that the command printed, in the evaluator's folder.
 const OUTPUT_FILE: &str = "output.log";
@@ -87,7 +87,7 @@ impl CommandGrader<'_> {
         let metrics = self.metrics.iter().filter_map(|(_, metric)| metric.file.as_deref());
         for file in report.into_iter().chain(metrics) {
             if let Some(path) = inside(root, &self.place(file)) {
-                clear(&path).map_err(GradeError::io(&path))?;
+                remove_path(&path).map_err(GradeError::io(&path))?;
             }
         }
         Ok(())
@@ -130,7 +130,7 @@ impl CommandGrader<'_> {
             // own. What was prepared may: a virtual environment's interpreter is the system's.
             let below = folder.strip_prefix(root).unwrap_or(Path::new("")).join(plain(&program));
             let links = subject.files().await?.iter().filter(|file| file.is_link());
-            let by_agent = links.map(|file| path_of(&file.path)).any(|link| below.starts_with(link));
+            let by_agent = links.map(|file| path_from_bytes(&file.path)).any(|link| below.starts_with(link));
             let path = root.join(&below);
             if !path.is_file() || (by_agent && inside(root, &below).is_none()) {
                 return otherwise(format!("no such program in the tree: `{}`", program.display()));

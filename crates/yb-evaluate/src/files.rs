@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::{Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
 use yb_case::Files;
 use yb_repo::diff::{ChangeKind, Diff};
-use yb_repo::{Include, TreeFile};
+use yb_repo::{PathGlobs, TreeFile};
 
 /// A larger file satisfies nothing that asks for its content.
 const LARGEST: u64 = 16 << 20;
@@ -73,7 +73,7 @@ impl FilesGrader<'_> {
     /// What must be there, and what must not.
     fn places(&self, end: &[TreeFile]) -> Result<Vec<Assertion>, GradeError> {
         let matching = |pattern: &String| -> Result<Vec<String>, GradeError> {
-            let glob = Include::new([pattern])?;
+            let glob = PathGlobs::new([pattern])?;
             let found = end.iter().filter(|file| glob.matches(&file.path));
             Ok(found.map(TreeFile::display_path).collect())
         };
@@ -140,7 +140,7 @@ impl FilesGrader<'_> {
         let mut checks = Vec::new();
         let mut all = BTreeSet::new();
         for pattern in &self.unchanged {
-            let glob = Include::new([pattern])?;
+            let glob = PathGlobs::new([pattern])?;
             let from = diff.files.iter().filter_map(|file| match &file.kind {
                 ChangeKind::Renamed { from } => Some(from),
                 _ => None,

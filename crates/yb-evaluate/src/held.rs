@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::GradeError;
-use yb_repo::{Include, TreeFile};
+use yb_repo::{PathGlobs, TreeFile};
 
 /// Tests that were there at the start: as they were. What an agent adds beside them stays.
 const TESTS: [&str; 11] = [
@@ -65,8 +65,8 @@ pub(crate) fn hold(
     end: &[TreeFile],
 ) -> Result<Held, GradeError> {
     let (whole, tests) = match restore {
-        Some(globs) => (Include::new(globs)?, Include::nothing()),
-        None => (Include::new(STEERING)?, Include::new(TESTS)?),
+        Some(globs) => (PathGlobs::new(globs)?, PathGlobs::none()),
+        None => (PathGlobs::new(STEERING)?, PathGlobs::new(TESTS)?),
     };
     let before: HashMap<&[u8], &TreeFile> = start.iter().map(|file| (file.path.as_slice(), file)).collect();
     let after: HashSet<&[u8]> = end.iter().map(|file| file.path.as_slice()).collect();

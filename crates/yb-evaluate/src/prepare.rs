@@ -11,7 +11,7 @@ use super::bench::Job;
 use super::{Bench, GradeError, Subject};
 use yb_case::Script;
 use yb_model::atomic_file::temporary_sibling;
-use yb_repo::{Lock, ObjectStore, clear};
+use yb_repo::{FileLock, ObjectStore, remove_path};
 
 /// Below the cache.
 const FOLDER: &str = "prepared";
@@ -60,14 +60,14 @@ pub async fn prepared(subject: &Preparation<'_>) -> Result<Option<PathBuf>, Grad
     // Whoever holds the lock may be installing things for as long as the case allows.
     let patient =
         subject.store.git().clone().deadline(Duration::ZERO).cancel_on(subject.bench.cancel.clone());
-    let _lock = Lock::take(&place.with_extension("lock"), &patient).await?;
+    let _lock = FileLock::acquire(&place.with_extension("lock"), &patient).await?;
     if tree.is_dir() {
         return Ok(Some(tree));
     }
     let half = temporary_sibling(&place);
     let made = make(subject, &half).await;
     let moved = made.and_then(|()| {
-        clear(&place).and_then(|()| std::fs::rename(&half, &place)).map_err(GradeError::io(&place))
+        remove_path(&place).and_then(|()| std::fs::rename(&half, &place)).map_err(GradeError::io(&place))
     });
     if moved.is_err() {
         super::subject::remove_tree(&half);
@@ -88,11 +88,11 @@ async fn make(subject: &Preparation<'_>, half: &Path) -> Result<(), GradeError> 
     let (tree, private) = (half.join(TREE), half.join("private"));
     std::fs::create_dir_all(&tree).map_err(GradeError::io(&tree))?;
     let files = subject.store.list(subject.start).await?;
-    subject.store.lay_out(&files, &tree).await?;
+    subject.store.check_out(&files, &tree).await?;
     for script in subject.commands.iter() {
         run(subject, script, half, &tree, &private).await?;
     }
-    clear(&private).map_err(GradeError::io(&private))
+    remove_path(&private).map_err(GradeError::io(&private))
 }
 
 async fn run(

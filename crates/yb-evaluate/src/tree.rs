@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::held::{Held, hold};
 use super::{GradeError, Preparation, Subject, prepared};
 use yb_case::HiddenFile;
-use yb_repo::{TreeFile, clear, copy_tree, path_of, put};
+use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_path, write_entry};
 
 /// What a grading tree has beside the result.
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +39,7 @@ pub(crate) async fn lay_out(
     let (to, from) = (root.to_owned(), prepared);
     let kept: HashSet<Vec<u8>> = files.iter().map(|file| file.path.clone()).collect();
     blocking(move || base(&to, from.as_deref(), &start, &kept)).await?;
-    subject.store.lay_out(&files, root).await?;
+    subject.store.check_out(&files, root).await?;
     let (to, hidden) = (root.to_owned(), extras.hidden.to_vec());
     let locked = blocking(move || {
         let mut placed = Vec::new();
@@ -61,14 +61,14 @@ fn base(
     };
     copy_tree(prepared, root).map_err(GradeError::io(root))?;
     for file in start.iter().filter(|file| !kept.contains(&file.path)) {
-        let path = root.join(path_of(&file.path));
+        let path = root.join(path_from_bytes(&file.path));
         // What was prepared may have put a link where a directory was; nothing is removed through it.
         let through_link =
             |folder: &Path| std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink());
         if path.ancestors().skip(1).take_while(|above| *above != root).any(through_link) {
             continue;
         }
-        clear(&path).map_err(GradeError::io(&path))?;
+        remove_path(&path).map_err(GradeError::io(&path))?;
         // Directories that only held it go as well; one that is not empty stays.
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| *folder != root) {
@@ -94,8 +94,8 @@ fn hide(root: &Path, hidden: &HiddenFile, placed: &mut Vec<PathBuf>) -> Result<(
     }
     let target = root.join(&to);
     // Writing a file there first makes way through links; then it is gone again.
-    put(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
-    clear(&target).map_err(GradeError::io(&target))?;
+    write_entry(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
+    remove_path(&target).map_err(GradeError::io(&target))?;
     std::fs::create_dir(&target).map_err(GradeError::io(&target))?;
     let mut folders = vec![(from.clone(), to)];
     while let Some((folder, to)) = folders.pop() {
@@ -116,7 +116,7 @@ fn hide(root: &Path, hidden: &HiddenFile, placed: &mut Vec<PathBuf>) -> Result<(
 
 fn hide_file(root: &Path, to: &Path, from: &Path, known: &mut HashSet<PathBuf>) -> Result<(), GradeError> {
     let content = std::fs::read(from).map_err(GradeError::io(from))?;
-    put(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
+    write_entry(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
 }
 
 #[cfg(unix)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::Spend;
 
 /// The runs that a report is about, in the order in which they were named.
@@ -214,10 +214,10 @@ impl Default for Verdict {
 
 impl Verdict {
     pub(crate) fn of(outcome: Outcome) -> Self {
-        let standing = match outcome.counts_as() {
-            Counts::One => Standing::Passed,
-            Counts::Zero => Standing::Failed,
-            Counts::LeftOut => Standing::LeftOut,
+        let standing = match outcome.pass_credit() {
+            PassCredit::One => Standing::Passed,
+            PassCredit::Zero => Standing::Failed,
+            PassCredit::Excluded => Standing::LeftOut,
             _ => Standing::Unsure,
         };
         Self { word: outcome.as_str().to_owned(), standing }

@@ -1,7 +1,7 @@
 //! The answer in one sentence.
 
 use super::Comparison;
-use yb_stats::{Decision, Difference, Estimand, Lost, More};
+use yb_stats::{AdditionalSamples, Decision, Difference, Estimand, ExcludedTrials};
 
 /// `93.3 %`
 pub(crate) fn percent(share: f64) -> String {
@@ -20,7 +20,7 @@ fn tolerance(share: f64) -> String {
 }
 
 /// `unknown` are the trials of either run on which the answer depends.
-pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -> String {
+pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: ExcludedTrials, max_lost: f64) -> String {
     let about = match found.estimand {
         Estimand::Suite => "",
         Estimand::NewCases => " of new cases",
@@ -40,10 +40,10 @@ pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost
         Decision::Regressed => {
             format!("regressed: the pass rate{about} is lower by more than {tolerated} points: {seen}")
         }
-        Decision::CannotTell if unknown != [0, 0] => {
+        Decision::Inconclusive if unknown != [0, 0] => {
             format!("cannot tell: {seen}{}", many(found, unknown, lost, max_lost))
         }
-        Decision::CannotTell => format!("cannot tell: {seen}; {}", more(shown)),
+        Decision::Inconclusive => format!("cannot tell: {seen}; {}", more(shown)),
     }
 }
 
@@ -64,14 +64,14 @@ fn seen(found: &Comparison, shown: &Difference) -> String {
     )
 }
 
-fn many(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -> String {
+fn many(found: &Comparison, unknown: [u64; 2], lost: ExcludedTrials, max_lost: f64) -> String {
     let all = unknown[0] + unknown[1];
     if all == 0 {
         return String::new();
     }
     let noun = if all == 1 { "trial" } else { "trials" };
     match lost {
-        Lost::Either => {
+        ExcludedTrials::TreatAsUnknown => {
             let gone = found.a.lost + found.b.lost;
             format!(
                 "; {gone} of {} trials were lost, more than {}",
@@ -79,20 +79,22 @@ fn many(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -> Str
                 percent(max_lost)
             )
         }
-        Lost::LeftOut => format!("; {all} {noun} could not be graded, and the answer depends on them"),
+        ExcludedTrials::Omit => format!("; {all} {noun} could not be graded, and the answer depends on them"),
     }
 }
 
 fn more(shown: &Difference) -> String {
     let s = |count: u64| if count == 1 { "" } else { "s" };
     match shown.more {
-        Some(More::Repeats(count)) => {
+        Some(AdditionalSamples::Repeats(count)) => {
             format!("about {count} more repeat{} of each case in both runs would tell (80 % power)", s(count))
         }
-        Some(More::Cases(count)) if shown.p_value.is_none() => {
+        Some(AdditionalSamples::Cases(count)) if shown.p_value.is_none() => {
             format!("at least {count} more case{} with a difference are needed", s(count))
         }
-        Some(More::Cases(count)) => format!("about {count} more case{} would tell (80 % power)", s(count)),
-        Some(More::Never) | None => "more repeats of what was seen would not tell".to_owned(),
+        Some(AdditionalSamples::Cases(count)) => {
+            format!("about {count} more case{} would tell (80 % power)", s(count))
+        }
+        Some(AdditionalSamples::Never) | None => "more repeats of what was seen would not tell".to_owned(),
     }
 }

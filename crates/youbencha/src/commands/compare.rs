@@ -2,7 +2,7 @@
 
 use yb_engine::baseline::Recorded;
 use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
-use yb_engine::stats::{Decision, Interval, Question};
+use yb_engine::stats::{Decision, Interval, RegressionCriteria};
 
 use crate::args::CompareArgs;
 use crate::error::CliError;
@@ -12,7 +12,7 @@ use crate::report::{dollars, duration};
 use crate::table::Table;
 use crate::workspace;
 
-/// More cases than this are shown only where something changed.
+/// AdditionalSamples cases than this are shown only where something changed.
 const SHOWN: usize = 40;
 /// How many names a remark has.
 const NAMED: usize = 10;
@@ -21,7 +21,7 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     let root = workspace::root(printer)?;
     let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
     let mut options = Options::default();
-    options.question = Question::new(args.tolerance, args.alpha);
+    options.question = RegressionCriteria::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
     options.variants.clone_from(&args.variants);
     let found = compare::compare(&a, &b, &options)?;
