@@ -19,7 +19,8 @@ fn passes(passed: u64, of: u64) -> PassCount {
 }
 
 fn check(function: &str, arguments: Value, ours: Value) -> Value {
-    json!({ "function": function, "arguments": arguments, "ours": ours })
+    let fields = [("function", function.into()), ("arguments", arguments), ("ours", ours)];
+    Value::Object(fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
 fn quantiles(checks: &mut Vec<Value>) {
