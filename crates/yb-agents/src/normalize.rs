@@ -15,7 +15,7 @@ use super::transcript::arguments;
 use super::{AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
 use yb_case::AgentSpec;
 use yb_model::log::{
-    AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
+    AgentInfo, Environment, ErrorRecord, Execution, LogMessage, LogParts, ModelInfo, ModelSource, ModelUsage,
     OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
 };
 
@@ -63,7 +63,7 @@ pub(super) fn log(
     if let Told::Patterns(text) = told {
         errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, agent, result)));
     }
-    YouBenchaLog::new(Draft {
+    YouBenchaLog::new(LogParts {
         agent: AgentInfo {
             name: agent.name.to_owned(),
             version: version.unwrap_or(UNKNOWN).to_owned(),

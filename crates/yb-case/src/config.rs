@@ -280,7 +280,7 @@ impl Settings {
     /// What agents can connect to.
     #[must_use]
     pub fn network(&self) -> NetworkMode {
-        self.text("network").and_then(NetworkMode::read).unwrap_or_default()
+        self.text("network").and_then(NetworkMode::parse).unwrap_or_default()
     }
 
     /// How much a trial may use; what has no limit is not there.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use yb_stats::{Estimand, Question};
+use yb_stats::{Estimand, RegressionCriteria};
 
 use crate::Isolation;
 use crate::shape::list_of;
@@ -131,7 +131,7 @@ impl Setting {
                 }
                 _ => Err("expected a number from 0.0001 to 0.5".to_owned()),
             },
-            "no_regression.estimand" => match Estimand::read(value) {
+            "no_regression.estimand" => match Estimand::parse(value) {
                 Some(estimand) => {
                     gates.comparison().estimand = estimand;
                     Ok(())
@@ -188,7 +188,7 @@ impl Gates {
 
     /// The comparison, with what holds by default; against nothing yet if there was none.
     fn comparison(&mut self) -> &mut NoRegression {
-        let Question { tolerance, alpha } = Question::default();
+        let RegressionCriteria { tolerance, alpha } = RegressionCriteria::default();
         self.no_regression.get_or_insert_with(|| NoRegression {
             against: String::new(),
             tolerance,

@@ -12,7 +12,7 @@ pub use fold::Metric;
 
 use crate::baseline::Recorded;
 use fold::{Pair, Sides};
-use yb_stats::{Decision, Difference, Estimand, Interval, Lost, Method, PassPair, Question, Tally};
+use yb_stats::{Decision, Difference, Estimand, Interval, ExcludedTrials, PValueMethod, PassPair, RegressionCriteria, OutcomeCounts};
 
 /// The format of a comparison; a newer major is not read.
 const VERSION: &str = "1.0.0";
@@ -28,7 +28,7 @@ pub struct Options {
     /// What the answer is about.
     pub estimand: Estimand,
     /// How sure one has to be, and of what.
-    pub question: Question,
+    pub question: RegressionCriteria,
     /// The share of trials that may be lost.
     pub max_lost: f64,
     /// Which variant of the first run belongs to which of the second; empty pairs equal names.
@@ -39,7 +39,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             estimand: Estimand::default(),
-            question: Question::default(),
+            question: RegressionCriteria::default(),
             max_lost: MAX_LOST,
             variants: Vec::new(),
         }
@@ -115,7 +115,7 @@ pub struct Comparison {
     /// What the answer is about.
     pub estimand: Estimand,
     /// How sure one has to be, and of what.
-    pub question: Question,
+    pub question: RegressionCriteria,
     /// The answer.
     pub decision: Decision,
     /// The answer in one sentence.
@@ -187,7 +187,7 @@ pub struct MetricDifference {
     /// The same once there are several: Holm's.
     pub p_holm: f64,
     /// How they came about.
-    pub method: Method,
+    pub method: PValueMethod,
 }
 
 /// One case, with one variant, in both runs.
@@ -235,11 +235,16 @@ pub struct CaseSide {
 pub fn compare(a: &Recorded, b: &Recorded, options: &Options) -> Result<Comparison, CompareError> {
     let sides = fold::pairs(a, b, &options.variants)?;
     let (tally_a, tally_b) = (sides.tally(|pair| pair.a.tally), sides.tally(|pair| pair.b.tally));
-    let too_many = |tally: Tally| tally.lost as f64 > options.max_lost * tally.all() as f64 + 1e-9;
-    let lost = if too_many(tally_a) || too_many(tally_b) { Lost::Either } else { Lost::LeftOut };
-    let unknown =
-        [tally_a, tally_b].map(|tally| tally.either + if lost == Lost::Either { tally.lost } else { 0 });
-    let shown = difference(&sides, options, (false, false), Lost::LeftOut);
+    let too_many =
+        |tally: OutcomeCounts| tally.excluded as f64 > options.max_lost * tally.all() as f64 + 1e-9;
+    let lost = if too_many(tally_a) || too_many(tally_b) {
+        ExcludedTrials::TreatAsUnknown
+    } else {
+        ExcludedTrials::Omit
+    };
+    let unknown = [tally_a, tally_b]
+        .map(|tally| tally.unknown + if lost == ExcludedTrials::TreatAsUnknown { tally.excluded } else { 0 });
+    let shown = difference(&sides, options, (false, false), ExcludedTrials::Omit);
     let answers: Vec<Option<Decision>> = if unknown == [0, 0] {
         vec![shown.map(|shown| shown.decision)]
     } else {
@@ -254,7 +259,7 @@ pub fn compare(a: &Recorded, b: &Recorded, options: &Options) -> Result<Comparis
         b: side(b, &sides, tally_b, |pair| &pair.b),
         estimand: options.estimand,
         question: options.question,
-        decision: agreed.unwrap_or(Decision::CannotTell),
+        decision: agreed.unwrap_or(Decision::Inconclusive),
         reason: String::new(),
         pass_rate: shown,
         pass_rate_p_holm: None,
@@ -269,38 +274,45 @@ pub fn compare(a: &Recorded, b: &Recorded, options: &Options) -> Result<Comparis
     };
     found.adjust();
     if let Some(shown) = &mut found.pass_rate
-        && agreed == Some(Decision::CannotTell)
+        && agreed == Some(Decision::Inconclusive)
         && options.estimand == Estimand::Suite
     {
-        shown.more =
-            yb_stats::more_repeats(&counted(&sides, (false, false), Lost::LeftOut), &options.question);
+        shown.more = yb_stats::additional_repeats(
+            &counted(&sides, (false, false), ExcludedTrials::Omit),
+            &options.question,
+        );
     }
     // Too many that are lost are the first thing to say, also where the rest would not tell either.
-    let told = agreed.is_some_and(|agreed| agreed != Decision::CannotTell || lost == Lost::LeftOut);
+    let told = agreed.is_some_and(|agreed| agreed != Decision::Inconclusive || lost == ExcludedTrials::Omit);
     let trouble = if told { [0, 0] } else { unknown };
     found.reason = words::reason(&found, trouble, lost, options.max_lost);
     Ok(found)
 }
 
 /// The passes of each pair; those of which nobody knows are passes in the first run, in the second, or in neither.
-fn counted(sides: &Sides, pass: (bool, bool), lost: Lost) -> Vec<PassPair> {
+fn counted(sides: &Sides, pass: (bool, bool), lost: ExcludedTrials) -> Vec<PassPair> {
     let one =
         |pair: &Pair| PassPair { a: pair.a.tally.passes(pass.0, lost), b: pair.b.tally.passes(pass.1, lost) };
     sides.pairs.iter().map(one).collect()
 }
 
-fn difference(sides: &Sides, options: &Options, pass: (bool, bool), lost: Lost) -> Option<Difference> {
+fn difference(
+    sides: &Sides,
+    options: &Options,
+    pass: (bool, bool),
+    lost: ExcludedTrials,
+) -> Option<Difference> {
     let counted = counted(sides, pass, lost);
     match options.estimand {
-        Estimand::Suite => yb_stats::suite(&counted, &options.question),
-        Estimand::NewCases => yb_stats::new_cases(&sides.by_case(&counted), &options.question),
+        Estimand::Suite => yb_stats::compare_suite(&counted, &options.question),
+        Estimand::NewCases => yb_stats::compare_new_cases(&sides.by_case(&counted), &options.question),
     }
 }
 
-fn side(of: &Recorded, sides: &Sides, tally: Tally, arm: impl Fn(&Pair) -> &fold::Arm) -> Side {
+fn side(of: &Recorded, sides: &Sides, tally: OutcomeCounts, arm: impl Fn(&Pair) -> &fold::Arm) -> Side {
     let passes: Vec<_> =
-        sides.pairs.iter().map(|pair| arm(pair).tally.passes(false, Lost::LeftOut)).collect();
-    let rate = yb_stats::rate_of_cases(&passes, CONFIDENCE);
+        sides.pairs.iter().map(|pair| arm(pair).tally.passes(false, ExcludedTrials::Omit)).collect();
+    let rate = yb_stats::mean_pass_rate(&passes, CONFIDENCE);
     // No further than every case goes, in both runs: so all numbers are about the same cases.
     let least =
         sides.pairs.iter().map(|pair| pair.a.tally.counted().min(pair.b.tally.counted())).min().unwrap_or(0);
@@ -315,8 +327,8 @@ fn side(of: &Recorded, sides: &Sides, tally: Tally, arm: impl Fn(&Pair) -> &fold
         trials: tally.all(),
         passed: tally.passed,
         counted: tally.counted(),
-        ungraded: tally.either,
-        lost: tally.lost,
+        ungraded: tally.unknown,
+        lost: tally.excluded,
         pass_rate: rate.map(|(rate, _)| rate),
         interval: rate.map(|(_, interval)| interval),
         pass_at_k: by_k(&|k| yb_stats::pass_at_k(&passes, k)),

@@ -164,7 +164,11 @@ impl Runner {
 
         let output = Source::Directory(directory.clone());
         let output = cache.resolve(&output, &Revision::Default, Refresh::Moving).await?;
-        cache.cut(&output, History::Full).await?.workspace(&git, desk.work.join("output"), &options).await?;
+        cache
+            .pruned_repo(&output, History::Full)
+            .await?
+            .workspace(&git, desk.work.join("output"), &options)
+            .await?;
         let mut commit = None;
         // A repository without a commit has nothing to compare with.
         if directory.join(".git").exists()
@@ -172,7 +176,7 @@ impl Runner {
                 cache.resolve(&Source::Local(directory.clone()), &Revision::Default, Refresh::Moving).await
         {
             let committed = desk.work.join("committed");
-            cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
+            cache.pruned_repo(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
         let schema = yb_case::schema(&self.extensions.adapters.specs(), &self.extensions.evaluators);

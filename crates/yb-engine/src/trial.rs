@@ -41,8 +41,8 @@ use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use yb_model::outcome::Outcome;
 use yb_model::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use yb_repo::{
-    Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Resolved, Revision, Source, StartTree, WorkspaceOptions, blocking,
+    Cache, CaptureWarning, Git, History, HostPolicy, Identity, ObjectStore, PathGlobs, PrunedRepo, Refresh,
+    RepoError, ResolvedCommit, Revision, Source, StartTree, WorkspaceOptions, blocking,
 };
 
 const RESULTS_FILE: &str = "results.json";
@@ -168,10 +168,10 @@ pub struct StartPoint {
     git: Git,
     /// What the case's file was when the run began, in short.
     config_hash: String,
-    cut: Cut,
+    cut: PrunedRepo,
     source: String,
     branch: String,
-    expected: Option<Resolved>,
+    expected: Option<ResolvedCommit>,
 }
 
 impl StartPoint {
@@ -249,7 +249,7 @@ impl Runner {
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
         self.check_variables(case)?;
-        Include::new(&case.capture_include)?;
+        PathGlobs::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = self.host(case)?;
         let roots = std::slice::from_ref(&case.dir);
@@ -323,7 +323,7 @@ impl Runner {
             tokio::join!(git.check(), cache.resolve(&source, &revision, Refresh::Moving));
         version.map_err(RepoError::from)?;
         let resolved = resolved?;
-        let cut = cache.cut(&resolved, History::Full).await?;
+        let cut = cache.pruned_repo(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
         let expected = grade::resolve_expected(case, &cache, &source).await?;
         let file = std::fs::read(&case.file).unwrap_or_default();
@@ -354,7 +354,7 @@ impl Runner {
     ) -> Result<Finished, TrialError> {
         let (began, started_at) = (Instant::now(), Timestamp::now());
         let adapter = self.adapter(&case.agent.kind)?;
-        let include = Include::new(&case.capture_include)?;
+        let include = PathGlobs::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let mut host = self.host(case)?;
         let secrets = self.secrets(case)?;
@@ -383,16 +383,16 @@ impl Runner {
         }
         let (start, disk_before) = if case.pre_execution.is_empty() {
             let record = async || {
-                let start = Arc::new(store.start(&place.trial, &workspace, &include).await?);
+                let start = Arc::new(store.capture_start(&place.trial, &workspace, &include).await?);
                 let folder = place.workspace.clone();
                 let disk = blocking(move || Ok(disk_usage(&folder))).await?;
                 Ok::<_, RepoError>(Known { start, disk })
             };
             let Known { start, disk } = attempt.known.0.get_or_try_init(record).await?;
-            store.start_as(&place.trial, start)?;
+            store.reuse_start(&place.trial, start)?;
             (start.clone(), Some(*disk))
         } else {
-            (Arc::new(store.start(&place.trial, &workspace, &include).await?), None)
+            (Arc::new(store.capture_start(&place.trial, &workspace, &include).await?), None)
         };
         warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
 
@@ -442,7 +442,7 @@ impl Runner {
         if let Some(trace) = &trace {
             trace.end(End::Agent { log: &log, outcome: executed.outcome });
         }
-        let end = store.end(&place.trial, workspace.path(), &start).await?;
+        let end = store.capture_end(&place.trial, workspace.path(), &start).await?;
         warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
         tell(Step::Captured);
 

@@ -25,7 +25,7 @@ use yb_case::shape::{
     ENVIRONMENT, Field, GLOBS, Kind, MILLISECONDS, ONE_OR_MORE, Object, RELATIVE_PATH, TEXT,
 };
 use yb_case::{ConfigReader, EnvVar, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
-use yb_repo::{clear, path_of, read_inside};
+use yb_repo::{path_from_bytes, read_inside, remove_path};
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Value as Yaml};
 
@@ -359,7 +359,7 @@ impl CommandCheck {
         let metrics = self.metrics.iter().filter_map(|(_, metric)| metric.file.as_deref());
         for file in report.into_iter().chain(metrics) {
             if let Some(path) = inside(root, &self.path_from_root(file)) {
-                clear(&path).map_err(GradeError::io(&path))?;
+                remove_path(&path).map_err(GradeError::io(&path))?;
             }
         }
         Ok(())
@@ -404,7 +404,7 @@ impl CommandCheck {
             // the tree. Links that `prepare` made may: a virtual environment's interpreter is the system's.
             let below = folder.strip_prefix(root).unwrap_or(Path::new("")).join(without_dots(&program));
             let links = subject.files().await?.iter().filter(|file| file.is_link());
-            let by_agent = links.map(|file| path_of(&file.path)).any(|link| below.starts_with(link));
+            let by_agent = links.map(|file| path_from_bytes(&file.path)).any(|link| below.starts_with(link));
             let path = root.join(&below);
             if !path.is_file() || (by_agent && inside(root, &below).is_none()) {
                 return not_started(format!("no such program in the tree: `{}`", program.display()));

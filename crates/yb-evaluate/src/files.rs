@@ -14,7 +14,7 @@ use yb_case::format::Format;
 use yb_case::shape::{FREE, Field, GLOBS, Kind, ONE_OR_MORE, Object, RELATIVE_PATH};
 use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
 use yb_repo::diff::{ChangeKind, Diff};
-use yb_repo::{Include, TreeFile};
+use yb_repo::{PathGlobs, TreeFile};
 use yb_yaml::Node;
 use yb_yaml::diagnostic::quoted;
 
@@ -173,7 +173,7 @@ impl FilesCheck {
     /// Checks which files exist.
     fn check_paths(&self, end: &[TreeFile]) -> Result<Vec<Assertion>, GradeError> {
         let matching = |pattern: &String| -> Result<Vec<String>, GradeError> {
-            let glob = Include::new([pattern])?;
+            let glob = PathGlobs::new([pattern])?;
             let found = end.iter().filter(|file| glob.matches(&file.path));
             Ok(found.map(TreeFile::display_path).collect())
         };
@@ -239,7 +239,7 @@ impl FilesCheck {
         let mut checks = Vec::new();
         let mut all = BTreeSet::new();
         for pattern in &self.unchanged {
-            let glob = Include::new([pattern])?;
+            let glob = PathGlobs::new([pattern])?;
             let from = diff.files.iter().filter_map(|file| match &file.kind {
                 ChangeKind::Renamed { from } => Some(from),
                 _ => None,

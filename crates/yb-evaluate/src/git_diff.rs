@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Artifact, Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config};
 use yb_case::shape::{COUNT, Field, GLOBS, Kind, NON_NEGATIVE, Object, TEXT};
 use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
-use yb_repo::Include;
-use yb_repo::diff::{ChangeKind, Diff, FileChange, Lines};
+use yb_repo::PathGlobs;
+use yb_repo::diff::{ChangeKind, Diff, FileChange, LineChanges};
 
 /// The patch with all changes, in the artifacts of a trial.
 pub const PATCH_FILE: &str = "git-diff.patch";
@@ -101,7 +101,7 @@ impl Evaluator for GitDiff {
 
 /// Returns the changes that count. A rename counts if either path does.
 fn selected(config: &GitDiff, diff: &Diff) -> Result<Diff, GradeError> {
-    let (include, exclude) = (Include::new(&config.include)?, Include::new(&config.exclude)?);
+    let (include, exclude) = (PathGlobs::new(&config.include)?, PathGlobs::new(&config.exclude)?);
     let counts = |path: &[u8]| (include.is_empty() || include.matches(path)) && !exclude.matches(path);
     let files = diff.files.iter().filter(|file| {
         counts(&file.path) || matches!(&file.kind, ChangeKind::Renamed { from } if counts(from))
@@ -114,7 +114,7 @@ fn measure(limits: &GitDiff, diff: &Diff) -> Verdict {
     let violations: Vec<Value> =
         checks.iter().filter_map(|check| check.message.clone()).map(Value::from).collect();
     let renamed = diff.files.iter().filter(|file| matches!(file.kind, ChangeKind::Renamed { .. })).count();
-    let binary = diff.files.iter().filter(|file| file.lines == Lines::Binary).count();
+    let binary = diff.files.iter().filter(|file| file.lines == LineChanges::Binary).count();
     let mut verdict = Verdict::from_checks(checks)
         .metric("files_changed", diff.files_changed())
         .metric("lines_added", diff.lines_added())
@@ -161,7 +161,7 @@ fn file_metric(file: &FileChange) -> Value {
     if let ChangeKind::Renamed { from } = &file.kind {
         made["from"] = String::from_utf8_lossy(from).into();
     }
-    if file.lines == Lines::Binary {
+    if file.lines == LineChanges::Binary {
         made["binary"] = true.into();
     }
     made
@@ -211,7 +211,7 @@ mod tests {
             path: path.as_bytes().to_vec(),
             kind,
             modes: ("100644".to_owned(), "100644".to_owned()),
-            lines: Lines::Text { added, removed },
+            lines: LineChanges::Text { added, removed },
         }
     }
 

@@ -11,7 +11,7 @@ use super::env::CommandOptions;
 use super::{GradeError, GraderEnv, Subject};
 use yb_case::Script;
 use yb_model::atomic_file::temporary_sibling;
-use yb_repo::{Lock, ObjectStore, clear};
+use yb_repo::{FileLock, ObjectStore, remove_path};
 
 /// The directory in the cache.
 const FOLDER: &str = "prepared";
@@ -68,14 +68,14 @@ pub async fn prepare(subject: &Preparation<'_>) -> Result<Option<PathBuf>, Grade
     // The holder of the lock may install packages for as long as the case allows.
     let git =
         subject.store.git().clone().deadline(Duration::ZERO).cancel_on(subject.grader_env.cancel.clone());
-    let _lock = Lock::take(&entry.with_extension("lock"), &git).await?;
+    let _lock = FileLock::acquire(&entry.with_extension("lock"), &git).await?;
     if tree.is_dir() {
         return Ok(Some(tree));
     }
     let partial = temporary_sibling(&entry);
     let built = build(subject, &partial).await;
     let moved = built.and_then(|()| {
-        clear(&entry).and_then(|()| std::fs::rename(&partial, &entry)).map_err(GradeError::io(&entry))
+        remove_path(&entry).and_then(|()| std::fs::rename(&partial, &entry)).map_err(GradeError::io(&entry))
     });
     if moved.is_err() {
         super::subject::remove_tree(&partial);
@@ -96,11 +96,11 @@ async fn build(subject: &Preparation<'_>, partial: &Path) -> Result<(), GradeErr
     let (tree, private) = (partial.join(TREE), partial.join("private"));
     std::fs::create_dir_all(&tree).map_err(GradeError::io(&tree))?;
     let files = subject.store.list(subject.start).await?;
-    subject.store.lay_out(&files, &tree).await?;
+    subject.store.check_out(&files, &tree).await?;
     for script in subject.commands.iter() {
         run(subject, script, partial, &tree, &private).await?;
     }
-    clear(&private).map_err(GradeError::io(&private))
+    remove_path(&private).map_err(GradeError::io(&private))
 }
 
 async fn run(

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::GradeError;
-use yb_repo::{Include, TreeFile};
+use yb_repo::{PathGlobs, TreeFile};
 
 /// Tests. Those in the start tree are restored; tests that the agent added stay.
 const TESTS: [&str; 11] = [
@@ -65,8 +65,8 @@ pub(crate) fn restore_protected(
     end: &[TreeFile],
 ) -> Result<ProtectedTree, GradeError> {
     let (whole, tests) = match globs {
-        Some(globs) => (Include::new(globs)?, Include::nothing()),
-        None => (Include::new(RUNNER_CONFIG)?, Include::new(TESTS)?),
+        Some(globs) => (PathGlobs::new(globs)?, PathGlobs::none()),
+        None => (PathGlobs::new(RUNNER_CONFIG)?, PathGlobs::new(TESTS)?),
     };
     let before: HashMap<&[u8], &TreeFile> = start.iter().map(|file| (file.path.as_slice(), file)).collect();
     let after: HashSet<&[u8]> = end.iter().map(|file| file.path.as_slice()).collect();

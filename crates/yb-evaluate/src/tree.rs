@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::protect::{ProtectedTree, restore_protected};
 use super::{GradeError, Preparation, Subject, prepare};
-use yb_repo::{TreeFile, clear, copy_tree, path_of, put};
+use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_path, write_entry};
 
 /// Options of a checkout.
 #[derive(Debug, Clone, Copy)]
@@ -48,7 +48,7 @@ pub(crate) async fn check_out(
     let (to, from) = (root.to_owned(), prepared);
     let kept: HashSet<Vec<u8>> = files.iter().map(|file| file.path.clone()).collect();
     blocking(move || copy_prepared(&to, from.as_deref(), &start, &kept)).await?;
-    subject.store.lay_out(&files, root).await?;
+    subject.store.check_out(&files, root).await?;
     let (to, hidden) = (root.to_owned(), options.hidden.to_vec());
     let locked = blocking(move || {
         let mut paths = Vec::new();
@@ -70,14 +70,14 @@ fn copy_prepared(
     };
     copy_tree(prepared, root).map_err(GradeError::io(root))?;
     for file in start.iter().filter(|file| !kept.contains(&file.path)) {
-        let path = root.join(path_of(&file.path));
+        let path = root.join(path_from_bytes(&file.path));
         // A command of `prepare` may have replaced a directory by a link: nothing is removed through links.
         let through_link =
             |folder: &Path| std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink());
         if path.ancestors().skip(1).take_while(|above| *above != root).any(through_link) {
             continue;
         }
-        clear(&path).map_err(GradeError::io(&path))?;
+        remove_path(&path).map_err(GradeError::io(&path))?;
         // Directories that are empty now are removed too.
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| *folder != root) {
@@ -103,8 +103,8 @@ fn add_hidden(root: &Path, hidden: &HiddenFile, paths: &mut Vec<PathBuf>) -> Res
     }
     let target = root.join(&to);
     // Writing a file first replaces links on the way; then it is removed.
-    put(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
-    clear(&target).map_err(GradeError::io(&target))?;
+    write_entry(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
+    remove_path(&target).map_err(GradeError::io(&target))?;
     std::fs::create_dir(&target).map_err(GradeError::io(&target))?;
     let mut folders = vec![(from.clone(), to)];
     while let Some((folder, to)) = folders.pop() {
@@ -130,7 +130,7 @@ fn add_hidden_file(
     known: &mut HashSet<PathBuf>,
 ) -> Result<(), GradeError> {
     let content = std::fs::read(from).map_err(GradeError::io(from))?;
-    put(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
+    write_entry(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
 }
 
 #[cfg(unix)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::Spend;
 
 /// The input of every format: one or more runs.
@@ -214,10 +214,10 @@ impl Default for TrialOutcome {
 
 impl TrialOutcome {
     pub(crate) fn of(outcome: Outcome) -> Self {
-        let class = match outcome.counts_as() {
-            Counts::One => OutcomeClass::Passed,
-            Counts::Zero => OutcomeClass::Failed,
-            Counts::LeftOut => OutcomeClass::Excluded,
+        let class = match outcome.pass_credit() {
+            PassCredit::One => OutcomeClass::Passed,
+            PassCredit::Zero => OutcomeClass::Failed,
+            PassCredit::Excluded => OutcomeClass::Excluded,
             _ => OutcomeClass::Inconclusive,
         };
         Self { name: outcome.as_str().to_owned(), class }

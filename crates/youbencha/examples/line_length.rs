@@ -8,7 +8,7 @@ use yb_engine::case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSp
 use yb_engine::evaluate::{
     Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config,
 };
-use yb_engine::repo::{Include, TreeFile};
+use yb_engine::repo::{PathGlobs, TreeFile};
 use youbencha::Extensions;
 
 fn main() -> std::process::ExitCode {
@@ -45,7 +45,7 @@ fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
 #[async_trait]
 impl Evaluator for LineLength {
     async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
-        let include = Include::new(&self.include)?;
+        let include = PathGlobs::new(&self.include)?;
         let files = subject.files().await?.iter();
         let files: Vec<&TreeFile> =
             files.filter(|file| include.is_empty() || include.matches(&file.path)).collect();

@@ -64,7 +64,7 @@ async fn an_agent_that_kills_its_supervisor_has_failed() {
     let done = Stage::fake(&steps.to_string()).run().await;
     assert_eq!(done.codes(), ["CLAUDE_SUPERVISOR_LOST"]);
     assert_eq!(done.result.outcome, Some(Outcome::AgentError));
-    assert_eq!(Outcome::AgentError.counts_as(), yb_model::outcome::Counts::Zero);
+    assert_eq!(Outcome::AgentError.pass_credit(), yb_model::outcome::PassCredit::Zero);
 }
 
 #[tokio::test]

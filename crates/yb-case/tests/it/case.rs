@@ -6,7 +6,6 @@ use serde_json::Value;
 use yb_agents::Adapters;
 use yb_case::config::Settings;
 use yb_case::{Case, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
-use yb_evaluate::builtin_evaluators;
 
 const NAMED_TWICE: &str = "52:5: warning: evaluator named twice: `git-diff` [evaluators[4]]";
 
@@ -17,7 +16,7 @@ pub(crate) fn examples() -> PathBuf {
 
 /// Options with the built-in agents.
 pub(crate) fn builtin() -> LoadOptions {
-    LoadOptions::new(Adapters::builtin().specs())
+    LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators())
 }
 
 pub(crate) fn options() -> LoadOptions {
@@ -167,18 +166,19 @@ fn the_settings_of_a_case_are_a_layer() {
 fn the_committed_schema_did_not_drift() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/case.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
-        std::fs::write(&committed, yb_case::schema(&builtin().agents)).unwrap();
+        std::fs::write(&committed, yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     }
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
-        committed == yb_case::schema(&builtin().agents),
+        committed == yb_case::schema(&builtin().agents, &builtin().evaluators),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
 }
 
 #[test]
 fn schema_tells_the_command_evaluator_from_the_command_agent() {
-    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin_evaluators())).unwrap();
+    let schema: Value =
+        serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
     let mut case: Value = serde_json::from_str(&basic).unwrap();
@@ -191,7 +191,7 @@ fn schema_tells_the_command_evaluator_from_the_command_agent() {
 
 #[test]
 fn the_schema_agrees_with_the_decoder() {
-    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin().agents)).unwrap();
+    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
     let basic: Value = serde_json::from_str(&basic).unwrap();

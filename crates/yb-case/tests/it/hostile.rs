@@ -4,7 +4,6 @@ use std::fs;
 
 use proptest::prelude::*;
 use yb_case::LoadOptions;
-use yb_evaluate::builtin_evaluators;
 
 use crate::case::{builtin, said};
 

@@ -4,7 +4,6 @@ use crate::case::builtin;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use yb_case::suite;
-use yb_evaluate::builtin_evaluators;
 
 use crate::suite::{Files, HEAD, inline};
 
@@ -230,18 +229,18 @@ fn too_many_combinations_are_refused() {
 fn the_committed_schema_did_not_drift() {
     let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/suite.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
-        std::fs::write(&committed, suite::schema(&builtin().agents)).unwrap();
+        std::fs::write(&committed, suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     }
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
-        committed == suite::schema(&builtin().agents),
+        committed == suite::schema(&builtin().agents, &builtin().evaluators),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
 }
 
 #[test]
 fn the_schema_agrees_with_the_decoder() {
-    let schema: Value = serde_json::from_str(&suite::schema(&builtin().agents)).unwrap();
+    let schema: Value = serde_json::from_str(&suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let files = with_one();
     let case = json!({

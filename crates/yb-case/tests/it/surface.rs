@@ -1,7 +1,6 @@
 //! The tables of the original's surface, row by row: accepted and refused values.
 
 use yb_case::{LoadOptions, PrivateHosts};
-use yb_evaluate::builtin_evaluators;
 
 use crate::case::{builtin, said};
 use crate::rules::{BASE, accepts, long, parse, rejects, warns, with};

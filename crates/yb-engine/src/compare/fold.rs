@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{CaseDifference, CaseSide, CompareError, MetricDifference};
 use crate::baseline::Recorded;
 use crate::run::{AttemptRecord, RunResults, TrialResults};
-use yb_stats::{Interval, Method, Observation, PassPair, Seen, Tally, ValuePair};
+use yb_stats::{Interval, Observation, ObservedOutcome, OutcomeCounts, PValueMethod, PassPair, ValuePair};
 
 /// A figure of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
@@ -55,7 +55,7 @@ impl Metric {
 pub(super) struct Arm {
     pub(super) label: String,
     variant: String,
-    pub(super) tally: Tally,
+    pub(super) tally: OutcomeCounts,
     grade_digest: String,
     values: [Vec<f64>; 4],
 }
@@ -81,7 +81,8 @@ fn label(case: &str, variant: &str) -> String {
 impl Arm {
     fn of(trials: &[&TrialResults]) -> Self {
         let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
-        let counted = trials.iter().filter(|trial| Seen::of(trial.outcome) != Seen::Lost);
+        let counted =
+            trials.iter().filter(|trial| ObservedOutcome::of(trial.outcome) != ObservedOutcome::Excluded);
         let results: Vec<&AttemptRecord> = counted.filter_map(|trial| trial.result()).collect();
         let first = trials.first();
         let of = |text: fn(&TrialResults) -> &str| first.map(|one| text(one).to_owned()).unwrap_or_default();
@@ -89,7 +90,7 @@ impl Arm {
         Self {
             label: label(&case, &variant),
             variant,
-            tally: yb_stats::tally(&observations),
+            tally: yb_stats::count_outcomes(&observations),
             grade_digest: of(|one| &one.grade_digest),
             values: Metric::ALL.map(|metric| results.iter().filter_map(|one| metric.of(one)).collect()),
         }
@@ -107,7 +108,7 @@ impl Arm {
         CaseSide {
             passed: self.tally.passed,
             counted: self.tally.counted(),
-            lost: self.tally.lost,
+            lost: self.tally.excluded,
             cost_usd: self.mean(Metric::CostUsd),
             tokens: self.mean(Metric::Tokens),
             duration_ms: self.mean(Metric::DurationMs),
@@ -134,8 +135,8 @@ impl Pair {
 }
 
 impl Sides {
-    pub(super) fn tally(&self, of: impl Fn(&Pair) -> Tally) -> Tally {
-        self.pairs.iter().map(of).fold(Tally::default(), Tally::plus)
+    pub(super) fn tally(&self, of: impl Fn(&Pair) -> OutcomeCounts) -> OutcomeCounts {
+        self.pairs.iter().map(of).fold(OutcomeCounts::default(), OutcomeCounts::plus)
     }
 
     /// The difference of each case, all its variants together; cases without results in both runs are not there.
@@ -156,7 +157,7 @@ impl Sides {
             .map(|pair| ValuePair { a: pair.a.values(metric).to_vec(), b: pair.b.values(metric).to_vec() })
             .filter(|pair| !pair.a.is_empty() && !pair.b.is_empty())
             .collect();
-        let found = yb_stats::shift(&both, alpha)?;
+        let found = yb_stats::location_shift(&both, alpha)?;
         let interval = Interval { lower: found.lower, upper: found.upper };
         let side = |of: fn(&ValuePair) -> &Vec<f64>| {
             both.iter().filter_map(|pair| mean(of(pair))).sum::<f64>() / both.len() as f64
@@ -169,7 +170,7 @@ impl Sides {
             interval: (interval.lower.is_finite() && interval.upper.is_finite()).then_some(interval),
             p_value: found.p_value,
             p_holm: found.p_value,
-            method: Method::of(found.exact),
+            method: PValueMethod::of(found.exact),
         })
     }
 

@@ -3,7 +3,7 @@
 use yb_figures::{counted, level, percent, plural, points, points_range};
 
 use super::Comparison;
-use yb_stats::{Decision, Difference, Estimand, Lost, More};
+use yb_stats::{AdditionalSamples, Decision, Difference, Estimand, ExcludedTrials};
 
 /// `5 pp`, `2.5 pp`
 fn tolerance(share: f64) -> String {
@@ -11,7 +11,7 @@ fn tolerance(share: f64) -> String {
 }
 
 /// Writes the reason; `unknown` counts the trials of either run on which the decision depends.
-pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -> String {
+pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: ExcludedTrials, max_lost: f64) -> String {
     let about = match found.estimand {
         Estimand::Suite => "",
         Estimand::NewCases => " of new cases",
@@ -29,10 +29,10 @@ pub(super) fn reason(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost
         Decision::Regressed => {
             format!("regressed: pass rate{about} dropped by more than {tolerated}: {seen}")
         }
-        Decision::CannotTell if unknown != [0, 0] => {
+        Decision::Inconclusive if unknown != [0, 0] => {
             format!("inconclusive: {seen}{}", undecided(found, unknown, lost, max_lost))
         }
-        Decision::CannotTell => format!("inconclusive: {seen}; {}", more(shown)),
+        Decision::Inconclusive => format!("inconclusive: {seen}; {}", more(shown)),
     }
 }
 
@@ -48,13 +48,13 @@ fn seen(found: &Comparison, shown: &Difference) -> String {
     format!("{} → {}, {}{bounds}", rate(found.a.pass_rate), rate(found.b.pass_rate), points(shown.estimate))
 }
 
-fn undecided(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -> String {
+fn undecided(found: &Comparison, unknown: [u64; 2], lost: ExcludedTrials, max_lost: f64) -> String {
     let all = unknown[0] + unknown[1];
     if all == 0 {
         return String::new();
     }
     match lost {
-        Lost::Either => {
+        ExcludedTrials::TreatAsUnknown => {
             let excluded = found.a.lost + found.b.lost;
             format!(
                 "; {excluded} of {} excluded by infrastructure failures (maximum {})",
@@ -62,7 +62,7 @@ fn undecided(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -
                 percent(max_lost)
             )
         }
-        Lost::LeftOut => {
+        ExcludedTrials::Omit => {
             format!("; {} could not be graded, which could change the result", plural(all, "trial"))
         }
     }
@@ -70,16 +70,16 @@ fn undecided(found: &Comparison, unknown: [u64; 2], lost: Lost, max_lost: f64) -
 
 fn more(shown: &Difference) -> String {
     match shown.more {
-        Some(More::Repeats(count)) => {
+        Some(AdditionalSamples::Repeats(count)) => {
             let repeats = counted(count, "more repeat", "more repeats");
             format!("about {repeats} of each case in both runs needed (80% power)")
         }
-        Some(More::Cases(count)) if shown.p_value.is_none() => {
+        Some(AdditionalSamples::Cases(count)) if shown.p_value.is_none() => {
             format!("at least {} with a difference needed", counted(count, "more case", "more cases"))
         }
-        Some(More::Cases(count)) => {
+        Some(AdditionalSamples::Cases(count)) => {
             format!("about {} needed (80% power)", counted(count, "more case", "more cases"))
         }
-        Some(More::Never) | None => "more repeats of these results would not help".to_owned(),
+        Some(AdditionalSamples::Never) | None => "more repeats of these results would not help".to_owned(),
     }
 }

@@ -10,7 +10,7 @@ use crate::baseline::Recorded;
 use crate::compare::{self, MAX_LOST};
 use crate::run::{RunResults, TrialResults};
 use yb_case::Isolation;
-use yb_stats::{Decision, Lost, Observation, Question, Tally};
+use yb_stats::{Decision, ExcludedTrials, Observation, OutcomeCounts, RegressionCriteria};
 
 const NEAR: f64 = 1e-9;
 
@@ -27,9 +27,9 @@ pub(super) fn limits(
 ) -> Vec<GateAnswer> {
     let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
     let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
-    let tally = yb_stats::tally(&observations);
+    let tally = yb_stats::count_outcomes(&observations);
     let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
-    let too_many = tally.lost as f64 > max_lost * tally.all() as f64 + NEAR;
+    let too_many = tally.excluded as f64 > max_lost * tally.all() as f64 + NEAR;
     let mut all = Vec::new();
     if let Some(least) = limits.min_pass_rate {
         all.push(min_pass_rate(format!("{prefix}min_pass_rate"), least, tally, too_many));
@@ -39,7 +39,7 @@ pub(super) fn limits(
     }
     // Where it is not asked for it is a reason of others.
     if limits.max_lost.is_some() {
-        let (lost, of) = (tally.lost, tally.all());
+        let (lost, of) = (tally.excluded, tally.all());
         let answer = if too_many || of == 0 { Answer::CannotTell } else { Answer::Held };
         let share = (of > 0).then(|| lost as f64 / of as f64);
         let reason = match share {
@@ -63,9 +63,9 @@ pub(super) fn limits(
     all
 }
 
-fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> GateAnswer {
+fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool) -> GateAnswer {
     // Too many lost ones are like those of which nobody knows: sometimes the others decide alone.
-    let lost = if too_many { Lost::Either } else { Lost::LeftOut };
+    let lost = if too_many { ExcludedTrials::TreatAsUnknown } else { ExcludedTrials::Omit };
     let (worst, best) = (tally.passes(false, lost).rate(), tally.passes(true, lost).rate());
     let answer = match (worst, best) {
         (Some(worst), _) if worst >= least - NEAR => Answer::Held,
@@ -87,11 +87,11 @@ fn min_pass_rate(gate: String, least: f64, tally: Tally, too_many: bool) -> Gate
             plural(known, "trial")
         )
     };
-    if tally.either > 0 {
-        reason += &format!("; {} could not be graded", plural(tally.either, "trial"));
+    if tally.unknown > 0 {
+        reason += &format!("; {} could not be graded", plural(tally.unknown, "trial"));
     }
     if too_many {
-        reason += &format!("; {} excluded by infrastructure failures", plural(tally.lost, "trial"));
+        reason += &format!("; {} excluded by infrastructure failures", plural(tally.excluded, "trial"));
     }
     let value = (known > 0).then(|| tally.passed as f64 / known as f64);
     GateAnswer { value, limit: Some(least), ..said(gate, answer, reason) }
@@ -156,7 +156,7 @@ pub(super) fn no_regression(
 ) -> GateAnswer {
     let options = compare::Options {
         estimand: gate.estimand,
-        question: Question::new(gate.tolerance, gate.alpha),
+        question: RegressionCriteria::new(gate.tolerance, gate.alpha),
         max_lost,
         ..compare::Options::default()
     };
@@ -173,7 +173,7 @@ pub(super) fn no_regression(
             let value = found.pass_rate.map(|shown| shown.estimate);
             (found.decision, format!("{} (against {label})", found.reason), value)
         }
-        Err(error) => (Decision::CannotTell, format!("inconclusive: {error}"), None),
+        Err(error) => (Decision::Inconclusive, format!("inconclusive: {error}"), None),
     };
     let (answer, note) = match (decision, gate.on_inconclusive) {
         (Decision::Ok, _) => (Answer::Held, ""),

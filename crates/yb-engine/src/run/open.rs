@@ -17,7 +17,7 @@ use super::state::RunState;
 use super::unit::{Unit, on_disk, remove_half_made};
 use yb_agents::trace::Trace;
 use yb_case::suite::{Combination, Suite};
-use yb_model::outcome::{Counts, Outcome};
+use yb_model::outcome::{Outcome, PassCredit};
 use yb_repo::ObjectStore;
 
 /// A run that this process works on.
@@ -56,9 +56,9 @@ pub enum Rerun {
 impl Rerun {
     fn takes(self, outcome: Outcome) -> bool {
         match self {
-            Self::Failed => outcome.counts_as() == Counts::Zero,
+            Self::Failed => outcome.pass_credit() == PassCredit::Zero,
             // One that only its grader failed is graded again, not run again.
-            Self::Infra => outcome.counts_as() == Counts::LeftOut,
+            Self::Infra => outcome.pass_credit() == PassCredit::Excluded,
         }
     }
 

@@ -218,7 +218,7 @@ impl Setup {
                 Some(open) => open.clone(),
                 None => {
                     let open = shared.runner.store(&info.run, cache).await.map_err(RunError::one)?;
-                    store.insert(open.gathered()).clone()
+                    store.insert(open.batched()).clone()
                 }
             };
             let case = &shared.combination.case;

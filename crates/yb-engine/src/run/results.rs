@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::state::RunState;
 use crate::gates::GateReport;
 use yb_model::outcome::Outcome;
-use yb_stats::{Observation, Seen};
+use yb_stats::{Observation, ObservedOutcome};
 
 /// The format; a newer major is not read.
 const VERSION: &str = "1.1.0";
@@ -83,7 +83,7 @@ pub struct TrialResults {
 impl TrialResults {
     /// What it says in statistics: replays of one tape say one thing together.
     pub(crate) fn observation(&self) -> Observation {
-        let seen = Seen::of(self.outcome);
+        let seen = ObservedOutcome::of(self.outcome);
         let tape = self.result().and_then(|attempt| attempt.tape.as_deref());
         match tape.filter(|tape| tape.how.is_replay()).and_then(|tape| tape.digest.as_ref()) {
             Some(digest) => Observation::replay(seen, digest),

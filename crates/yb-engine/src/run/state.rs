@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use yb_supervise::TreeRecord;
 
 use super::event::{AttemptRecord, Entry, Graded, RunEvent, Spend, StopReason, Then};
-use yb_model::outcome::{Counts, Outcome, Retry};
+use yb_model::outcome::{Outcome, PassCredit, Retry};
 
 /// A run, folded.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -205,22 +205,22 @@ impl Tally {
     /// Trials that passed.
     #[must_use]
     pub fn passed(&self) -> usize {
-        self.count(Counts::One)
+        self.count(PassCredit::One)
     }
 
     /// Trials that count against the agent.
     #[must_use]
     pub fn failed(&self) -> usize {
-        self.count(Counts::Zero)
+        self.count(PassCredit::Zero)
     }
 
     /// Trials that say nothing about the agent.
     #[must_use]
     pub fn left_out(&self) -> usize {
-        self.count(Counts::LeftOut) + self.count(Counts::Either)
+        self.count(PassCredit::Excluded) + self.count(PassCredit::Unknown)
     }
 
-    fn count(&self, counts: Counts) -> usize {
-        self.outcomes.iter().filter(|(outcome, _)| outcome.counts_as() == counts).map(|(_, n)| n).sum()
+    fn count(&self, counts: PassCredit) -> usize {
+        self.outcomes.iter().filter(|(outcome, _)| outcome.pass_credit() == counts).map(|(_, n)| n).sum()
     }
 }

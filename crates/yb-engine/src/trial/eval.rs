@@ -15,8 +15,8 @@ use yb_agents::Isolation;
 use yb_case::{Case, EvalFile, MANUAL, NetworkMode};
 use yb_evaluate::{PATCH_FILE, Subject};
 use yb_model::log::{
-    AgentInfo, Draft, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, ModelInfo,
-    ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
+    AgentInfo, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, LogParts,
+    ModelInfo, ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
 };
 use yb_model::outcome::Outcome;
 use yb_model::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
@@ -164,7 +164,7 @@ impl Runner {
         }
         let cache = Cache::new(cache, git)?.hosts(self.hosts);
         match cache.resolve(&Source::Local(directory.to_owned()), &revision, Refresh::Moving).await {
-            Ok(resolved) => Ok(store.expect_commit("start", &resolved).await?),
+            Ok(resolved) => Ok(store.store_expected_commit("start", &resolved).await?),
             Err(_) if eval.base.is_none() => nothing(warnings, "the repository has no commit"),
             Err(error) => Err(error.into()),
         }
@@ -221,7 +221,7 @@ fn test_case(eval: &EvalFile, case: &Case, directory: &Path) -> TestCase {
 fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolation) -> YouBenchaLog {
     let now = now.to_string();
     let said = format!("Evaluation of an existing directory: {}", eval.name);
-    YouBenchaLog::new(Draft {
+    YouBenchaLog::new(LogParts {
         agent: AgentInfo {
             name: MANUAL.to_owned(),
             version: "unknown".to_owned(),

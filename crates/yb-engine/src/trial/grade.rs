@@ -13,7 +13,7 @@ use yb_case::{Case, ConfiguredEvaluator, Expected, with_environment};
 use yb_evaluate::{EvaluatorResult, GradeError, GradeOptions, GraderEnv, PATCH_FILE, Subject};
 use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
-use yb_repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
+use yb_repo::{Cache, ObjectStore, Refresh, RepoError, ResolvedCommit, Revision, Source};
 
 impl Runner {
     /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
@@ -168,7 +168,7 @@ pub(super) async fn resolve_expected(
     case: &Case,
     cache: &Cache,
     source: &Source,
-) -> Result<Option<Resolved>, RepoError> {
+) -> Result<Option<ResolvedCommit>, RepoError> {
     let revision = match &case.expected {
         Some(Expected::Branch(name)) => Revision::Branch(name.clone()),
         Some(Expected::Commit(id)) => Revision::Commit(id.clone()),
@@ -183,22 +183,22 @@ pub(crate) async fn expected_tree(
     case: &Case,
     store: &ObjectStore,
     start: &str,
-    resolved: Option<&Resolved>,
+    resolved: Option<&ResolvedCommit>,
 ) -> Option<Result<String, String>> {
     let expected = case.expected.as_ref()?;
     let key = format!("{} {}", case.start, expected.key());
-    if let Some(tree) = store.expected(&key) {
+    if let Some(tree) = store.expected_tree(&key) {
         return Some(Ok(tree));
     }
     let tree = match (expected, resolved) {
         (Expected::Branch(_) | Expected::Commit(_), Some(resolved)) => {
-            store.expect_commit(&key, resolved).await
+            store.store_expected_commit(&key, resolved).await
         }
         (Expected::Branch(name) | Expected::Commit(name), None) => {
             return Some(Err(format!("this run has not kept the expected result: `{name}`")));
         }
-        (Expected::Directory(files), _) => store.expect_directory(&key, &files.path).await,
-        (Expected::Patch(files), _) => store.patched(start, &files.path).await,
+        (Expected::Directory(files), _) => store.store_expected_directory(&key, &files.path).await,
+        (Expected::Patch(files), _) => store.apply_patch(start, &files.path).await,
     };
     Some(tree.map_err(|error| error.to_string()))
 }

@@ -44,13 +44,13 @@ fn what_could_not_be_graded_is_tried_both_ways() {
     // Two of a hundred are enough to make the answer unsure, one of two hundred is not.
     let few = some("passed", 98, &["grader_error"; 2]);
     let found = compare(&before, &recorded(&run(&[("one", &few)], 0.1)), &Options::default()).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell, "{}", found.reason);
+    assert_eq!(found.decision, Decision::Inconclusive, "{}", found.reason);
     let one = some("passed", 199, &["grader_error"]);
     let found = compare(&before, &recorded(&run(&[("one", &one)], 0.1)), &Options::default()).unwrap();
     assert_eq!(found.decision, Decision::Ok, "{}", found.reason);
     let many = some("passed", 70, &["grader_error"; 30]);
     let found = compare(&before, &recorded(&run(&[("one", &many)], 0.1)), &Options::default()).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell);
+    assert_eq!(found.decision, Decision::Inconclusive);
     assert!(
         found.reason.ends_with("; 30 trials could not be graded, which could change the result"),
         "{}",
@@ -119,7 +119,7 @@ fn new_cases_are_answered_across_cases() {
     assert_eq!(found.decision, Decision::Regressed, "{}", found.reason);
     assert!(found.reason.starts_with("regressed: pass rate of new cases dropped"), "{}", found.reason);
     let found = compare(&a, &a, &options).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell);
+    assert_eq!(found.decision, Decision::Inconclusive);
     assert!(found.reason.ends_with("at least 5 more cases with a difference needed"), "{}", found.reason);
 }
 

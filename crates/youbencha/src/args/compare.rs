@@ -50,7 +50,7 @@ fn variant(text: &str) -> Result<(String, String), String> {
 }
 
 fn estimand(text: &str) -> Result<Estimand, String> {
-    Estimand::read(text).ok_or_else(|| "expected `suite` or `new-cases`".to_owned())
+    Estimand::parse(text).ok_or_else(|| "expected `suite` or `new-cases`".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {

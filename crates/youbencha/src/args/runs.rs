@@ -145,7 +145,7 @@ pub(super) fn isolation(text: &str) -> Result<Isolation, String> {
 }
 
 fn network(text: &str) -> Result<NetworkMode, String> {
-    NetworkMode::read(text).ok_or_else(|| {
+    NetworkMode::parse(text).ok_or_else(|| {
         let known = NetworkMode::ALL.map(|mode| format!("`{mode}`"));
         format!("expected one of {}", known.join(", "))
     })

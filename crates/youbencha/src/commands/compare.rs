@@ -2,7 +2,7 @@
 
 use yb_engine::baseline::Recorded;
 use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
-use yb_engine::stats::{Decision, Interval, Question};
+use yb_engine::stats::{Decision, Interval, RegressionCriteria};
 use yb_figures::{count, duration_ms, level, money, percent, plural, points, points_range};
 
 use crate::args::CompareArgs;
@@ -22,7 +22,7 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     let root = workspace::root(printer)?;
     let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
     let mut options = Options::default();
-    options.question = Question::new(args.tolerance, args.alpha);
+    options.question = RegressionCriteria::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
     options.variants.clone_from(&args.variants);
     let found = compare::compare(&a, &b, &options)?;

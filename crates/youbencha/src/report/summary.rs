@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::{AttemptRecord, Plan, RunDir, RunState, StopReason, find_run};
 use yb_figures::{duration_ms, median_ms, money, plural};
 
@@ -48,9 +48,9 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
             row.usd = Some(row.usd.unwrap_or(0.0) + usd);
         }
         if let Some(result) = trial.result() {
-            match result.outcome.counts_as() {
-                Counts::One => (row.passed, row.counted) = (row.passed + 1, row.counted + 1),
-                Counts::Zero => row.counted += 1,
+            match result.outcome.pass_credit() {
+                PassCredit::One => (row.passed, row.counted) = (row.passed + 1, row.counted + 1),
+                PassCredit::Zero => row.counted += 1,
                 _ => row.left_out += 1,
             }
             row.times.push(result.duration_ms);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use yb_engine::case::is_eval_file;
 use yb_engine::evaluate::EvaluatorStatus;
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::{self, Graders, Grading, Regrade, Regraded, RunInfo, Setup, StopReason};
 use yb_figures::{money, plural};
 
@@ -114,9 +114,9 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
         let row = rows.entry(place).or_default();
         row.graded += 1;
         row.before += usize::from(one.before == Outcome::Passed);
-        match one.after.counts_as() {
-            Counts::One => row.after += 1,
-            Counts::Zero => {}
+        match one.after.pass_credit() {
+            PassCredit::One => row.after += 1,
+            PassCredit::Zero => {}
             _ => row.left_out += 1,
         }
         if let Some(usd) = one.judge_usd {

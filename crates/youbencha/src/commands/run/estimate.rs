@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use yb_engine::outcome::Counts;
+use yb_engine::outcome::PassCredit;
 use yb_engine::run::{PlannedTrial, RunInfo, TrialState, all_runs};
 use yb_figures::{median, median_ms};
 
@@ -46,8 +46,8 @@ impl History {
 
     /// Adds a trial, unless it was excluded.
     fn add(&mut self, trial: &PlannedTrial, state: &TrialState) {
-        let counts = |counts| matches!(counts, Counts::One | Counts::Zero);
-        let Some(result) = state.result().filter(|result| counts(result.outcome.counts_as())) else { return };
+        let counts = |counts| matches!(counts, PassCredit::One | PassCredit::Zero);
+        let Some(result) = state.result().filter(|result| counts(result.outcome.pass_credit())) else { return };
         let sample = (result.spend.total(), result.duration_ms);
         self.by_task.entry(trial.task_digest.clone()).or_default().push(sample);
         self.by_name.entry((trial.case.clone(), trial.variant.clone())).or_default().push(sample);

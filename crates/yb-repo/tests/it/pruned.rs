@@ -1,13 +1,13 @@
-//! Cut repositories and workspaces: the past, not the future, and nothing of ours.
+//! Pruned repositories and workspaces: history without later commits, and nothing of the cache.
 
 use std::fs;
 
-use yb_repo::{History, Identity, RepoError, Revision, Unsupported, WorkspaceOptions};
+use yb_repo::{History, Identity, RepoError, Revision, UnsupportedFeature, WorkspaceOptions};
 use yb_testkit::git::Repo;
 
-use crate::workspace::Place;
+use crate::workspace::TestDirs;
 
-/// Every object id that a repository holds, wherever it holds it.
+/// All object ids in a repository, loose and packed.
 fn objects(repo: &Repo, git_dir: &std::path::Path) -> Vec<String> {
     let git_dir = git_dir.display().to_string();
     let all = ["--git-dir", &git_dir, "cat-file", "--batch-all-objects", "--batch-check=%(objectname)"];
@@ -15,9 +15,9 @@ fn objects(repo: &Repo, git_dir: &std::path::Path) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_future_is_absent() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn later_commits_are_absent_from_the_workspace() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     let past = origin.write("a", "past\n").commit("past");
     let now = origin.write("a", "now\n").commit("now");
     let fix = origin.write("a", "the fix\n").commit("fix");
@@ -25,11 +25,11 @@ async fn the_future_is_absent() {
     let (fix_blob, fix_tree) = (origin.rev_parse("HEAD:a"), origin.rev_parse("HEAD^{tree}"));
     let tag = origin.rev_parse("v2");
 
-    let resolved = place.resolve(&origin, Revision::Commit(now.clone())).await;
-    let cut = place.cache.cut(&resolved, History::Full).await.unwrap();
+    let resolved = dirs.resolve(&origin, Revision::Commit(now.clone())).await;
+    let pruned = dirs.cache.pruned_repo(&resolved, History::Full).await.unwrap();
     let options = WorkspaceOptions { branch: "work/it".into(), ..WorkspaceOptions::default() };
-    let workspace = cut.workspace(&place.git, place.path("ws"), &options).await.unwrap();
-    for git_dir in [cut.path().to_owned(), workspace.path().join(".git")] {
+    let workspace = pruned.workspace(&dirs.git, dirs.path("ws"), &options).await.unwrap();
+    for git_dir in [pruned.path().to_owned(), workspace.path().join(".git")] {
         let found = objects(&origin, &git_dir);
         assert!(found.contains(&past) && found.contains(&now));
         for absent in [&fix, &fix_blob, &fix_tree, &tag] {
@@ -53,26 +53,26 @@ async fn the_future_is_absent() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn copies_are_never_hard_links() {
+async fn workspace_objects_are_not_hard_links() {
     use std::os::unix::fs::MetadataExt;
-    let place = Place::new();
-    let origin = place.origin();
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     origin.write("a", "1\n").commit("first");
-    let workspace = place.workspace(&origin).await;
+    let workspace = dirs.workspace(&origin).await;
     for entry in fs::read_dir(workspace.path().join(".git/objects/pack")).unwrap() {
         assert_eq!(entry.unwrap().metadata().unwrap().nlink(), 1);
     }
 }
 
 #[tokio::test]
-async fn without_history_only_the_commit_is_there() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn workspace_without_history_has_a_single_commit() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     let past = origin.write("a", "past\n").commit("past");
     let now = origin.write("a", "now\n").commit("now");
-    let resolved = place.resolve(&origin, Revision::Default).await;
-    let cut = place.cache.cut(&resolved, History::None).await.unwrap();
-    let workspace = cut.workspace(&place.git, place.path("ws"), &WorkspaceOptions::default()).await.unwrap();
+    let resolved = dirs.resolve(&origin, Revision::Default).await;
+    let pruned = dirs.cache.pruned_repo(&resolved, History::None).await.unwrap();
+    let workspace = pruned.workspace(&dirs.git, dirs.path("ws"), &WorkspaceOptions::default()).await.unwrap();
     let found = objects(&origin, &workspace.path().join(".git"));
     assert!(found.contains(&now) && !found.contains(&past));
     assert_eq!(found.len(), 3);
@@ -82,27 +82,27 @@ async fn without_history_only_the_commit_is_there() {
 }
 
 #[tokio::test]
-async fn the_same_cut_serves_again_without_the_origin() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn pruned_repo_is_reused_without_the_origin() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     origin.write("a", "1\n").commit("first");
-    let resolved = place.resolve(&origin, Revision::Default).await;
-    let cut = place.cache.cut(&resolved, History::Full).await.unwrap();
-    fs::remove_dir_all(place.path("cache/mirrors")).unwrap();
-    let again = place.cache.cut(&resolved, History::Full).await.unwrap();
-    assert_eq!(again.path(), cut.path());
-    // One that was not finished does not count.
-    fs::create_dir_all(place.path("cache/mirrors")).unwrap();
-    fs::remove_file(cut.path().join("youbencha-tree")).unwrap();
-    let resolved = place.resolve(&origin, Revision::Default).await;
-    place.cache.cut(&resolved, History::Full).await.unwrap();
+    let resolved = dirs.resolve(&origin, Revision::Default).await;
+    let pruned = dirs.cache.pruned_repo(&resolved, History::Full).await.unwrap();
+    fs::remove_dir_all(dirs.path("cache/mirrors")).unwrap();
+    let again = dirs.cache.pruned_repo(&resolved, History::Full).await.unwrap();
+    assert_eq!(again.path(), pruned.path());
+    // An incomplete repository is recreated.
+    fs::create_dir_all(dirs.path("cache/mirrors")).unwrap();
+    fs::remove_file(pruned.path().join("youbencha-tree")).unwrap();
+    let resolved = dirs.resolve(&origin, Revision::Default).await;
+    dirs.cache.pruned_repo(&resolved, History::Full).await.unwrap();
 }
 
 #[tokio::test]
 async fn hooks_of_a_repository_never_run() {
-    let place = Place::new();
-    let origin = place.origin();
-    let mark = place.path("hook-ran");
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
+    let mark = dirs.path("hook-ran");
     for hook in ["post-checkout", "post-index-change", "reference-transaction", "pre-auto-gc", "post-update"]
     {
         let text = format!("#!/bin/sh\ntouch {}\n", mark.display());
@@ -120,48 +120,48 @@ async fn hooks_of_a_repository_never_run() {
     origin.git(&["config", "core.fsmonitor", &evil]);
     origin.git(&["config", "uploadpack.packObjectsHook", &evil]);
     origin.git(&["config", "core.alternateRefsCommand", &evil]);
-    let workspace = place.workspace(&origin).await;
+    let workspace = dirs.workspace(&origin).await;
     assert!(workspace.path().join("hooks/post-checkout").exists());
     assert!(!mark.exists());
 }
 
 #[tokio::test]
-async fn submodules_and_lfs_are_named() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn submodules_and_lfs_are_reported_as_unsupported() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     let first = origin.write("a", "1\n").commit("first");
     origin.write("sub/.gitattributes", "# filter=lfs\n*.bin filter=lfs diff=lfs\n");
     origin.write("sub/x.bin", "version https://git-lfs.github.com/spec/v1\n");
     origin.git(&["add", "--all"]);
     origin.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{first},vendor/lib")]);
     origin.git(&["commit", "--quiet", "-m", "second"]);
-    let workspace = place.workspace(&origin).await;
+    let workspace = dirs.workspace(&origin).await;
     assert_eq!(
         workspace.unsupported(),
         [
-            Unsupported::Lfs { attributes: "sub/.gitattributes".into() },
-            Unsupported::Submodule { path: "vendor/lib".into() },
+            UnsupportedFeature::Lfs { attributes: "sub/.gitattributes".into() },
+            UnsupportedFeature::Submodule { path: "vendor/lib".into() },
         ]
     );
     assert!(workspace.unsupported()[1].to_string().contains("not supported"));
 }
 
 #[tokio::test]
-async fn a_workspace_has_its_own_place_and_committer() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn workspace_needs_an_empty_directory_and_a_valid_committer() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     origin.write("a", "1\n").commit("first");
-    let cut = place.cut(&origin).await;
+    let pruned = dirs.pruned_repo(&origin).await;
     let identity = Some(Identity { name: "An Agent".into(), email: "agent@example.com".into() });
     let options = WorkspaceOptions { identity, ..WorkspaceOptions::default() };
-    let workspace = cut.workspace(&place.git, place.path("ws"), &options).await.unwrap();
+    let workspace = pruned.workspace(&dirs.git, dirs.path("ws"), &options).await.unwrap();
     let agent = Repo::init(workspace.path());
     assert_eq!(agent.git(&["config", "user.name"]), "An Agent\n");
-    let error = cut.workspace(&place.git, place.path("ws"), &options).await.unwrap_err();
+    let error = pruned.workspace(&dirs.git, dirs.path("ws"), &options).await.unwrap_err();
     assert!(matches!(error, RepoError::Io { .. }), "{error}");
     let identity = Some(Identity { name: "x\"\n[core]".into(), email: String::new() });
     let options = WorkspaceOptions { identity, ..options };
-    assert!(cut.workspace(&place.git, place.path("ws2"), &options).await.is_err());
+    assert!(pruned.workspace(&dirs.git, dirs.path("ws2"), &options).await.is_err());
     let options = WorkspaceOptions { branch: "../x".into(), identity: None };
-    assert!(cut.workspace(&place.git, place.path("ws2"), &options).await.is_err());
+    assert!(pruned.workspace(&dirs.git, dirs.path("ws2"), &options).await.is_err());
 }

@@ -1,4 +1,4 @@
-//! Distribution functions and their inverses, as precise as decisions need: ten digits, compared with scipy in a test.
+//! Distribution functions and quantiles, to ten digits; a test compares them with scipy.
 
 /// Logarithm of the gamma function for positive numbers: Lanczos' approximation with g = 7 and nine coefficients.
 fn ln_gamma(x: f64) -> f64 {
@@ -23,7 +23,7 @@ fn ln_gamma(x: f64) -> f64 {
         .iter()
         .enumerate()
         .skip(1)
-        .fold(COEFFICIENTS[0], |sum, (at, coefficient)| sum + coefficient / (x + at as f64));
+        .fold(COEFFICIENTS[0], |sum, (index, coefficient)| sum + coefficient / (x + index as f64));
     let t = x + G + 0.5;
     0.5 * (2.0 * std::f64::consts::PI).ln() + (x + 0.5) * t.ln() - t + sum.ln()
 }
@@ -44,7 +44,7 @@ pub(super) fn beta_cdf(x: f64, a: f64, b: f64) -> f64 {
         return 1.0;
     }
     let front = (ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * x.ln() + b * (1.0 - x).ln()).exp();
-    // The fraction converges fast on one side of the mean only.
+    // The continued fraction converges fast only on one side of the mean.
     if x < (a + 1.0) / (a + b + 2.0) {
         front * beta_fraction(x, a, b) / a
     } else {
@@ -76,8 +76,8 @@ fn beta_fraction(x: f64, a: f64, b: f64) -> f64 {
     result
 }
 
-/// Where a rising function from `low` to `high` reaches a value: halving never fails, and is fast enough here.
-fn invert(function: impl Fn(f64) -> f64, value: f64, mut low: f64, mut high: f64) -> f64 {
+/// Inverts an increasing function between `low` and `high` by bisection, which always converges and is fast enough here.
+fn bisect(function: impl Fn(f64) -> f64, value: f64, mut low: f64, mut high: f64) -> f64 {
     for _ in 0..200 {
         let middle = 0.5 * (low + high);
         if high - low <= 1e-14 * middle.abs() {
@@ -92,7 +92,7 @@ fn invert(function: impl Fn(f64) -> f64, value: f64, mut low: f64, mut high: f64
     0.5 * (low + high)
 }
 
-/// The quantile of a beta distribution: Newton's steps, and halving where they would leave what is known.
+/// The quantile of a beta distribution: Newton's method, with bisection where a step would leave the bracket.
 #[must_use]
 pub fn beta_quantile(probability: f64, a: f64, b: f64) -> f64 {
     let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b);
@@ -122,12 +122,12 @@ pub fn t_quantile(probability: f64, degrees: f64) -> f64 {
     if probability < 0.5 {
         return -t_quantile(1.0 - probability, degrees);
     }
-    // Beyond this the difference is below what anybody prints, and the fraction is slow.
+    // Beyond this the distributions do not differ in the digits shown, and the continued fraction is slow.
     if degrees > 1e6 {
         return normal_quantile(probability);
     }
     let cdf = |t: f64| 1.0 - 0.5 * beta_cdf(degrees / (degrees + t * t), 0.5 * degrees, 0.5);
-    invert(cdf, probability, 0.0, 1e8)
+    bisect(cdf, probability, 0.0, 1e8)
 }
 
 /// The quantile of the standard normal distribution: Wichura's algorithm AS 241, PPND16 (*Applied Statistics* 37, 1988).
@@ -136,37 +136,38 @@ pub fn normal_quantile(probability: f64) -> f64 {
     let q = probability - 0.5;
     if q.abs() <= 0.425 {
         let r = 0.180_625 - q * q;
-        return q * ratio(r, &CENTRE);
+        return q * evaluate_ratio(r, &CENTER);
     }
     let r = (-if q < 0.0 { probability } else { 1.0 - probability }.ln()).sqrt();
-    let size = if r <= 5.0 { ratio(r - 1.6, &MIDDLE) } else { ratio(r - 5.0, &TAIL) };
-    if q < 0.0 { -size } else { size }
+    let magnitude = if r <= 5.0 { evaluate_ratio(r - 1.6, &MIDDLE) } else { evaluate_ratio(r - 5.0, &TAIL) };
+    if q < 0.0 { -magnitude } else { magnitude }
 }
 
-/// Two polynomials, lowest power first.
-type Ratio = ([f64; 8], [f64; 8]);
+/// A rational function: the coefficients of two polynomials, lowest power first.
+type RationalFunction = ([f64; 8], [f64; 8]);
 
-fn ratio(x: f64, (over, under): &Ratio) -> f64 {
-    let value = |all: &[f64; 8]| all.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient);
-    value(over) / value(under)
+fn evaluate_ratio(x: f64, (numerator, denominator): &RationalFunction) -> f64 {
+    let horner =
+        |polynomial: &[f64; 8]| polynomial.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient);
+    horner(numerator) / horner(denominator)
 }
 
 #[rustfmt::skip]
-const CENTRE: Ratio = (
+const CENTER: RationalFunction = (
     [3.387_132_872_796_366_5, 133.141_667_891_784_38, 1_971.590_950_306_551_3, 13_731.693_765_509_46,
      45_921.953_931_549_87, 67_265.770_927_008_7, 33_430.575_583_588_13, 2_509.080_928_730_122_7],
     [1.0, 42.313_330_701_600_91, 687.187_007_492_057_9, 5_394.196_021_424_751,
      21_213.794_301_586_597, 39_307.895_800_092_71, 28_729.085_735_721_943, 5_226.495_278_852_545],
 );
 #[rustfmt::skip]
-const MIDDLE: Ratio = (
+const MIDDLE: RationalFunction = (
     [1.423_437_110_749_683_5, 4.630_337_846_156_546, 5.769_497_221_460_691, 3.647_848_324_763_204_5,
      1.270_458_252_452_368_4, 0.241_780_725_177_450_6, 0.022_723_844_989_269_184, 7.745_450_142_783_414e-4],
     [1.0, 2.053_191_626_637_759, 1.676_384_830_183_803_8, 0.689_767_334_985_1,
      0.148_103_976_427_480_08, 0.015_198_666_563_616_457, 5.475_938_084_995_345e-4, 1.050_750_071_644_416_9e-9],
 );
 #[rustfmt::skip]
-const TAIL: Ratio = (
+const TAIL: RationalFunction = (
     [6.657_904_643_501_103, 5.463_784_911_164_114, 1.784_826_539_917_291_3, 0.296_560_571_828_504_87,
      0.026_532_189_526_576_124, 0.001_242_660_947_388_078_4, 2.711_555_568_743_487_6e-5, 2.010_334_399_292_288_1e-7],
     [1.0, 0.599_832_206_555_888, 0.136_929_880_922_735_8, 0.014_875_361_290_850_615,

@@ -1,4 +1,4 @@
-//! One run of git: its environment is built here and nowhere else.
+//! A single git command. All of its environment is set here.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -9,16 +9,16 @@ use yb_supervise::{Child, Command, End, Output, OutputMode, PauseSwitch, Report,
 use super::error::GitError;
 use super::git::Git;
 
-/// How much of an answer is kept in memory.
-const ANSWER_LIMIT: usize = 256 << 20;
-/// The longest line of a git that stays.
+/// The most stdout that is kept in memory.
+const STDOUT_LIMIT: usize = 256 << 20;
+/// The longest line of a long-running git process.
 const LINE_LIMIT: usize = 1 << 20;
-/// How much of git's words goes into an error.
-const WORDS_LIMIT: usize = 4096;
+/// The most stderr that goes into an error.
+const STDERR_LIMIT: usize = 4096;
 
-/// What of the user's own is passed on when something is fetched from a remote: what finds and proves who they
-/// are, and the way out of their network. Their hooks and filters play no part in fetching.
-const USERS_OWN: [&str; 18] = [
+/// The user's environment variables that are passed on when fetching from a remote, for credentials and proxies. Fetching runs none
+/// of the user's hooks and filters.
+const USER_VARIABLES: [&str; 18] = [
     "HOME",
     "XDG_CONFIG_HOME",
     "XDG_RUNTIME_DIR",
@@ -53,20 +53,20 @@ const FETCH_OVERRIDES: [&str; 10] = [
     "protocol.version=2",
 ];
 
-/// With whose configuration git runs, and where it may go.
+/// The configuration that git uses, and the repositories that it may access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// Ours, and nowhere.
+    /// Our configuration, and no other repository.
     Hermetic,
-    /// Ours, and a repository on this machine.
+    /// Our configuration, and a repository on this machine.
     Local,
-    /// The user's, and a remote.
+    /// The user's configuration, and a remote.
     Remote,
 }
 
-/// A git command that is being put together.
+/// A builder for a git command.
 #[must_use]
-pub(crate) struct Call<'a> {
+pub(crate) struct GitCommand<'a> {
     git: &'a Git,
     name: &'static str,
     args: Vec<OsString>,
@@ -80,7 +80,7 @@ pub(crate) struct Call<'a> {
     secrets: Vec<(String, Vec<u8>)>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> GitCommand<'a> {
     pub(super) fn new(git: &'a Git, name: &'static str) -> Self {
         Self {
             git,
@@ -107,7 +107,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// A setting for this command alone, `name=value`.
+    /// Adds a configuration setting, `name=value`.
     pub(crate) fn setting(mut self, setting: impl Into<String>) -> Self {
         self.settings.push(setting.into());
         self
@@ -118,7 +118,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// The repository; git does not search for one.
+    /// Sets the repository; git never searches for one.
     pub(crate) fn git_dir(mut self, dir: &Path) -> Self {
         self.git_dir = Some(dir.to_owned());
         self
@@ -129,7 +129,7 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Another index than the repository's own.
+    /// Sets an index other than that of the repository.
     pub(crate) fn index(mut self, path: &Path) -> Self {
         self.index = Some(path.to_owned());
         self
@@ -146,55 +146,55 @@ impl<'a> Call<'a> {
         self
     }
 
-    /// Lets git go to a remote, with the user's credentials.
+    /// Lets git access a remote, with the user's credentials.
     pub(crate) fn remote(mut self) -> Self {
         self.access = Access::Remote;
         self
     }
 
-    /// A value that must not be seen in what git says.
+    /// Adds a value to redact in git's output.
     pub(crate) fn secret(mut self, name: &str, value: &str) -> Self {
         self.secrets.push((name.to_owned(), value.as_bytes().to_vec()));
         self
     }
 
-    /// More values that must not be seen in what git says.
+    /// Adds values to redact in git's output.
     pub(crate) fn secrets(mut self, secrets: &[(String, Vec<u8>)]) -> Self {
         self.secrets.extend_from_slice(secrets);
         self
     }
 
-    /// Runs it and gives stdout.
+    /// Runs the command and returns its stdout.
     pub(crate) async fn bytes(mut self) -> Result<Vec<u8>, GitError> {
         let name = self.name;
         let stdin = std::mem::take(&mut self.stdin);
         let stdin = if stdin.is_empty() { Stdin::None } else { Stdin::Bytes(stdin.into()) };
         let report = self.command().stdin(stdin).run().await;
-        answer(name, report)
+        stdout_of(name, report)
     }
 
-    /// Runs it and gives stdout as text, without the newline at its end.
+    /// Runs the command and returns its stdout as text, without trailing newlines.
     pub(crate) async fn text(self) -> Result<String, GitError> {
         let name = self.name;
         match String::from_utf8(self.bytes().await?) {
             Ok(text) => Ok(text.trim_end_matches('\n').to_owned()),
-            Err(_) => Err(unusable(name, "not UTF-8")),
+            Err(_) => Err(bad_output(name, "not UTF-8")),
         }
     }
 
-    /// Its name, how long an answer may take, and what holds it.
-    pub(super) fn for_session(&self) -> (&'static str, Duration, PauseSwitch) {
+    /// The subcommand, the timeout and the pause switch, for a [`GitSession`](super::session::GitSession).
+    pub(super) fn session_settings(&self) -> (&'static str, Duration, PauseSwitch) {
         (self.name, self.git.deadline, self.git.pause.clone())
     }
 
-    /// Starts it, to be talked with for as long as that takes.
+    /// Spawns the command with interactive stdin and without a deadline.
     pub(super) async fn spawn(self) -> Result<Child, GitError> {
         let output = OutputMode::Stream { line_limit: LINE_LIMIT, tee: None };
         let command = self.command().stdin(Stdin::Interactive).output(output).deadline(Duration::ZERO);
         Ok(command.spawn().await?)
     }
 
-    /// Runs it and writes stdout to a file, without the secrets.
+    /// Runs the command and writes its stdout to a file, with secrets redacted.
     pub(crate) async fn into_file(
         self,
         path: &Path,
@@ -203,7 +203,7 @@ impl<'a> Call<'a> {
         let name = self.name;
         let output = OutputMode::Stream { line_limit: 1, tee: Some(path.to_owned()) };
         let mut running = self.command().output(output).log_ceiling(ceiling).spawn().await?;
-        // Nobody reads the lines: the file gets them all the same, and git never waits.
+        // The tee writes the file whether or not the lines are read, and git never blocks.
         drop(running.lines());
         let report = running.wait().await;
         let log = report.log;
@@ -212,9 +212,9 @@ impl<'a> Call<'a> {
             .iter()
             .find(|warning| matches!(warning, yb_supervise::Warning::WriteFailed { .. }))
         {
-            return Err(unusable(name, &warning.to_string()));
+            return Err(bad_output(name, warning.to_string()));
         }
-        answer(name, report)?;
+        stdout_of(name, report)?;
         Ok(log)
     }
 
@@ -225,8 +225,8 @@ impl<'a> Call<'a> {
             .deadline(git.deadline)
             .cancel_on(git.cancel.clone())
             .pause_on(git.pause.clone())
-            .output(OutputMode::Capture { limit: ANSWER_LIMIT })
-            // Git's words are shown and matched in English, and its answers never depend on a locale.
+            .output(OutputMode::Capture { limit: STDOUT_LIMIT })
+            // Messages of git are shown and matched in English, and output must not depend on the locale.
             .env("LC_ALL", "C")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_ASKPASS", "")
@@ -253,13 +253,13 @@ impl<'a> Call<'a> {
             }
             Access::Remote => {
                 settings.extend(FETCH_OVERRIDES.map(str::to_owned));
-                let users = USERS_OWN.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+                let user = USER_VARIABLES.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
                 let mut ssh = std::env::var_os("GIT_SSH_COMMAND").unwrap_or_else(|| "ssh".into());
                 ssh.push(" -oBatchMode=yes");
-                command.envs(users).env("GIT_SSH_COMMAND", ssh).env("GIT_ALLOW_PROTOCOL", "http:https:ssh")
+                command.envs(user).env("GIT_SSH_COMMAND", ssh).env("GIT_ALLOW_PROTOCOL", "http:https:ssh")
             }
         };
-        // Without a repository named, none is searched for: the parents of a directory may belong to anybody.
+        // Prevents git from searching parent directories for a repository: they may be under someone else's control.
         let git_dir = self.git_dir.unwrap_or_else(|| PathBuf::from("/nonexistent"));
         let cwd = self.cwd.or_else(|| self.work_tree.clone()).unwrap_or_else(|| git_dir.clone());
         command = command.env("GIT_DIR", &git_dir).current_dir(cwd);
@@ -279,12 +279,12 @@ impl<'a> Call<'a> {
     }
 }
 
-pub(super) fn unusable(command: &str, what: &str) -> GitError {
-    GitError::Answer { command: command.to_owned(), what: what.to_owned() }
+pub(super) fn bad_output(command: &str, problem: impl Into<String>) -> GitError {
+    GitError::BadOutput { command: command.to_owned(), problem: problem.into() }
 }
 
-/// What git said, or why it did not.
-pub(super) fn answer(name: &'static str, report: Report) -> Result<Vec<u8>, GitError> {
+/// Returns the stdout of a successful command, or an error.
+pub(super) fn stdout_of(name: &'static str, report: Report) -> Result<Vec<u8>, GitError> {
     let command = name.to_owned();
     let (stdout, stderr, dropped) = match &report.output {
         Output::Captured(captured) => (captured.stdout(), captured.stderr(), captured.dropped()),
@@ -293,21 +293,21 @@ pub(super) fn answer(name: &'static str, report: Report) -> Result<Vec<u8>, GitE
     };
     match report.end {
         End::Exited { code: 0 } if dropped > 0 => {
-            Err(unusable(name, &format!("longer than {ANSWER_LIMIT} bytes")))
+            Err(bad_output(name, format!("longer than {STDOUT_LIMIT} bytes")))
         }
         End::Exited { code: 0 } => Ok(stdout),
         End::TimedOut { after } => Err(GitError::TimedOut { command, after }),
         End::Cancelled => Err(GitError::Cancelled { command }),
         End::SpawnFailed(error) => Err(GitError::Spawn(error)),
-        end => Err(GitError::Failed { command, how: end.to_string(), stderr: words(&stderr) }),
+        end => Err(GitError::Failed { command, how: end.to_string(), stderr: stderr_tail(&stderr) }),
     }
 }
 
-/// The end of what git said, where its reason stands.
-fn words(stderr: &[u8]) -> String {
+/// The end of stderr, which has the reason of a failure.
+fn stderr_tail(stderr: &[u8]) -> String {
     let text = String::from_utf8_lossy(stderr);
     let text = text.trim();
-    let mut start = text.len().saturating_sub(WORDS_LIMIT);
+    let mut start = text.len().saturating_sub(STDERR_LIMIT);
     while !text.is_char_boundary(start) {
         start += 1;
     }

@@ -1,4 +1,4 @@
-//! The bare bones of a git directory, written by hand: no template, no hooks, no excludes, no process.
+//! Creates git directories without running git: no template, no hooks, no excludes.
 
 use std::fs;
 use std::path::Path;
@@ -7,13 +7,13 @@ use super::error::RepoError;
 
 const CONFIG: &str = "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n";
 
-/// Makes a git directory whose HEAD stands on a branch, with further configuration.
+/// Creates a git directory whose HEAD is a branch, with additional configuration.
 pub(crate) fn create(dir: &Path, branch: &str, config: &str) -> Result<(), RepoError> {
-    fs::create_dir_all(dir).map_err(RepoError::io("make the directory", dir))?;
+    fs::create_dir_all(dir).map_err(RepoError::io("create the directory", dir))?;
     for sub in ["objects", "objects/pack", "refs", "refs/heads"] {
         let path = dir.join(sub);
         match fs::create_dir(&path) {
-            Err(error) if !path.is_dir() => return Err(RepoError::io("make the directory", path)(error)),
+            Err(error) if !path.is_dir() => return Err(RepoError::io("create the directory", path)(error)),
             _ => {}
         }
     }
@@ -28,13 +28,13 @@ pub(crate) const BARE: &str = "\tbare = true\n";
 pub(crate) fn set_branch(dir: &Path, branch: &str, commit: &str) -> Result<(), RepoError> {
     let path = dir.join("refs/heads").join(branch);
     if let Some(parent) = path.parent() {
-        fs::create_dir_all(parent).map_err(RepoError::io("make the directory", parent))?;
+        fs::create_dir_all(parent).map_err(RepoError::io("create the directory", parent))?;
     }
     write(&path, &format!("{commit}\n"))
 }
 
-/// Whether a directory was once made here as a whole.
-pub(crate) fn is_whole(dir: &Path) -> bool {
+/// Whether a directory was created completely.
+pub(crate) fn is_complete(dir: &Path) -> bool {
     dir.join("objects").is_dir() && fs::read(dir.join("HEAD")).is_ok_and(|head| head.starts_with(b"ref: "))
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn write(path: &Path, content: &str) -> Result<(), RepoError> {
     fs::write(path, content).map_err(RepoError::io("write", path))
 }
 
-/// Whether git can have a branch, tag or ref component of this name.
+/// Whether git allows this name for a branch, tag or ref component.
 pub(crate) fn is_ref_name(name: &str) -> bool {
     !name.is_empty()
         && name != "@"
@@ -55,13 +55,13 @@ pub(crate) fn is_ref_name(name: &str) -> bool {
         && name.split('/').all(|part| !part.starts_with('.') && !part.ends_with(".lock"))
 }
 
-/// Whether this is a full or shortened object id.
+/// Whether a text is a full or abbreviated object id.
 pub(crate) fn is_object_id(text: &str) -> bool {
     (4..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Whether this is a whole object id.
-pub(crate) fn is_whole_id(text: &str) -> bool {
+/// Whether a text is a full object id.
+pub(crate) fn is_full_object_id(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && is_object_id(text)
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_refs_can_have() {
+    fn is_ref_name_follows_the_rules_of_git() {
         for good in ["main", "feature/a.b", "v1.0", "ünï", "a@b"] {
             assert!(is_ref_name(good), "{good}");
         }
