@@ -1,8 +1,8 @@
-//! Any agent that speaks the Agent Client Protocol: JSON-RPC on its stdin and stdout, a line for each message.
+//! The adapter of agents that speak the Agent Client Protocol: JSON-RPC on stdin and stdout, one message per line.
 //!
-//! The case names the program; everything else the protocol says. It is spoken here in a few messages, through the same pipes as
-//! every other agent's output, so that deadlines, logs and sandboxes are the same. The protocol's own crate has transports of its
-//! own and changed its major version five times, so it is not used.
+//! The case names the program. The few messages that are needed are implemented here, on the same pipes as the output of other
+//! agents, so that deadlines, logs and sandboxes work the same. The crate of the protocol has its own transports and changed its major
+//! version five times, so it is not used.
 
 mod reader;
 
@@ -17,8 +17,8 @@ use yb_supervise::Stdin;
 
 use super::artifacts::Artifacts;
 use super::command::{exits, find, variables};
-use super::drive::{Stdout, drive};
-use super::normalize::{self, Told};
+use super::drive::{OutputFormat, drive};
+use super::normalize::{self, AgentOutput};
 use super::secrets::{secrets, secrets_of_json};
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
@@ -143,11 +143,12 @@ impl Adapter for Acp {
         let command = command(&program, &own, context);
         let reader = reader::AcpReader::new(&own, context, &prompt);
         let exits = exits(context)?;
-        let driven = drive(command, Stdout::Frames(Box::new(reader)), &artifacts, context, exits, |view| {
-            let words = own.argv.iter().map(Path::new);
-            super::view::show_packages(words.fold(view, super::view::show_file), &program)
-        })
-        .await?;
+        let driven =
+            drive(command, OutputFormat::Messages(Box::new(reader)), &artifacts, context, exits, |view| {
+                let words = own.argv.iter().map(Path::new);
+                super::view::show_packages(words.fold(view, super::view::show_file), &program)
+            })
+            .await?;
         let mut result = ExecutionResult::of(driven, prompt, &SPEC, artifacts);
         result.permission_mode = Some(super::cli::permission_mode(&context.config).to_owned());
         let arguments = own.argv[1..].iter().map(OsString::from);
@@ -160,12 +161,12 @@ impl Adapter for Acp {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let told = match &result.transcript {
-            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
-            _ if !result.was_started() => Told::Nothing,
-            _ => Told::Words(&result.output),
+        let output = match &result.transcript {
+            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
+            _ if !result.was_started() => AgentOutput::None,
+            _ => AgentOutput::Text(&result.output),
         };
-        normalize::log(&SPEC, SPEC.provider, &told, result, context)
+        normalize::log(&SPEC, SPEC.provider, &output, result, context)
     }
 }
 
@@ -183,7 +184,7 @@ fn acp_config(config: &AgentConfig) -> Result<AcpConfig, AdapterError> {
     Ok(own)
 }
 
-/// A program by path, or in the PATH that it will have.
+/// Finds a program by path or on its `PATH`.
 fn program(name: &str, host: &Host) -> Result<PathBuf, AdapterError> {
     let found = find(name, host);
     found.ok_or_else(|| AdapterError::NotInstalled {

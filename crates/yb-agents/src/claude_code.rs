@@ -1,4 +1,4 @@
-//! Claude Code as an agent: its options, its environment and its messages, on top of `yb-claude`.
+//! The adapter of Claude Code, on top of `yb-claude`.
 
 mod environment;
 mod options;
@@ -15,9 +15,9 @@ use yb_claude::{
 use yb_supervise::{Command, EgressRules};
 
 use super::artifacts::Artifacts;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard;
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::ClaudeReader;
 use super::secrets::{secrets, secrets_of_json};
 use super::{
@@ -94,7 +94,7 @@ fn is_full_name(model: &str) -> bool {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClaudeCode;
 
-/// What is known before anything is started.
+/// The invocation, before anything is started.
 struct Plan {
     prompt: String,
     invocation: Invocation,
@@ -110,7 +110,7 @@ impl Adapter for ClaudeCode {
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
         let context = intent.nowhere();
-        // A prompt that is yet to be found is like any other.
+        // The prompt file may be in the workspace; any text will do.
         let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
         let mut warnings = Vec::new();
         let (options, mode) = configured(&context, &mut warnings)?;
@@ -146,11 +146,15 @@ impl Adapter for ClaudeCode {
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
         let exits = exits(context)?;
-        let driven =
-            drive(command, Stdout::Frames(Box::new(ClaudeReader)), &artifacts, context, exits, |view| {
-                environment::show(super::view::show_packages(view, &program), context)
-            })
-            .await?;
+        let driven = drive(
+            command,
+            OutputFormat::Messages(Box::new(ClaudeReader)),
+            &artifacts,
+            context,
+            exits,
+            |view| environment::show(super::view::show_packages(view, &program), context),
+        )
+        .await?;
         let mut result = ExecutionResult::of(driven, plan.prompt, &SPEC, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
@@ -159,7 +163,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        normalize::log(&SPEC, SPEC.provider, &Told::by_claude(result), result, context)
+        normalize::log(&SPEC, SPEC.provider, &AgentOutput::of_claude(result), result, context)
     }
 }
 
@@ -176,7 +180,7 @@ fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
     Ok(Plan { prompt, invocation, mode, warnings })
 }
 
-/// Everything but the agent's definition, which may be in the workspace, and the environment.
+/// All options except the definition of the agent, which may be in the workspace, and the environment.
 fn configured(
     context: &ExecutionContext,
     warnings: &mut Vec<String>,
@@ -186,7 +190,7 @@ fn configured(
     Ok((options::options(context, mode)?, mode))
 }
 
-/// What would be started; nothing is written yet.
+/// Builds the invocation without writing its files.
 fn invocation(
     options: Options,
     mode: PermissionMode,
@@ -201,7 +205,7 @@ fn invocation(
         .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
 }
 
-/// The ways out to the model.
+/// The connections to the model.
 fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
     if context.network.mode != NetworkMode::ModelOnly {
         return Ok(None);
@@ -209,7 +213,7 @@ fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError
     guard::exits(&context.network, &context.host, &environment::model(&context.host, &context.network)?)
 }
 
-/// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
+/// Searches the pinned version, then the installed one of the user, then the newest that `yb` installed.
 fn search(config: &AgentConfig, host: &Host) -> CliSearch {
     let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
     let tool = super::pinned_program(&SPEC, config, host).or_else(|| match search.find() {
@@ -243,7 +247,7 @@ fn executed(invocation: &Invocation, program: PathBuf, context: &ExecutionContex
     }
 }
 
-/// What the invocation decided stays decided; the rest of the given variables is passed on.
+/// Builds the command; variables of the invocation override the given ones.
 fn command(invocation: &Invocation, program: &std::path::Path, context: &ExecutionContext) -> Command {
     let mut command = invocation.command(program);
     for (name, value) in &context.host.env {

@@ -1,5 +1,4 @@
-//! An agent that is a program of its own with events on stdout: what such agents share, so that each is one file with what
-//! is its own.
+//! The shared part of adapters for CLIs with events on stdout.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,9 +12,9 @@ use yb_claude::env_vars as vars;
 use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 
 use super::artifacts::Artifacts;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::Reader;
 use super::secrets::{secrets, secrets_of_json};
 use super::view;
@@ -26,54 +25,54 @@ use super::{
 use yb_case::{AgentSpec, NpmProgram};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-/// How long a program may take to say its version.
+/// The deadline of `--version`.
 const VERSION_DEADLINE: Duration = Duration::from_secs(30);
-/// Hosts that no proxy can reach for us.
+/// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "127.0.0.1,localhost,::1";
 
-/// What is one agent's own.
+/// The part of an adapter that differs between CLIs.
 pub(super) trait Cli: Send + Sync {
     fn agent_spec(&self) -> &'static AgentSpec;
 
-    /// The native program that a wrapper of npm's stands for, in one of these folders of packages.
+    /// The native program behind an npm wrapper, in a `node_modules` folder.
     fn native(&self, _packages: &Path) -> Option<PathBuf> {
         None
     }
 
-    /// Whether it has credentials, as far as can be told without asking a model.
+    /// Whether there are credentials; they are not tested.
     fn is_authenticated(&self, host: &Host) -> bool;
 
-    /// Where its model is.
+    /// The locations of its model API.
     fn model(&self, host: &Host) -> Vec<Model>;
 
-    /// How it is called. Nothing is written here; `call` may be one in a place that does not exist.
+    /// Builds the invocation. Nothing is written; the directories of `call` may not exist.
     fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError>;
 
-    /// What understands its output.
+    /// The reader of its output.
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader>;
 
-    /// What it needs to see beside its packages.
+    /// Adds to the sandbox what it needs beside its packages.
     fn show(&self, view: Sandbox, _context: &ExecutionContext) -> Sandbox {
         view
     }
 
-    /// What has to be in its private directory before it starts.
+    /// Prepares its private directory.
     fn prepare(&self, _context: &ExecutionContext) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Keeps what it left in its private directory, once it is gone.
+    /// Keeps files from its private directory after the exit.
     fn keep(&self, _call: &Call<'_>) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// What it needs to say its version, beside the host's variables.
+    /// Variables for `--version`, beside the host's.
     fn version_environment(&self, _host: &Host) -> Environment {
         Environment::new()
     }
 }
 
-/// One execution, as an invocation is made from it.
+/// The input of an invocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) context: &'a ExecutionContext,
@@ -89,17 +88,17 @@ impl Call<'_> {
     }
 }
 
-/// What is to be started.
+/// The command line, environment and files of an execution.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Invocation {
     pub(super) args: Vec<OsString>,
-    /// What it is given beside the host's variables, which these replace.
+    /// Variables, which override the host's.
     pub(super) env: BTreeMap<&'static str, OsString>,
-    /// Files of its private directory, readable for nobody else.
+    /// Files in its private directory, with mode 0600.
     pub(super) files: Vec<(PathBuf, String)>,
-    /// What the agent can't do as it was asked.
+    /// Warnings about settings without effect.
     pub(super) warnings: Vec<String>,
-    /// What the agent may do without being asked, in the words of a case.
+    /// The permission mode, as in a case.
     pub(super) permission_mode: String,
 }
 
@@ -117,7 +116,7 @@ impl Invocation {
         self.arg(argument)
     }
 
-    /// Says that a key of `agent.config` has no effect on this agent.
+    /// Reports that a key of `agent.config` has no effect.
     pub(super) fn ignores(&mut self, key: &str, why: &str, config: &AgentConfig) -> Result<(), AdapterError> {
         let message = format!("`{key}` has no effect: {why}");
         if config.strict {
@@ -131,7 +130,7 @@ impl Invocation {
     }
 }
 
-/// What a case lets the agent do without being asked; without a word everything, since nobody could be asked.
+/// The permission mode; by default everything is allowed, because there is no user to ask.
 pub(super) fn permission_mode(config: &AgentConfig) -> &str {
     config.permission_mode.as_deref().unwrap_or("bypassPermissions")
 }
@@ -162,7 +161,7 @@ impl<T: Cli> Adapter for T {
             }
         };
         let shown = program.display();
-        let (status, version, message, hints) = match ask_version(self, &program, host).await {
+        let (status, version, message, hints) = match query_version(self, &program, host).await {
             Err(reason) => (
                 AvailabilityStatus::Missing,
                 None,
@@ -193,7 +192,7 @@ impl<T: Cli> Adapter for T {
         let spec = self.agent_spec();
         let prompt = super::prompt::prompt(context)?;
         let program = program(self, &context.config, &context.host)?;
-        // It would ask in vain, and some agents do so for ever.
+        // Without credentials some agents retry without a limit.
         if !self.is_authenticated(&context.host) {
             return Err(AdapterError::NotAuthenticated {
                 message: format!("{} requires authentication", spec.label),
@@ -211,13 +210,13 @@ impl<T: Cli> Adapter for T {
             write(path, text).map_err(private)?;
         }
         self.prepare(context).map_err(private)?;
-        // What does not say its version may still work; the log then says that it is not known.
-        let version = ask_version(self, &program, &context.host).await.ok();
+        // A program without a version may still work; its version is then unknown in the log.
+        let version = query_version(self, &program, &context.host).await.ok();
         let env = environment(&invocation, context);
         let command = command(&program, &invocation, &env, &prompt, context);
         let exits = guard::exits(&context.network, &context.host, &self.model(&context.host))?;
         let reader = self.reader(&call);
-        let driven = drive(command, Stdout::Frames(reader), &artifacts, context, exits, |view| {
+        let driven = drive(command, OutputFormat::Messages(reader), &artifacts, context, exits, |view| {
             self.show(view::show_packages(view, &program), context)
         })
         .await?;
@@ -237,12 +236,12 @@ impl<T: Cli> Adapter for T {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let told = match &result.transcript {
-            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
-            _ if !result.was_started() => Told::Nothing,
-            _ => Told::Words(&result.output),
+        let output = match &result.transcript {
+            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
+            _ if !result.was_started() => AgentOutput::None,
+            _ => AgentOutput::Text(&result.output),
         };
-        normalize::log(self.agent_spec(), self.agent_spec().provider, &told, result, context)
+        normalize::log(self.agent_spec(), self.agent_spec().provider, &output, result, context)
     }
 }
 
@@ -270,7 +269,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// The host's variables, a HOME and a TMPDIR of its own, and what the invocation decided.
+/// The host's variables, a private HOME and TMPDIR, and the variables of the invocation.
 fn environment(invocation: &Invocation, context: &ExecutionContext) -> Environment {
     let mut env = context.host.env.clone();
     env.insert(vars::HOME.into(), context.private_dir.join(view::HOME).into());
@@ -300,8 +299,8 @@ fn command(
     command
 }
 
-/// The program: the version that the case pins, the one that the variable names, the first on the PATH, or the newest that
-/// `yb` installed; of a wrapper, the native one behind it.
+/// Finds the program: the pinned version, the path in the variable, the first on `PATH`, or the newest that `yb` installed. For a
+/// wrapper, the native program behind it.
 fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Result<PathBuf, AdapterError> {
     let spec = cli.agent_spec();
     let npm = npm_program(spec)?;
@@ -329,7 +328,7 @@ fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Resu
     Ok(native.filter_map(|packages| cli.native(&packages)).find(|path| path.is_file()).unwrap_or(found))
 }
 
-/// A program in the PATH that the agent will have.
+/// Finds a program on the `PATH` of the agent.
 pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
     yb_supervise::find_program(program, host.variable(vars::PATH)?)
 }
@@ -350,7 +349,7 @@ fn npm_program(spec: &'static AgentSpec) -> Result<&'static NpmProgram, AdapterE
     })
 }
 
-/// Lays one JSON object over another, field by field.
+/// Merges one JSON object over another, field by field.
 pub(super) fn lay_over(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -378,21 +377,21 @@ pub(super) fn npm_platform() -> Option<String> {
     Some(format!("{system}-{processor}"))
 }
 
-/// The versions of programs as they were when they were asked.
-static VERSIONS: Mutex<BTreeMap<State, String>> = Mutex::new(BTreeMap::new());
+/// Cached versions of programs.
+static VERSIONS: Mutex<BTreeMap<FileState, String>> = Mutex::new(BTreeMap::new());
 
-/// A file as it is: its path, its size and when it was written.
-type State = (PathBuf, u64, Option<SystemTime>);
+/// A file's path, size and modification time.
+type FileState = (PathBuf, u64, Option<SystemTime>);
 
-/// The version that a program says, asked once for each state of its file.
-async fn ask_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
+/// Runs `--version`, once for each state of the program's file.
+async fn query_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
     let stat = std::fs::metadata(program).map_err(|error| error.to_string())?;
     let key = (program.to_owned(), stat.len(), stat.modified().ok());
     let known = VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
     if let Some(version) = known {
         return Ok(version);
     }
-    // It may want to write; what it writes to say its version, nobody needs.
+    // It may write files, which are discarded.
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut command = Command::new(program).arg("--version").stdin(Stdin::None).deadline(VERSION_DEADLINE);
     command = command.envs(&host.env).current_dir(scratch.path()).env(vars::HOME, scratch.path());

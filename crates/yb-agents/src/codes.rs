@@ -70,7 +70,8 @@ impl ErrorCode {
     }
 
     /// The code with the prefix of an agent: `CLAUDE_TIMEOUT`.
-    pub(crate) fn for_agent(self, agent: &AgentSpec) -> String {
+    #[must_use]
+    pub fn for_agent(self, agent: &AgentSpec) -> String {
         format!("{}_{}", agent.error_prefix, self.suffix())
     }
 }

@@ -1,4 +1,4 @@
-//! Any program as an agent: an argument template, a way for the prompt, and what it says that it prints.
+//! The adapter of any program: an argument template, how the prompt is passed, and the format of the output.
 
 mod template;
 
@@ -10,9 +10,9 @@ use yb_claude::INLINE_LIMIT;
 use yb_supervise::{EgressRules, Stdin};
 
 use super::artifacts::Artifacts;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::ClaudeReader;
 use super::secrets::secrets;
 use super::view::{HOME, TMP};
@@ -139,8 +139,8 @@ impl Adapter for Command {
         };
         let command = command(&argv, context).stdin(stdin);
         let stdout = match own.output {
-            DeclaredOutput::ClaudeStreamJson => Stdout::Frames(Box::new(ClaudeReader)),
-            DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
+            DeclaredOutput::ClaudeStreamJson => OutputFormat::Messages(Box::new(ClaudeReader)),
+            DeclaredOutput::Text | DeclaredOutput::None => OutputFormat::Text,
         };
         let exits = exits(context)?;
         let driven = drive(command, stdout, &artifacts, context, exits, |view| {
@@ -161,19 +161,19 @@ impl Adapter for Command {
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
         let output = command_config(&context.config).map(|own| own.output).unwrap_or_default();
-        let (provider, told) = match (output, &result.transcript) {
+        let (provider, content) = match (output, &result.transcript) {
             (DeclaredOutput::ClaudeStreamJson, Some(transcript)) if transcript.spoke() => {
-                ("anthropic", Told::Frames(transcript))
+                ("anthropic", AgentOutput::Messages(transcript))
             }
-            _ if !result.was_started() => (SPEC.provider, Told::Nothing),
-            (DeclaredOutput::None, _) => (SPEC.provider, Told::Nothing),
-            _ => (SPEC.provider, Told::Words(&result.output)),
+            _ if !result.was_started() => (SPEC.provider, AgentOutput::None),
+            (DeclaredOutput::None, _) => (SPEC.provider, AgentOutput::None),
+            _ => (SPEC.provider, AgentOutput::Text(&result.output)),
         };
-        normalize::log(&SPEC, provider, &told, result, context)
+        normalize::log(&SPEC, provider, &content, result, context)
     }
 }
 
-/// The ways out: to the APIs that its variables name.
+/// The connections to the APIs that its variables name.
 pub(super) fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
     let named = SPEC.apis.iter().filter_map(|api| context.host.variable(api.variable));
     let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
@@ -197,7 +197,7 @@ fn command_config(config: &AgentConfig) -> Result<CommandConfig, AdapterError> {
     Ok(own)
 }
 
-/// The way that the case names, or the one that its arguments show.
+/// How the prompt is passed: as the case says, or as the arguments show.
 fn prompt_via(own: &CommandConfig, prompt: &str) -> Result<PromptVia, AdapterError> {
     let uses = |name: &str| own.argv.iter().any(|argument| argument.contains(name));
     let via = own.prompt_via.unwrap_or(match (uses("{prompt}"), uses("{prompt_file}")) {
@@ -241,7 +241,7 @@ fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command
     command
 }
 
-/// The given variables, and a HOME and a TMPDIR of its own where they name none.
+/// The given variables, with a private HOME and TMPDIR by default.
 pub(super) fn variables(context: &ExecutionContext) -> Environment {
     let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
     let mut variables = Environment::from([
@@ -252,7 +252,7 @@ pub(super) fn variables(context: &ExecutionContext) -> Environment {
     variables
 }
 
-/// A program by path, or in the PATH that the child will have.
+/// Finds a program by path or on the `PATH` of the child.
 pub(super) fn find(program: &str, host: &Host) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {

@@ -156,7 +156,7 @@ pub use yb_model::secrets::without_secrets;
 pub fn observed_cost(observed: &yb_tape::ObservedUsage) -> Option<f64> {
     (!observed.models.is_empty()).then(|| {
         let cost = |(model, seen): (&String, &yb_tape::TokenUsage)| {
-            prices::of(model).cost(&prices::Used {
+            prices::of(model).cost(&prices::TokenCounts {
                 input: seen.input,
                 output: seen.output,
                 cache_write: seen.cache_write.saturating_sub(seen.cache_write_1h),

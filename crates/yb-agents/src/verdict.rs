@@ -1,4 +1,4 @@
-//! From how a process ended, and what it said, to status, exit code, errors and outcome.
+//! Derives status, exit code, errors and outcome from the exit and the output of an agent.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSum
 use yb_supervise::{End, ExceededLimit, Report, Resource};
 
 use super::codes::ErrorCode;
-use super::drive::{Driven, millis};
+use super::drive::{AgentRun, millis};
 use super::transcript::iso;
 use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus};
 use yb_model::outcome::Outcome;
 
-/// What an execution came to.
+/// The verdict about an execution.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) exit_code: i32,
@@ -22,7 +22,7 @@ pub(super) struct Verdict {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// One reason for which an execution did not go well.
+/// One reason for a failed execution.
 struct Reason {
     code: ErrorCode,
     message: String,
@@ -30,7 +30,7 @@ struct Reason {
 }
 
 impl Verdict {
-    pub(super) fn of(driven: &Driven, agent: &AgentSpec) -> Self {
+    pub(super) fn of(driven: &AgentRun, agent: &AgentSpec) -> Self {
         let summary = driven.transcript.as_ref().map(|transcript| transcript.summary());
         let report = &driven.report;
         let status = match report.end {
@@ -57,7 +57,7 @@ impl Verdict {
     }
 }
 
-/// -1 for a timeout; never 0 for an end that was not the agent's own.
+/// The exit code: -1 for a timeout, and never 0 if the agent did not exit by itself.
 fn exit_code(report: &Report) -> i32 {
     match report.end {
         End::Exited { code } => code,
@@ -68,12 +68,12 @@ fn exit_code(report: &Report) -> i32 {
     }
 }
 
-/// The reason that decides comes first.
-fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: &AgentSpec) -> Vec<Reason> {
+/// All reasons; the first one decides.
+fn reasons(driven: &AgentRun, summary: Option<&RunSummary>, agent: &AgentSpec) -> Vec<Reason> {
     let label = agent.label;
     let reason = |code, message: String, outcome| Reason { code, message, outcome };
     match &driven.report.end {
-        // It was stopped because of this, whether or not it was faster than we were.
+        // It was stopped because of this, even if it exited first.
         _ if driven.auth_refused => {
             let failure = summary.and_then(RunSummary::pending_failure);
             let message =
@@ -98,7 +98,7 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: &AgentSpec) -> 
                 millis(*after)
             );
             let timeout = reason(ErrorCode::Timeout, message, Outcome::Timeout);
-            // Whoever waits for an API that is down did not use up its own time.
+            // A timeout while the API was down counts against the API.
             let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure, agent));
             api.filter(|api| api.outcome != Outcome::AgentError).into_iter().chain([timeout]).collect()
         }
@@ -121,12 +121,12 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: &AgentSpec) -> 
             let message = format!("{label} was stopped, {end}; `{name}` sets it");
             vec![reason(ErrorCode::OverQuota, message, Outcome::OverQuota)]
         }
-        // Nothing of the agent's ran, and it has no hand in what is told about that.
+        // The agent did not run, so it can't have caused this.
         End::SpawnFailed(error) => {
             let message = format!("{label} was not started: {error}");
             vec![reason(ErrorCode::SpawnFailed, message, Outcome::Infra)]
         }
-        // An agent can kill its supervisor. Were that the machine's fault, it could leave the pass rate that way.
+        // An agent can kill its shim. As an infrastructure failure, that would exclude the trial from the pass rate.
         end => {
             let message = format!("{label} could not be followed to its end: {end}");
             vec![reason(ErrorCode::SupervisorLost, message, Outcome::AgentError)]
@@ -134,8 +134,8 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: &AgentSpec) -> 
     }
 }
 
-/// What the agent said counts before its exit code: a limit that was reached is exit code 1, with a whole result.
-fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: &AgentSpec) -> Option<Reason> {
+/// The reported result takes precedence over the exit code: a reached limit is exit code 1 with a complete result.
+fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &AgentRun, agent: &AgentSpec) -> Option<Reason> {
     if let Some(failure) = summary.and_then(RunSummary::api_failure) {
         return Some(of_api(&failure, agent));
     }
@@ -171,7 +171,7 @@ fn of_api(failure: &ApiFailure, agent: &AgentSpec) -> Reason {
     let message = &failure.message;
     let (code, outcome) = match failure.kind {
         ApiFailureKind::Unauthenticated => return unauthenticated(message, agent),
-        // Nobody but the account's owner can do something about it, as with a missing login.
+        // Only the owner of the account can fix it, as with missing credentials.
         ApiFailureKind::Billing => (ErrorCode::ApiError, Outcome::Unauthenticated),
         ApiFailureKind::RateLimited | ApiFailureKind::Overloaded => {
             (ErrorCode::RateLimit, Outcome::RateLimited)
@@ -188,7 +188,7 @@ fn unauthenticated(message: &str, agent: &AgentSpec) -> Reason {
 }
 
 struct Records<'a> {
-    driven: &'a Driven,
+    driven: &'a AgentRun,
     agent: &'a AgentSpec,
     exit_code: i32,
     records: Vec<ErrorRecord>,

@@ -23,7 +23,7 @@ impl Play {
 
     /// What was said to the agent.
     fn heard(&mut self) -> Value {
-        let said = self.reader.say();
+        let said = self.reader.take_input();
         let text = std::str::from_utf8(&said).unwrap();
         assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
         serde_json::from_str(text).unwrap()
@@ -120,7 +120,7 @@ fn a_conversation_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn what_nobody_allowed_is_rejected_and_told() {
+fn a_call_without_permission_is_rejected_and_reported() {
     let mut play =
         Play::new(&AcpConfig::new(["a"]), |config| config.permission_mode = Some("acceptEdits".to_owned()));
     play.begin();
@@ -134,7 +134,7 @@ fn what_nobody_allowed_is_rejected_and_told() {
 }
 
 #[test]
-fn credentials_models_and_servers_are_told_in_the_protocols_words() {
+fn credentials_models_and_servers_follow_the_protocol() {
     let spec = AcpConfig { auth_method: Some("key".to_owned()), ..AcpConfig::new(["a"]) };
     let mut play = Play::new(&spec, |config| {
         config.model = Some("m-1".to_owned());

@@ -43,7 +43,11 @@ impl PinnedProgram {
         let agent =
             installable().find(|spec| spec.name == name).ok_or_else(|| ProgramError::UnknownProgram {
                 name: name.to_owned(),
-                known: installable().map(|spec| spec.name).collect(),
+                known: {
+                    let mut known: Vec<&str> = installable().map(|spec| spec.name).collect();
+                    known.sort_unstable();
+                    known
+                },
             })?;
         Self::new(agent, version)
     }

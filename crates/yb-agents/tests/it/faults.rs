@@ -76,7 +76,7 @@ async fn fr_017_a_cli_that_is_not_installed_is_named() {
     });
     let error = stage.refused().await;
     assert_eq!(
-        (error.code().to_string().as_str(), error.outcome()),
+        (error.code().for_agent(stage.adapter.spec()).as_str(), error.outcome()),
         ("CLAUDE_CLI_NOT_FOUND", Outcome::Unauthenticated)
     );
     assert!(error.to_string().contains("/no/such/claude") && !error.hints().is_empty(), "{error}");

@@ -32,7 +32,7 @@ fn with_toy() -> (TestContext, String) {
     std::fs::create_dir_all(program.parent().unwrap()).unwrap();
     std::fs::write(&program, "#!/bin/sh\ncat > greeting.txt\necho \"$1 at $TOY_BASE_URL\"\n").unwrap();
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let path = format!("{}:/usr/bin:/bin", context.root().join("bin").display());
+    let path = format!("{}:{}", context.root().join("bin").display(), std::env::var("PATH").unwrap());
     context.write("app/readme", "x");
     context.write("case.yaml", CASE);
     (context, path)
