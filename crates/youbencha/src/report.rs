@@ -10,7 +10,7 @@ pub(crate) mod trial;
 
 use std::collections::HashMap;
 
-use yb_engine::run::{Plan, PlannedTrial, Told};
+use yb_engine::run::{Plan, PlannedTrial, RunnerEvent};
 
 use crate::printer::Printer;
 
@@ -22,7 +22,7 @@ pub(crate) use screen::Screen;
 /// One way of showing a run.
 pub(crate) trait Reporter: Send {
     /// Something happened.
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer);
+    fn told(&mut self, told: &RunnerEvent<'_>, printer: &mut Printer);
 
     /// Time has passed.
     fn tick(&mut self, _: &mut Printer) {}
@@ -32,7 +32,7 @@ pub(crate) trait Reporter: Send {
 pub(crate) struct Quiet;
 
 impl Reporter for Quiet {
-    fn told(&mut self, _: &Told<'_>, _: &mut Printer) {}
+    fn told(&mut self, _: &RunnerEvent<'_>, _: &mut Printer) {}
 }
 
 /// What people call each trial, by folder.

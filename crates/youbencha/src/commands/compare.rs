@@ -1,7 +1,7 @@
 //! `yb compare`: two runs side by side, and a sentence that decides.
 
-use yb_engine::baseline::Recorded;
-use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
+use yb_engine::baseline::RecordedRun;
+use yb_engine::compare::{self, CaseDifference, CompareOptions, ComparedRun, Comparison, Metric};
 use yb_engine::stats::{Decision, Interval, Question};
 
 use crate::args::CompareArgs;
@@ -19,8 +19,8 @@ const NAMED: usize = 10;
 
 pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
-    let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
-    let mut options = Options::default();
+    let (a, b) = (RecordedRun::find(&root, &args.a)?, RecordedRun::find(&root, &args.b)?);
+    let mut options = CompareOptions::default();
     options.question = Question::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
     options.variants.clone_from(&args.variants);
@@ -37,7 +37,7 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     })
 }
 
-fn show(found: &Comparison, a: &Recorded, b: &Recorded, printer: &mut Printer) {
+fn show(found: &Comparison, a: &RecordedRun, b: &RecordedRun, printer: &mut Printer) {
     printer.line(format_args!("before: {}, {}", a.label(), found.a.name));
     printer.line(format_args!("now:    {}, {}", b.label(), found.b.name));
     printer.line("");
@@ -78,7 +78,7 @@ fn cases(found: &Comparison, printer: &mut Printer) {
             (true, true) => case.variant_b.clone(),
             (true, false) => format!("{} → {}", case.variant_a, case.variant_b),
         };
-        let passed = |side: &compare::CaseSide| format!("{}/{}", side.passed, side.counted);
+        let passed = |side: &compare::CaseSummary| format!("{}/{}", side.passed, side.counted);
         let usd = |usd: Option<f64>| usd.map(dollars).unwrap_or_default();
         let time = |ms: Option<f64>| ms.map(|ms| duration(ms as u64)).unwrap_or_default();
         table.row(vec![
@@ -104,7 +104,7 @@ fn cases(found: &Comparison, printer: &mut Printer) {
 /// How much the pass rate of a case changed; none if it has no results in one of the runs.
 fn change(case: &CaseDifference) -> Option<f64> {
     let rate =
-        |side: &compare::CaseSide| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
+        |side: &compare::CaseSummary| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
     Some(rate(&case.b)? - rate(&case.a)?)
 }
 
@@ -121,7 +121,8 @@ fn p(value: f64) -> String {
 fn whole(found: &Comparison) -> Table {
     let sure = format!("{} % bounds", ((1.0 - found.question.alpha) * 1000.0).round() / 10.0);
     let mut table = Table::new(&["all cases", "before", "now", "difference", &sure, "p", "p (Holm)"]);
-    let rate = |side: &Side| side.pass_rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
+    let rate =
+        |side: &ComparedRun| side.pass_rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
     let signed = |value: f64| format!("{:+.1}", value * 100.0);
     let shown = found.pass_rate;
     let bounds = |interval: Option<Interval>, of: &dyn Fn(f64) -> String| {

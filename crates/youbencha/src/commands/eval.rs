@@ -5,8 +5,8 @@ mod again;
 use serde_json::json;
 use yb_engine::case::{self, LoadOptions};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::Setup;
-use yb_engine::trial::{Evaluated, Runner};
+use yb_engine::run::RunContext;
+use yb_engine::trial::{DirectoryEvaluation, Runner};
 
 use super::run::{load, summary};
 use crate::agents;
@@ -38,7 +38,7 @@ async fn work(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
     if !load::show(found, args.strict, printer) {
         return Ok(ExitCode::Usage);
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = RunContext::new(settings, agents::environment());
     match &args.from {
         Some(name) => again::run(args, name, &setup, printer).await,
         None => directory(args, setup, printer).await,
@@ -49,7 +49,7 @@ async fn work(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
 fn eval_file(
     args: &EvalArgs,
     file: &std::path::Path,
-    setup: &Setup,
+    setup: &RunContext,
     printer: &mut Printer,
 ) -> Option<case::EvalFile> {
     let options = LoadOptions::default().with_variables(setup.settings.variables());
@@ -58,7 +58,7 @@ fn eval_file(
     loaded.eval.filter(|_| good)
 }
 
-async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let Some(file) = &args.config else { return Ok(ExitCode::Usage) };
     let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
     let Some(directory) = eval.directory.clone() else {
@@ -83,7 +83,7 @@ async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Resu
     Ok(summary::of(done.outcome))
 }
 
-fn show(done: &Evaluated, printer: &mut Printer) {
+fn show(done: &DirectoryEvaluation, printer: &mut Printer) {
     printer.line(format_args!("{}: {}", done.results.test_case.name, done.outcome));
     for one in &done.results.evaluators {
         let status = json!(one.status);

@@ -14,8 +14,8 @@ use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{Gates, Setting};
 use yb_engine::run::{
-    self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
-    Setup, Told,
+    self, ActiveRun, Control, ExecutionLimits, Plan, PlanOptions, PreflightProblem, PreparedRun, RunContext,
+    RunDir, RunError, RunOutcome, RunnerEvent, Selection,
 };
 use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
@@ -79,7 +79,7 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
 enum Opened {
     /// There is nothing to run.
     Done(ExitCode),
-    Run(Box<OpenRun>, Setup, Limits),
+    Run(Box<ActiveRun>, RunContext, ExecutionLimits),
 }
 
 /// Everything up to the first trial.
@@ -88,7 +88,7 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
     if !load::show(found, args.strict, printer) {
         return Ok(Opened::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = RunContext::new(settings, agents::environment());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
     }
@@ -130,13 +130,13 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
     yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
-    Ok(Opened::Run(Box::new(open), setup, Limits::of(&options)))
+    Ok(Opened::Run(Box::new(open), setup, ExecutionLimits::from_options(&options)))
 }
 
 async fn begin(
     args: &RunArgs,
-    setup: Setup,
-    ready: Ready,
+    setup: RunContext,
+    ready: PreparedRun,
     options: PlanOptions,
     jobs: usize,
     rerun_of: Option<String>,
@@ -147,8 +147,8 @@ async fn begin(
         return Ok(Opened::Done(ExitCode::Passed));
     }
     let jobs = jobs.min(ready.trials().count());
-    let limits = Limits::of(&options);
-    let open = ready.begin(options, jobs, rerun_of).await?;
+    let limits = ExecutionLimits::from_options(&options);
+    let open = ready.start(options, jobs, rerun_of).await?;
     Ok(Opened::Run(Box::new(open), setup, limits))
 }
 
@@ -223,12 +223,12 @@ fn which(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<Which>),
 /// Runs the trials, and does what signals ask for meanwhile.
 async fn work(
     args: &RunArgs,
-    open: OpenRun,
-    setup: &Setup,
-    limits: &Limits,
+    open: ActiveRun,
+    setup: &RunContext,
+    limits: &ExecutionLimits,
     signals: &mut Signals,
     printer: &mut Printer,
-) -> Result<Over, CliError> {
+) -> Result<RunOutcome, CliError> {
     let reporter: Box<dyn Reporter> = if args.quiet {
         Box::new(Quiet)
     } else if args.json {
@@ -242,7 +242,7 @@ async fn work(
     let mut ticks = tokio::time::interval(Screen::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (wishes, mut control) = mpsc::channel(8);
-    let mut tell = |told: Told<'_>| screen.told(&told);
+    let mut tell = |told: RunnerEvent<'_>| screen.told(&told);
     let working = open.execute(limits, &mut control, &mut tell);
     tokio::pin!(working);
     let mut interrupted = false;
@@ -274,7 +274,7 @@ fn finish(
     args: &RunArgs,
     run: &RunDir,
     plan: &Plan,
-    over: &Over,
+    over: &RunOutcome,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let code = summary::exit_code(over);
@@ -286,7 +286,7 @@ fn finish(
             report::gates::show(told, printer);
         }
     }
-    if let Some(mistake) = &over.mistake {
+    if let Some(mistake) = &over.config_error {
         printer.error(&CliError::from(mistake));
     }
     Ok(code)
@@ -297,7 +297,7 @@ fn refused(error: RunError, printer: &mut Printer) -> CliError {
     if let RunError::Refused { problems } = &error
         && problems.len() > 1
     {
-        for Problem { of, error, .. } in problems {
+        for PreflightProblem { affected: of, error, .. } in problems {
             let edge = CliError::from(error);
             let of = of.join(", ");
             let text = format!("{of}: {}", edge.message());

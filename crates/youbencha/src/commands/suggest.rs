@@ -4,7 +4,7 @@ use std::path::Path;
 
 use yb_engine::adapter::{self, CommandSpec};
 use yb_engine::config::Settings;
-use yb_engine::suggest::{Request, Suggestion};
+use yb_engine::suggest::{SuggestRequest, Suggestion};
 use yb_engine::trial::Runner;
 
 use crate::agents;
@@ -56,7 +56,7 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
 }
 
 /// Everything that can be wrong with the arguments, before anything is started.
-fn request(args: &SuggestArgs) -> Result<Request, CliError> {
+fn request(args: &SuggestArgs) -> Result<SuggestRequest, CliError> {
     let usage = |message: String| CliError::new(ErrorKind::Usage, message);
     if adapter::adapter(&args.agent).is_none() {
         let names: Vec<String> = adapter::adapter_names().map(|name| format!("`{name}`")).collect();
@@ -85,7 +85,7 @@ fn request(args: &SuggestArgs) -> Result<Request, CliError> {
         return Err(usage(format!("no such directory: `{}`", directory_of(&args.save).display()))
             .hint(format!("make it: `mkdir -p {}`", directory_of(&args.save).display())));
     }
-    let mut request = Request::new(&args.agent, &args.output_dir, &args.save);
+    let mut request = SuggestRequest::new(&args.agent, &args.output_dir, &args.save);
     if is_command {
         request.command = Some(CommandSpec::new(&args.command));
     }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use owo_colors::OwoColorize as _;
-use yb_engine::run::{Plan, Progress, RunEvent, RunState, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{Plan, Progress, RunEvent, RunState, RunnerEvent};
+use yb_engine::trial::TrialStep;
 
 use super::{Names, Plain, Reporter, dollars, duration};
 use crate::printer::{Printer, fit};
@@ -89,12 +89,12 @@ impl Live {
             Progress::Step { trial, step } => {
                 let Some(active) = self.get(trial) else { return };
                 match step {
-                    Step::Hook { command } => active.doing = command.clone(),
-                    Step::Acting { agent } => {
+                    TrialStep::Hook { command } => active.doing = command.clone(),
+                    TrialStep::Acting { agent } => {
                         active.acting = Some(now);
                         active.doing = (*agent).to_owned();
                     }
-                    Step::Captured => active.doing = "grading".to_owned(),
+                    TrialStep::Captured => active.doing = "grading".to_owned(),
                     _ => {}
                 }
             }
@@ -159,7 +159,7 @@ impl Live {
         let filled = (tally.done * width).checked_div(tally.planned).unwrap_or(0);
         let mut parts = vec![format!("{}/{}", tally.done, tally.planned)];
         for (count, word) in
-            [(tally.passed(), "passed"), (tally.failed(), "failed"), (tally.left_out(), "left out")]
+            [(tally.passed(), "passed"), (tally.failed(), "failed"), (tally.excluded(), "left out")]
         {
             let text = format!("{count} {word}");
             match (count, word) {
@@ -231,17 +231,17 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Reporter for Live {
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
+    fn told(&mut self, told: &RunnerEvent<'_>, printer: &mut Printer) {
         let now = Instant::now();
         match told {
-            Told::Event(entry) => {
+            RunnerEvent::Event(entry) => {
                 if !self.knows(&entry.event) {
                     self.state.apply(entry);
                 }
                 self.event(&entry.event, now);
                 self.plain.told(told, printer);
             }
-            Told::Progress(progress) => {
+            RunnerEvent::Progress(progress) => {
                 self.progress(progress, now);
                 if !matches!(progress, Progress::Step { .. } | Progress::Live { .. }) {
                     self.plain.told(told, printer);

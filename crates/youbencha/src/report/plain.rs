@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{AttemptRecord, Plan, Progress, RetryDecision, RunEvent, RunnerEvent, StopReason};
+use yb_engine::trial::TrialStep;
 
 use super::{Names, Reporter, dollars, duration};
 use crate::printer::{Printer, plural};
@@ -58,7 +58,7 @@ impl Plain {
 
     fn finished(&mut self, record: &AttemptRecord, printer: &mut Printer) {
         let name = self.names.get(&record.trial);
-        if record.then == Then::Again {
+        if record.then == RetryDecision::Retry {
             let why = record.error.as_deref().unwrap_or_default();
             printer.note(format_args!("{name}: {}, will be tried again: {why}", record.outcome));
             return;
@@ -99,13 +99,13 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
 }
 
 impl Reporter for Plain {
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
+    fn told(&mut self, told: &RunnerEvent<'_>, printer: &mut Printer) {
         // What a running agent tells is no line; whatever else happens is one, or soon is.
-        if !matches!(told, Told::Progress(Progress::Live { .. })) {
+        if !matches!(told, RunnerEvent::Progress(Progress::Live { .. })) {
             self.said = Instant::now();
         }
         match told {
-            Told::Event(entry) => match &entry.event {
+            RunnerEvent::Event(entry) => match &entry.event {
                 RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
                 RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
                     printer
@@ -123,14 +123,14 @@ impl Reporter for Plain {
                 }
                 _ => {}
             },
-            Told::Progress(Progress::Step { trial, step }) => {
+            RunnerEvent::Progress(Progress::Step { trial, step }) => {
                 let text = match step {
-                    Step::Prepared { workspace } if self.single => {
+                    TrialStep::Prepared { workspace } if self.single => {
                         format!("workspace {}", workspace.display())
                     }
-                    Step::Hook { command } => format!("pre-execution: {command}"),
-                    Step::Acting { agent } => format!("{agent} is working"),
-                    Step::Captured if self.single => "captured what it left".to_owned(),
+                    TrialStep::Hook { command } => format!("pre-execution: {command}"),
+                    TrialStep::Acting { agent } => format!("{agent} is working"),
+                    TrialStep::Captured if self.single => "captured what it left".to_owned(),
                     _ => return,
                 };
                 if self.single {
@@ -139,7 +139,7 @@ impl Reporter for Plain {
                     printer.note(format_args!("{}: {text}", self.names.get(trial)));
                 }
             }
-            Told::Progress(progress) => {
+            RunnerEvent::Progress(progress) => {
                 if let Some(text) = remark(progress) {
                     printer.note(text);
                 }

@@ -10,7 +10,7 @@ use yb_claude::Message;
 use yb_engine::evaluate::{EvaluatorStatus, Verdict};
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, Plan};
+use yb_engine::run::{Plan, RunOutcome};
 use yb_engine::trace::{AgentBegins, Begin, End, Trace, TrialEnd};
 use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redact, evaluation_result};
 
@@ -191,7 +191,7 @@ impl RunTrace {
     }
 
     /// The run is over.
-    pub(crate) fn end(&self, over: &Over) {
+    pub(crate) fn end(&self, over: &RunOutcome) {
         let tally = over.state.tally();
         for (outcome, count) in &tally.outcomes {
             let name = format!("{}.{outcome}", names::TRIALS);

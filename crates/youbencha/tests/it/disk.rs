@@ -69,7 +69,7 @@ fn an_agent_that_fills_the_disk_ends_the_run_which_goes_on_when_there_is_room() 
         assert_eq!(read(&format!("{name}.code")), code, "{name}: {}", read(&format!("{name}.out")));
     }
     let said = read("first.out");
-    assert!(said.contains("No space left on device") && said.contains("hint: free some space"), "{said}");
+    assert!(said.contains("No space left on device") && said.contains("hint: free disk space"), "{said}");
     // Whole lines, and the first trial is among them.
     fs::create_dir(world.path("before")).unwrap();
     fs::copy(world.path("first.jsonl"), world.path("before/journal.jsonl")).unwrap();

@@ -206,7 +206,7 @@ fn tapes_that_are_missing_or_there_already_are_told_before_anything_starts() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no tape of this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: no tape for this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record it: `yb run -c FILE --record [TEMP]/work/tapes` makes one for each trial, such as `greeting--default--1.tape`
     ");
     record(&context);
@@ -214,7 +214,7 @@ fn tapes_that_are_missing_or_there_already_are_told_before_anything_starts() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is a tape already: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: tape already exists: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record into another directory, or remove that one
     ");
     context.write("tapes/greeting--default--1.tape", "no tape");
@@ -243,7 +243,7 @@ fn a_case_may_name_its_tape() {
     assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["how"], "replayed");
     let both = yb(&context, &["run", "-c", "suite.yaml", "--record", "more"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
-    assert!(both.stderr.contains("would be the same tape again"), "{}", both.stderr);
+    assert!(both.stderr.contains("would reproduce the same tape"), "{}", both.stderr);
 }
 
 #[test]

@@ -132,8 +132,8 @@ fn what_can_t_be_shown_is_said_with_the_way_out() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `greeting` could be any of: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
-    hint: write more of the name
+    error: `greeting` is ambiguous: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
+    hint: use a longer prefix
     ");
     assert_snapshot!(said(&["show", "greeting--one--1", "--attempt", "7"]), @r"
     exit code: 2

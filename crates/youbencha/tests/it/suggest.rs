@@ -76,9 +76,9 @@ fn a_bad_answer_is_shown_to_the_agent_once_and_never_saved() {
     what the agent said: [TEMP]/work/.youbencha-workspace/suggestions/[SUGGESTION]
     ----- stderr -----
     command is working
-    the case is not valid
+    the case is invalid
     command is working
-    the case is not valid
+    the case is invalid
     error: missing key: `repo`
      --> testcase-suggestion.yaml:1:1
     1 | youbencha: 1
@@ -132,7 +132,7 @@ fn the_mistakes_are_told_and_the_second_answer_counts() {
     let outcome = context.command(YB).args(args).arg(program).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert_eq!(context.read("new.yaml"), GOOD);
-    assert!(outcome.stderr.contains("the case is not valid"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the case is invalid"), "{}", outcome.stderr);
 }
 
 #[test]

@@ -101,7 +101,7 @@ fn filters_choose_and_what_matches_nothing_says_what_there_is() {
     ----- stdout -----
     ----- stderr -----
     error: no trial matches the filters: `variant=better`, `one`
-    hint: there are: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
+    hint: available: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
     ");
     assert_eq!(world.runs(), before);
 }

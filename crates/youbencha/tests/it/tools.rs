@@ -191,7 +191,7 @@ fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
     exit code: 3
     ----- stdout -----
     ----- stderr -----
-    error: `claude-code` has another version than is asked for: 2.1.325 (found 2.0.76)
+    error: wrong version of `claude-code`: expected 2.1.325, found 2.0.76
     hint: install it: `yb install-agents --cli claude-code@2.1.325`
     hint: or change `version` in the case or suite
     ");

@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use yb_engine::run::{CACHE, Locked, RUNS, RunDir, RunLock};
+use yb_engine::run::{CACHE, LockAttempt, RUNS, RunDir, RunLock};
 
 use super::select::Chosen;
 
@@ -21,8 +21,8 @@ pub(super) fn remove(root: &Path, chosen: &Chosen) -> io::Result<()> {
         return remove_tree(&chosen.path);
     }
     let run = RunDir::at(&chosen.path);
-    let _lock = match RunLock::take(&run.lock())? {
-        Locked::Ours(lock) => lock,
+    let _lock = match RunLock::try_acquire(&run.lock())? {
+        LockAttempt::Acquired(lock) => lock,
         _ => return Err(io::Error::other("somebody works on it")),
     };
     // Without its plan it is no run any more, also if the rest can't be removed.

@@ -66,7 +66,7 @@ fn row(id: String, info: &RunInfo) -> Vec<String> {
         format!("{}/{}", tally.done, tally.planned),
         tally.passed().to_string(),
         some(tally.failed()),
-        some(tally.left_out()),
+        some(tally.excluded()),
         tally.spend.total().map(dollars).unwrap_or_default(),
         state,
     ]
@@ -90,7 +90,7 @@ fn as_json(run: RunDir) -> Value {
                 "done": tally.done,
                 "passed": tally.passed(),
                 "failed": tally.failed(),
-                "left_out": tally.left_out(),
+                "left_out": tally.excluded(),
                 "outcomes": tally.outcomes,
                 "cost_usd": tally.spend.total(),
             })

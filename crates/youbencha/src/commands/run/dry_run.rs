@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use yb_engine::run::{PlannedTrial, Ready, RunInfo, TrialState};
+use yb_engine::run::{PlannedTrial, PreparedRun, RunInfo, TrialState};
 
 use super::estimate::{Estimate, History, Total};
 use crate::args::RunArgs;
@@ -29,7 +29,7 @@ pub(super) struct Intent<'a> {
 
 impl<'a> Intent<'a> {
     /// A run that can begin.
-    pub(super) fn of(ready: &'a Ready, max_cost_usd: Option<f64>, jobs: usize) -> Self {
+    pub(super) fn of(ready: &'a PreparedRun, max_cost_usd: Option<f64>, jobs: usize) -> Self {
         Self {
             root: ready.root.clone(),
             trials: ready.trials().collect(),

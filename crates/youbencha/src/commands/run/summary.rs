@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, RunDir, StopReason};
+use yb_engine::run::{RunDir, RunOutcome, StopReason};
 
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -10,10 +10,10 @@ use crate::report::{self, JSON_VERSION};
 
 /// The exit code of a run. Gates decide, if there are any; trials speak again where none of them counted, because then they know better
 /// why nobody can tell.
-pub(super) fn exit_code(over: &Over) -> ExitCode {
+pub(super) fn exit_code(over: &RunOutcome) -> ExitCode {
     let state = &over.state;
     let tally = state.tally();
-    let gates = over.gates.as_ref().map(|told| report::gates::exit_code(told.answer));
+    let gates = over.gates.as_ref().map(|told| report::gates::exit_code(told.status));
     let trials = state.trials().filter_map(|(_, trial)| trial.result()).map(|result| of(result.outcome));
     let speak =
         gates.is_none() || (gates == Some(ExitCode::Uncertain) && tally.passed() + tally.failed() == 0);
@@ -23,7 +23,7 @@ pub(super) fn exit_code(over: &Over) -> ExitCode {
         Some(_) => Some(ExitCode::Infrastructure),
         None => None,
     };
-    let mistake = over.mistake.is_some().then_some(ExitCode::Usage);
+    let mistake = over.config_error.is_some().then_some(ExitCode::Usage);
     ExitCode::strongest(trials.filter(|_| speak).chain(gates).chain(stopped).chain(mistake))
 }
 
@@ -34,13 +34,13 @@ pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
 }
 
 /// The last lines of `--json`: what the gates say, if there are any, and the whole.
-pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Printer) {
+pub(super) fn json(run: &RunDir, over: &RunOutcome, code: ExitCode, printer: &mut Printer) {
     let tally = over.state.tally();
     if let Some(told) = &over.gates {
         printer.line(json!({
             "v": JSON_VERSION,
             "event": "gates",
-            "answer": told.answer,
+            "answer": told.status,
             "gates": told.gates,
         }));
     }
@@ -56,13 +56,13 @@ pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Prin
         "done": tally.done,
         "passed": tally.passed(),
         "failed": tally.failed(),
-        "left_out": tally.left_out(),
+        "left_out": tally.excluded(),
         "outcomes": tally.outcomes,
         "spend": tally.spend,
         "cost_usd": tally.spend.total(),
         "unpriced": tally.unpriced,
-        "gates": over.gates.as_ref().map(|told| told.answer),
-        "error": over.mistake.as_ref().map(ToString::to_string),
+        "gates": over.gates.as_ref().map(|told| told.status),
+        "error": over.config_error.as_ref().map(ToString::to_string),
         "exit_code": code.code(),
     }));
 }

@@ -1,11 +1,11 @@
 use serde_json::json;
 use yb_engine::adapter;
-use yb_engine::run::Entry;
+use yb_engine::run::JournalEntry;
 
 use super::*;
 use crate::report::tests::plan;
 
-fn entry(event: &serde_json::Value) -> Entry {
+fn entry(event: &serde_json::Value) -> JournalEntry {
     let mut line = json!({"seq": 1, "at": "2026-11-15T00:00:00Z"});
     line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
     serde_json::from_value(line).unwrap()
@@ -39,7 +39,10 @@ fn each_running_trial_has_a_line_and_all_have_one() {
     started(&mut live, "fix-login--default--1", now);
     started(&mut live, "b--default--1", now);
     let trial = "fix-login--default--1".to_owned();
-    live.progress(&Progress::Step { trial: trial.clone(), step: Step::Acting { agent: "claude-code" } }, now);
+    live.progress(
+        &Progress::Step { trial: trial.clone(), step: TrialStep::Acting { agent: "claude-code" } },
+        now,
+    );
     let mut known = adapter::Live::default();
     (known.turns, known.last_tool, known.agent_usd) = (12, Some("Bash".to_owned()), Some(0.125));
     live.progress(&Progress::Live { trial, live: known }, now);

@@ -47,7 +47,7 @@ fn a_level_that_does_not_work_is_refused_before_anything_starts() {
     assert!(
         demanded
             .stderr
-            .contains("`isolation: bubblewrap` does not work here: `bwrap` failed: bwrap: No permissions"),
+            .contains("`isolation: bubblewrap` is not available: `bwrap` failed: bwrap: No permissions"),
         "{}",
         demanded.stderr
     );
@@ -59,15 +59,13 @@ fn a_level_that_does_not_work_is_refused_before_anything_starts() {
     assert_eq!(auto.code, Some(0), "{}", auto.stderr);
     assert!(auto.stdout.contains("isolation: landlock"), "{}", auto.stdout);
     assert!(
-        auto.stderr.contains(
-            "warning: landlock stood between the agent and the machine, which hides no processes: `bwrap`"
-        ),
+        auto.stderr.contains("warning: the agent ran under landlock, which does not hide processes: `bwrap`"),
         "{}",
         auto.stderr
     );
     let told = run("bubblewrap", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as told"),
+        told.stderr.contains("the case requests `isolation: bubblewrap`, overridden with `none`"),
         "{}",
         told.stderr
     );

@@ -137,7 +137,7 @@ fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
     for level in ["none", "external"] {
         let outcome = run(level, json!("model-only"), &[]);
         assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
-        let words = format!("`network: model-only` is not possible with `isolation: {level}`");
+        let words = format!("`network: model-only` is not supported with `isolation: {level}`");
         assert!(
             outcome.stderr.contains(&words) && outcome.stderr.contains("hint: use `isolation: bubblewrap`")
         );
@@ -145,7 +145,7 @@ fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
     let told = run("auto", json!("none"), &["--network", "open"]);
     assert_eq!(told.code, Some(0), "{}", told.stderr);
     assert!(
-        told.stderr.contains("the case asks for `network: none`, and got `open` as told"),
+        told.stderr.contains("the case requests `network: none`, overridden with `open`"),
         "{}",
         told.stderr
     );
