@@ -330,9 +330,10 @@ impl From<RunError> for CliError {
                     _ => ErrorKind::Infrastructure,
                 }
             }
-            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } | RunError::Full { .. } => {
-                ErrorKind::Infrastructure
-            }
+            RunError::Io { .. }
+            | RunError::Journal(_)
+            | RunError::Damaged { .. }
+            | RunError::DiskFull { .. } => ErrorKind::Infrastructure,
             _ => ErrorKind::Usage,
         };
         error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)
