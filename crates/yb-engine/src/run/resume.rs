@@ -272,7 +272,7 @@ fn check_artifacts(run: &RunDir, state: &RunState) -> Result<(), RunError> {
         })
         .filter(|path| !path.exists())
         .map(|path| {
-            format!("`{}` is check_artifacts", path.strip_prefix(run.path()).unwrap_or(&path).display())
+            format!("`{}` is missing", path.strip_prefix(run.path()).unwrap_or(&path).display())
         })
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(RunError::Damaged { run: run.id(), missing }) }

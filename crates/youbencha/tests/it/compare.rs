@@ -87,7 +87,7 @@ fn what_does_not_belong_together_is_said() {
     ----- stdout -----
     ----- stderr -----
     error: `[RUN]` and `[RUN]` have no variant in common
-    hint: there are `a`, `b` and `c`, `d`
+    hint: available: `a`, `b` and `c`, `d`
     hint: map the variants: `--variant a=c`
     ");
     let told = json(&world, &["compare", &one, &other, "--variant", "a=c", "--json"]);
