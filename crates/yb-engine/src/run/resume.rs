@@ -271,9 +271,7 @@ fn check_artifacts(run: &RunDir, state: &RunState) -> Result<(), RunError> {
             result.artifacts.keys().map(move |name| artifacts.join(name))
         })
         .filter(|path| !path.exists())
-        .map(|path| {
-            format!("`{}` is missing", path.strip_prefix(run.path()).unwrap_or(&path).display())
-        })
+        .map(|path| format!("`{}` is missing", path.strip_prefix(run.path()).unwrap_or(&path).display()))
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(RunError::Damaged { run: run.id(), missing }) }
 }

@@ -194,7 +194,7 @@ fn a_fork_goes_on_live_from_where_the_tape_was() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: lane `main` of the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: `--fork` refers to step 9, but lane `main` has 3 steps: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: `yb tape show` lists the steps of a tape
     ");
 }
@@ -257,7 +257,7 @@ fn what_goes_wrong_on_purpose_reaches_the_agent() {
     assert!(outcome.stdout.contains("the agent reports a failure"), "{}", outcome.stdout);
     let nowhere = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "sub/1:cut"]);
     assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
-    assert!(nowhere.stderr.contains("lane `sub` of the tape has 0 steps"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("lane `sub` has 0 steps"), "{}", nowhere.stderr);
     assert_eq!(
         yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:x"]).code,
         Some(2)

@@ -71,7 +71,7 @@ fn a_level_that_does_not_work_is_refused_before_anything_starts() {
     );
     let told = run("landlock", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
+        told.stderr.contains("the case requests `isolation: landlock`, overridden with `none`"),
         "{}",
         told.stderr
     );
