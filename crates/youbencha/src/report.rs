@@ -10,7 +10,7 @@ pub(crate) mod trial;
 
 use std::collections::HashMap;
 
-use yb_engine::run::{Plan, PlannedTrial, Told};
+use yb_engine::run::{Plan, PlannedTrial, RunnerEvent};
 
 use crate::printer::Printer;
 
@@ -22,7 +22,7 @@ pub(crate) use screen::Screen;
 /// A consumer of run events.
 pub(crate) trait Reporter: Send {
     /// Handles an event.
-    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer);
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer);
 
     /// Called periodically.
     fn tick(&mut self, _: &mut Printer) {}
@@ -32,7 +32,7 @@ pub(crate) trait Reporter: Send {
 pub(crate) struct QuietReporter;
 
 impl Reporter for QuietReporter {
-    fn handle(&mut self, _: &Told<'_>, _: &mut Printer) {}
+    fn handle(&mut self, _: &RunnerEvent<'_>, _: &mut Printer) {}
 }
 
 /// Display names of trials, by folder.

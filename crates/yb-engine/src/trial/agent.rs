@@ -1,4 +1,4 @@
-//! What a case says about its agent, as the adapter takes it.
+//! Translates the agent section of a case for the adapter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::TrialError;
 use yb_agents::{AgentConfig, Host};
 use yb_case::{AgentSpec, Case, Prompt, with_environment};
 
-/// The adapter's configuration.
+/// Returns the adapter's configuration.
 pub(super) fn config(
     case: &Case,
     model: Option<&str>,
@@ -50,7 +50,7 @@ pub(super) fn config(
     Ok(config)
 }
 
-/// The variables that the agent gets.
+/// Returns the environment of the agent.
 pub(super) fn host(
     case: &Case,
     agent: Option<&AgentSpec>,
@@ -62,15 +62,15 @@ pub(super) fn host(
         Some(agent) => yb_agents::agent_host(agent, env),
         None => Host::new(env.get("PATH").map(|path| ("PATH", path))),
     };
-    host.env.extend(own(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
+    host.env.extend(case_variables(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match shim {
         Some(shim) => host.with_shim(shim),
         None => host,
     })
 }
 
-/// The variables that the case itself names.
-fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, TrialError> {
+/// Returns the variables that the case itself names.
+fn case_variables(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, TrialError> {
     case.env
         .iter()
         .map(|variable| {
@@ -86,7 +86,7 @@ fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, Strin
         .collect()
 }
 
-/// What must not appear in a patch: every secret that the agent was given.
+/// Returns the secrets that the agent receives, which must not appear in any artifact.
 pub(super) fn secrets(
     case: &Case,
     agent: Option<&AgentSpec>,

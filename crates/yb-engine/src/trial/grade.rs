@@ -1,4 +1,4 @@
-//! Grading a trial that was captured: makes the subject that evaluators look at.
+//! Grading a captured attempt: builds the subject for the evaluators.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -7,8 +7,8 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
-use super::place::Place;
-use super::{Attempt, Runner, TrialError};
+use super::attempt_dirs::AttemptDirs;
+use super::{AttemptContext, Runner, TrialError};
 use yb_case::{Case, ConfiguredEvaluator, Expected, with_environment};
 use yb_evaluate::{EvaluatorResult, GradeError, GradeOptions, GraderEnv, PATCH_FILE, Subject};
 use yb_model::log::YouBenchaLog;
@@ -16,17 +16,17 @@ use yb_model::outcome::Outcome;
 use yb_repo::{Cache, ObjectStore, Refresh, RepoError, ResolvedCommit, Revision, Source};
 
 impl Runner {
-    /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
+    /// Grades an attempt. The returned outcome applies unless the execution of the agent has already decided it.
     pub(super) async fn grade(
         &self,
         case: &Case,
         cache: &Path,
-        attempt: &Attempt<'_>,
+        attempt: &AttemptContext<'_>,
         trees: (&str, &str),
         log: &YouBenchaLog,
-        place: &Place,
+        dirs: &AttemptDirs,
     ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
-        let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
+        let (secrets, patch) = (self.secrets(case)?, dirs.artifacts.join(PATCH_FILE));
         let (store, (start, end)) = (attempt.store, trees);
         let (diff, _) = store.diff_and_patch(start, end, &patch, &secrets).await?;
         let cancel = CancellationToken::new();
@@ -39,8 +39,8 @@ impl Runner {
             log: Arc::new(log.clone()),
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
-            artifacts: place.artifacts.clone(),
-            scratch: place.scratch.clone(),
+            artifacts: dirs.artifacts.clone(),
+            scratch: dirs.scratch.clone(),
             grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
             trace: self.trace.clone(),
@@ -50,14 +50,14 @@ impl Runner {
             never = self.interrupted(&cancel) => match never {},
         };
         let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&results)) {
-            // Whoever was interrupted has no verdict: the trial is still to be done.
+            // Interrupted grading has no verdict: the trial stays pending.
             (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
             (_, outcome) => outcome,
         };
         Ok((results, outcome))
     }
 
-    /// Whether everything is there that evaluators want from the environment.
+    /// Checks that the environment variables of the evaluators are set.
     pub(super) fn check_variables(&self, case: &Case) -> Result<(), TrialError> {
         let given = |name: &str| self.env.get(name).cloned();
         let unset = |name: String| TrialError::NoVariable { name };
@@ -73,12 +73,12 @@ impl Runner {
         Ok(())
     }
 
-    /// Does what a tree needs before it can be graded, if that was not done before.
+    /// Prepares the start tree for grading, unless that was already done.
     pub(super) async fn prepare_grading(
         &self,
         case: &Case,
         cache: &Path,
-        attempt: &Attempt<'_>,
+        attempt: &AttemptContext<'_>,
         start: &str,
     ) -> Result<(), TrialError> {
         if case.prepare.is_empty() || !yb_evaluate::needs_tree(&case.evaluators) {
@@ -119,7 +119,7 @@ impl Runner {
         })
     }
 
-    /// Finds out whether a case can be graded here, whatever became of its agent.
+    /// Checks whether a case can be graded on this machine, independently of its agent.
     pub(crate) async fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
         super::refuse_unsupported(case)?;
         self.check_variables(case)?;
@@ -127,7 +127,7 @@ impl Runner {
         self.check_evaluator_availability(case).await
     }
 
-    /// What must not appear in anything that is kept, as far as that is known where the agent does not run.
+    /// Returns the secrets that must not appear in any artifact, as far as they are known without running the agent.
     pub(crate) fn known_secrets(&self, case: &Case) -> Vec<(String, Vec<u8>)> {
         self.secrets(case).unwrap_or_default()
     }
@@ -152,8 +152,8 @@ impl Runner {
         }
     }
 
-    /// Ends what runs for grading when somebody wants the run to end. Money that is spent ends agents only: this one has
-    /// ended already, and what it did is worth knowing.
+    /// Cancels grading when the user interrupts the run. An exhausted budget stops only agents: grading continues, because
+    /// the agent has already been paid for.
     async fn interrupted(&self, cancel: &CancellationToken) -> Infallible {
         self.stop.token().cancelled().await;
         if self.stop.outcome() == Some(Outcome::Cancelled) {
@@ -163,7 +163,7 @@ impl Runner {
     }
 }
 
-/// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.
+/// Resolves the expected commit of a case, if it has one, so that a missing branch is reported before the trial starts.
 pub(super) async fn resolve_expected(
     case: &Case,
     cache: &Cache,
@@ -174,11 +174,11 @@ pub(super) async fn resolve_expected(
         Some(Expected::Commit(id)) => Revision::Commit(id.clone()),
         Some(Expected::Directory(_) | Expected::Patch(_)) | None => return Ok(None),
     };
-    // The start was just resolved: what the mirror has is not older than that.
+    // The start was just resolved, so the mirror is up to date.
     cache.resolve(source, &revision, Refresh::Missing).await.map(Some)
 }
 
-/// The tree that a result is compared with. What a run has kept wins over what a branch has become since.
+/// Returns the expected tree. The tree recorded by the run takes precedence over the current state of a branch.
 pub(crate) async fn expected_tree(
     case: &Case,
     store: &ObjectStore,
@@ -195,7 +195,7 @@ pub(crate) async fn expected_tree(
             store.store_expected_commit(&key, resolved).await
         }
         (Expected::Branch(name) | Expected::Commit(name), None) => {
-            return Some(Err(format!("this run has not kept the expected result: `{name}`")));
+            return Some(Err(format!("the run has no recorded expected result: `{name}`")));
         }
         (Expected::Directory(files), _) => store.store_expected_directory(&key, &files.path).await,
         (Expected::Patch(files), _) => store.apply_patch(start, &files.path).await,

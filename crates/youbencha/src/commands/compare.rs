@@ -1,7 +1,7 @@
 //! `yb compare`: two runs side by side, and a decision.
 
-use yb_engine::baseline::Recorded;
-use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
+use yb_engine::baseline::RecordedRun;
+use yb_engine::compare::{self, CaseDifference, Comparison, Metric, CompareOptions, ComparedRun};
 use yb_engine::stats::{Decision, Interval, RegressionCriteria};
 use yb_figures::{count, duration_ms, level, money, percent, plural, points, points_range};
 
@@ -20,8 +20,8 @@ const NAMED: usize = 10;
 
 pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
-    let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
-    let mut options = Options::default();
+    let (a, b) = (RecordedRun::find(&root, &args.a)?, RecordedRun::find(&root, &args.b)?);
+    let mut options = CompareOptions::default();
     options.question = RegressionCriteria::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
     options.variants.clone_from(&args.variants);
@@ -38,7 +38,7 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     })
 }
 
-fn show(found: &Comparison, a: &Recorded, b: &Recorded, printer: &mut Printer) {
+fn show(found: &Comparison, a: &RecordedRun, b: &RecordedRun, printer: &mut Printer) {
     printer.line(format_args!("before: {}, {}", a.label(), found.a.name));
     printer.line(format_args!("now:    {}, {}", b.label(), found.b.name));
     printer.line("");
@@ -79,7 +79,7 @@ fn cases(found: &Comparison, printer: &mut Printer) {
             (true, true) => case.variant_b.clone(),
             (true, false) => format!("{} → {}", case.variant_a, case.variant_b),
         };
-        let passed = |side: &compare::CaseSide| format!("{}/{}", side.passed, side.counted);
+        let passed = |side: &compare::CaseSummary| format!("{}/{}", side.passed, side.counted);
         let usd = |usd: Option<f64>| usd.map(money).unwrap_or_default();
         let time = |ms: Option<f64>| ms.map(|ms| duration_ms(ms.round() as u64)).unwrap_or_default();
         table.row(vec![
@@ -105,7 +105,7 @@ fn cases(found: &Comparison, printer: &mut Printer) {
 /// Returns the change of the pass rate of a case; `None` without results in both runs.
 fn change(case: &CaseDifference) -> Option<f64> {
     let rate =
-        |side: &compare::CaseSide| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
+        |side: &compare::CaseSummary| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
     Some(rate(&case.b)? - rate(&case.a)?)
 }
 
@@ -124,7 +124,7 @@ fn totals(found: &Comparison) -> Table {
     let bounds_header = format!("{} bounds", level(1.0 - found.question.alpha));
     let mut table =
         Table::new(&["all cases", "before", "now", "difference", &bounds_header, "p", "p (Holm)"]);
-    let rate = |side: &Side| side.pass_rate.map(percent).unwrap_or_default();
+    let rate = |side: &ComparedRun| side.pass_rate.map(percent).unwrap_or_default();
     let shown = found.pass_rate;
     let interval = shown.and_then(|shown| shown.interval);
     let bounds = |interval: Option<Interval>, of: &dyn Fn(f64) -> String| {

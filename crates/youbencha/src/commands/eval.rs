@@ -6,8 +6,8 @@ use serde_json::json;
 use yb_engine::Extensions;
 use yb_engine::case::{self, LoadOptions};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::Setup;
-use yb_engine::trial::{Evaluated, Runner};
+use yb_engine::run::RunContext;
+use yb_engine::trial::{DirectoryEvaluation, Runner};
 
 use super::run::{load, summary};
 use crate::agents;
@@ -43,7 +43,7 @@ async fn work(args: &EvalArgs, extensions: &Extensions, printer: &mut Printer) -
     if !load::show(found, args.strict, printer) {
         return Ok(ExitCode::Usage);
     }
-    let setup = Setup::new(settings, agents::environment(), extensions.clone());
+    let setup = RunContext::new(settings, agents::environment(), extensions.clone());
     match &args.from {
         Some(name) => regrade::run(args, name, &setup, printer).await,
         None => directory(args, setup, printer).await,
@@ -54,7 +54,7 @@ async fn work(args: &EvalArgs, extensions: &Extensions, printer: &mut Printer) -
 fn eval_file(
     args: &EvalArgs,
     file: &std::path::Path,
-    setup: &Setup,
+    setup: &RunContext,
     printer: &mut Printer,
 ) -> Option<case::EvalFile> {
     let options = setup.extensions.load_options().with_variables(setup.settings.variables());
@@ -63,7 +63,7 @@ fn eval_file(
     loaded.eval.filter(|_| good)
 }
 
-async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let Some(file) = args.config() else { return Ok(ExitCode::Usage) };
     let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
     let Some(directory) = eval.directory.clone() else {
@@ -88,7 +88,7 @@ async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Resu
     Ok(summary::of(done.outcome))
 }
 
-fn show(done: &Evaluated, printer: &mut Printer) {
+fn show(done: &DirectoryEvaluation, printer: &mut Printer) {
     printer.line(format_args!("{}: {}", done.results.test_case.name, done.outcome));
     for one in &done.results.evaluators {
         let status = json!(one.status);

@@ -3,7 +3,7 @@
 use serde_json::json;
 use yb_engine::Extensions;
 use yb_engine::config::Settings;
-use yb_engine::run::{self, RunInfo, RunResults, Setup};
+use yb_engine::run::{self, RunContext, RunInfo, RunResults};
 
 use super::run::{gates, load};
 use crate::agents;
@@ -27,7 +27,7 @@ pub(super) fn run(
             let project =
                 std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
             let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
-            let setup = Setup::new(settings, agents::environment(), extensions.clone());
+            let setup = RunContext::new(settings, agents::environment(), extensions.clone());
             let private_hosts = info.plan.options.allow_private_hosts;
             match load::suite(config, private_hosts, &setup, false, printer) {
                 Some(suite) => suite.gates,
@@ -41,14 +41,14 @@ pub(super) fn run(
         return Err(CliError::new(ErrorKind::Usage, format!("run `{}` has no gates", info.run.id()))
             .hint("pass one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
     };
-    let code = report::gates::exit_code(report.answer);
+    let code = report::gates::exit_code(report.status);
     if args.json {
         printer.line(format_args!(
             "{:#}",
             json!({
                 "v": JSON_VERSION,
                 "run": info.run.id(),
-                "answer": report.answer,
+                "answer": report.status,
                 "gates": report.gates,
                 "exit_code": code.code(),
             })

@@ -15,8 +15,8 @@ use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{Gates, Setting};
 use yb_engine::run::{
-    self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
-    Setup, Told,
+    self, ActiveRun, Control, ExecutionLimits, Plan, PlanOptions, PreflightProblem, PreparedRun, RunContext,
+    RunDir, RunError, RunOutcome, RunnerEvent, Selection,
 };
 use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
@@ -85,7 +85,7 @@ pub(super) fn run(
 enum Preparation {
     /// Nothing to run.
     Done(ExitCode),
-    Run(Box<OpenRun>, Setup, Limits),
+    Run(Box<ActiveRun>, RunContext, ExecutionLimits),
 }
 
 /// Prepares everything up to the first trial.
@@ -99,7 +99,7 @@ async fn open(
     if !load::show(found, args.strict, printer) {
         return Ok(Preparation::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, agents::environment(), extensions.clone());
+    let setup = RunContext::new(settings, agents::environment(), extensions.clone());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
     }
@@ -141,13 +141,13 @@ async fn open(
     yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
-    Ok(Preparation::Run(Box::new(open), setup, Limits::of(&options)))
+    Ok(Preparation::Run(Box::new(open), setup, ExecutionLimits::from_options(&options)))
 }
 
 async fn begin(
     args: &RunArgs,
-    setup: Setup,
-    ready: Ready,
+    setup: RunContext,
+    ready: PreparedRun,
     options: PlanOptions,
     jobs: usize,
     rerun_of: Option<String>,
@@ -158,8 +158,8 @@ async fn begin(
         return Ok(Preparation::Done(ExitCode::Passed));
     }
     let jobs = jobs.min(ready.trials().count());
-    let limits = Limits::of(&options);
-    let open = ready.begin(options, jobs, rerun_of).await?;
+    let limits = ExecutionLimits::from_options(&options);
+    let open = ready.start(options, jobs, rerun_of).await?;
     Ok(Preparation::Run(Box::new(open), setup, limits))
 }
 
@@ -234,12 +234,12 @@ fn find_earlier_run(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Opti
 /// Executes the trials and handles signals.
 async fn work(
     args: &RunArgs,
-    open: OpenRun,
-    setup: &Setup,
-    limits: &Limits,
+    open: ActiveRun,
+    setup: &RunContext,
+    limits: &ExecutionLimits,
     signals: &mut Signals,
     printer: &mut Printer,
-) -> Result<Over, CliError> {
+) -> Result<RunOutcome, CliError> {
     let reporter: Box<dyn Reporter> = if args.quiet {
         Box::new(QuietReporter)
     } else if args.json {
@@ -253,7 +253,7 @@ async fn work(
     let mut ticks = tokio::time::interval(Screen::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (control_sender, mut control) = mpsc::channel(8);
-    let mut on_event = |event: Told<'_>| screen.handle(&event);
+    let mut on_event = |event: RunnerEvent<'_>| screen.handle(&event);
     let working = open.execute(limits, &mut control, &mut on_event);
     tokio::pin!(working);
     let mut interrupted = false;
@@ -285,7 +285,7 @@ fn finish(
     args: &RunArgs,
     run: &RunDir,
     plan: &Plan,
-    over: &Over,
+    over: &RunOutcome,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let code = summary::exit_code(over);
@@ -297,7 +297,7 @@ fn finish(
             report::gates::show(report, printer);
         }
     }
-    if let Some(mistake) = &over.mistake {
+    if let Some(mistake) = &over.config_error {
         printer.error(&CliError::from(mistake));
     }
     Ok(code)
@@ -308,7 +308,7 @@ fn refused(error: RunError, printer: &mut Printer) -> CliError {
     if let RunError::Refused { problems } = &error
         && problems.len() > 1
     {
-        for Problem { of, error, .. } in problems {
+        for PreflightProblem { affected: of, error, .. } in problems {
             let edge = CliError::from(error);
             let of = of.join(", ");
             let text = format!("{of}: {}", edge.message());
@@ -341,9 +341,10 @@ impl From<RunError> for CliError {
                     _ => ErrorKind::Infrastructure,
                 }
             }
-            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } | RunError::Full { .. } => {
-                ErrorKind::Infrastructure
-            }
+            RunError::Io { .. }
+            | RunError::Journal(_)
+            | RunError::Damaged { .. }
+            | RunError::DiskFull { .. } => ErrorKind::Infrastructure,
             _ => ErrorKind::Usage,
         };
         error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)

@@ -5,7 +5,7 @@ use std::path::Path;
 use yb_engine::Extensions;
 use yb_engine::adapter::{Adapter as _, Command, CommandConfig};
 use yb_engine::config::Settings;
-use yb_engine::suggest::{Request, Suggestion};
+use yb_engine::suggest::{SuggestRequest, Suggestion};
 use yb_engine::trial::Runner;
 use yb_figures::plural;
 
@@ -62,7 +62,7 @@ pub(super) fn run(
 }
 
 /// Validates the arguments before anything is started.
-fn request(args: &SuggestArgs, extensions: &Extensions) -> Result<Request, CliError> {
+fn request(args: &SuggestArgs, extensions: &Extensions) -> Result<SuggestRequest, CliError> {
     let usage = |message: String| CliError::new(ErrorKind::Usage, message);
     if extensions.adapters.get(&args.agent).is_none() {
         let names: Vec<String> = extensions.adapters.names().map(|name| format!("`{name}`")).collect();
@@ -90,7 +90,7 @@ fn request(args: &SuggestArgs, extensions: &Extensions) -> Result<Request, CliEr
         return Err(usage(format!("no such directory: `{}`", directory_of(&args.save).display()))
             .hint(format!("create it: `mkdir -p {}`", directory_of(&args.save).display())));
     }
-    let mut request = Request::new(&args.agent, &args.output_dir, &args.save);
+    let mut request = SuggestRequest::new(&args.agent, &args.output_dir, &args.save);
     if is_command {
         request.command = Some(CommandConfig::new(&args.command));
     }

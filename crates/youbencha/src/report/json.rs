@@ -1,8 +1,8 @@
 //! `--json`: every event as a line of JSON on stdout. Fields may be added, but never changed or removed.
 
 use serde_json::{Value, json};
-use yb_engine::run::{Progress, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{Progress, RunnerEvent};
+use yb_engine::trial::TrialStep;
 
 use super::Reporter;
 use crate::printer::Printer;
@@ -14,10 +14,10 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct JsonReporter;
 
 impl Reporter for JsonReporter {
-    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer) {
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
         let mut line = match event {
-            Told::Event(entry) => serde_json::to_value(entry).unwrap_or_default(),
-            Told::Progress(progress) => match wire(progress) {
+            RunnerEvent::Event(entry) => serde_json::to_value(entry).unwrap_or_default(),
+            RunnerEvent::Progress(progress) => match wire(progress) {
                 Some(line) => line,
                 None => return,
             },
@@ -34,19 +34,19 @@ fn wire(progress: &Progress) -> Option<Value> {
         Progress::Step { trial, step } => {
             let mut line = json!({ "event": "progress_step", "trial": trial });
             match step {
-                Step::Prepared { workspace } => {
+                TrialStep::Prepared { workspace } => {
                     line["step"] = json!("prepared");
                     line["workspace"] = json!(workspace);
                 }
-                Step::Hook { command } => {
+                TrialStep::Hook { command } => {
                     line["step"] = json!("hook");
                     line["command"] = json!(command);
                 }
-                Step::Acting { agent } => {
+                TrialStep::Acting { agent } => {
                     line["step"] = json!("acting");
                     line["agent"] = json!(agent);
                 }
-                Step::Captured => line["step"] = json!("captured"),
+                TrialStep::Captured => line["step"] = json!("captured"),
                 _ => return None,
             }
             line
@@ -93,10 +93,10 @@ mod tests {
         (live.turns, live.api_retry) = (2, Some(retry));
         let step = |step| wire(&Progress::Step { trial: trial(), step }).unwrap();
         let all = [
-            step(Step::Prepared { workspace: "/w".into() }),
-            step(Step::Hook { command: "make".to_owned() }),
-            step(Step::Acting { agent: "command" }),
-            step(Step::Captured),
+            step(TrialStep::Prepared { workspace: "/w".into() }),
+            step(TrialStep::Hook { command: "make".to_owned() }),
+            step(TrialStep::Acting { agent: "command" }),
+            step(TrialStep::Captured),
             wire(&Progress::Live { trial: trial(), live }).unwrap(),
             wire(&Progress::Holding { agent: "claude-code".to_owned(), for_: Duration::from_secs(5) })
                 .unwrap(),

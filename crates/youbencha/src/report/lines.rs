@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, Then, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, RetryDecision, RunnerEvent};
+use yb_engine::trial::TrialStep;
 use yb_figures::{duration, duration_ms, money, plural};
 
 use super::{Reporter, TrialNames};
@@ -58,7 +58,7 @@ impl LineReporter {
 
     fn finished(&mut self, record: &AttemptRecord, printer: &mut Printer) {
         let name = self.names.get(&record.trial);
-        if record.then == Then::Again {
+        if record.then == RetryDecision::Retry {
             let why = record.error.as_deref().unwrap_or_default();
             printer.note(format_args!("{name}: {}, retrying: {why}", record.outcome));
             return;
@@ -99,13 +99,13 @@ pub(crate) fn one_line(record: &AttemptRecord) -> String {
 }
 
 impl Reporter for LineReporter {
-    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer) {
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
         // Live updates print nothing, so they do not delay the heartbeat.
-        if !matches!(event, Told::Progress(Progress::Live { .. })) {
+        if !matches!(event, RunnerEvent::Progress(Progress::Live { .. })) {
             self.last_output = Instant::now();
         }
         match event {
-            Told::Event(entry) => match &entry.event {
+            RunnerEvent::Event(entry) => match &entry.event {
                 RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
                 RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
                     printer.note(format_args!("run {run}: {}, {jobs} at once", plural(*trials, "trial")));
@@ -122,14 +122,14 @@ impl Reporter for LineReporter {
                 }
                 _ => {}
             },
-            Told::Progress(Progress::Step { trial, step }) => {
+            RunnerEvent::Progress(Progress::Step { trial, step }) => {
                 let text = match step {
-                    Step::Prepared { workspace } if self.single => {
+                    TrialStep::Prepared { workspace } if self.single => {
                         format!("workspace {}", workspace.display())
                     }
-                    Step::Hook { command } => format!("pre-execution: {command}"),
-                    Step::Acting { agent } => format!("running agent `{agent}`"),
-                    Step::Captured if self.single => "captured the end tree".to_owned(),
+                    TrialStep::Hook { command } => format!("pre-execution: {command}"),
+                    TrialStep::Acting { agent } => format!("running agent `{agent}`"),
+                    TrialStep::Captured if self.single => "captured the end tree".to_owned(),
                     _ => return,
                 };
                 if self.single {
@@ -138,7 +138,7 @@ impl Reporter for LineReporter {
                     printer.note(format_args!("{}: {text}", self.names.get(trial)));
                 }
             }
-            Told::Progress(progress) => {
+            RunnerEvent::Progress(progress) => {
                 if let Some(text) = describe_progress(progress) {
                     printer.note(text);
                 }

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use owo_colors::OwoColorize as _;
-use yb_engine::run::{Plan, Progress, RunEvent, RunState, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{Plan, Progress, RunEvent, RunState, RunnerEvent};
+use yb_engine::trial::TrialStep;
 use yb_figures::{clock_ms, money, pad_end, pad_start, plural, width};
 
 use super::{LineReporter, Reporter, TrialNames};
@@ -90,12 +90,12 @@ impl LiveReporter {
             Progress::Step { trial, step } => {
                 let Some(active) = self.get(trial) else { return };
                 match step {
-                    Step::Hook { command } => active.doing = command.clone(),
-                    Step::Acting { agent } => {
+                    TrialStep::Hook { command } => active.doing = command.clone(),
+                    TrialStep::Acting { agent } => {
                         active.acting = Some(now);
                         active.doing = (*agent).to_owned();
                     }
-                    Step::Captured => active.doing = "grading".to_owned(),
+                    TrialStep::Captured => active.doing = "grading".to_owned(),
                     _ => {}
                 }
             }
@@ -159,7 +159,7 @@ impl LiveReporter {
         let filled = (tally.done * width).checked_div(tally.planned).unwrap_or(0);
         let mut parts = vec![format!("{}/{}", tally.done, tally.planned)];
         for (count, word) in
-            [(tally.passed(), "passed"), (tally.failed(), "failed"), (tally.left_out(), "excluded")]
+            [(tally.passed(), "passed"), (tally.failed(), "failed"), (tally.excluded(), "excluded")]
         {
             let text = format!("{count} {word}");
             match (count, word) {
@@ -220,17 +220,17 @@ fn millis(duration: Duration) -> u64 {
 }
 
 impl Reporter for LiveReporter {
-    fn handle(&mut self, event: &Told<'_>, printer: &mut Printer) {
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
         let now = Instant::now();
         match event {
-            Told::Event(entry) => {
+            RunnerEvent::Event(entry) => {
                 if !self.is_known(&entry.event) {
                     self.state.apply(entry);
                 }
                 self.apply_event(&entry.event, now);
                 self.lines.handle(event, printer);
             }
-            Told::Progress(progress) => {
+            RunnerEvent::Progress(progress) => {
                 self.apply_progress(progress, now);
                 if !matches!(progress, Progress::Step { .. } | Progress::Live { .. }) {
                     self.lines.handle(event, printer);

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use yb_engine::run::Told;
+use yb_engine::run::RunnerEvent;
 
 use super::Reporter;
 use crate::printer::Printer;
@@ -26,7 +26,7 @@ impl<'a> Screen<'a> {
     }
 
     /// Passes an event to the reporter.
-    pub(crate) fn handle(&self, event: &Told<'_>) {
+    pub(crate) fn handle(&self, event: &RunnerEvent<'_>) {
         let (reporter, printer) = &mut *self.parts();
         reporter.handle(event, printer);
     }

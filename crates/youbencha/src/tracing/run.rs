@@ -10,7 +10,7 @@ use yb_claude::Message;
 use yb_engine::evaluate::{EvaluatorStatus, Verdict};
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, Plan};
+use yb_engine::run::{Plan, RunOutcome};
 use yb_engine::trace::{AgentBegins, Begin, End, Trace, TrialEnd};
 use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redactor, emit_evaluation};
 
@@ -191,7 +191,7 @@ impl RunTrace {
     }
 
     /// Ends the span of the run.
-    pub(crate) fn end(&self, outcome: &Over) {
+    pub(crate) fn end(&self, outcome: &RunOutcome) {
         let tally = outcome.state.tally();
         for (outcome, count) in &tally.outcomes {
             let name = format!("{}.{outcome}", names::TRIALS);

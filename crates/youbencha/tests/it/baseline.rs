@@ -46,14 +46,14 @@ fn baseline_is_set_listed_and_removed() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no baseline and no run is called `main`
-    hint: make one of a run: `yb baseline set main RUN`
+    error: no baseline or run named `main`
+    hint: create a baseline from a run: `yb baseline set main RUN`
     ");
     assert_snapshot!(yb(&world, &["baseline", "set", "../x"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: not a name for a baseline: `../x`
+    error: invalid baseline name: `../x`
     hint: expected 1 to 100 letters, digits, `.`, `_` and `-`, the first a letter or digit, and not `latest`
     ");
 }
@@ -71,7 +71,7 @@ fn unfinished_run_is_rejected_as_baseline() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: run `[RUN]` has 1 of its trials still to do
+    error: run `[RUN]` is incomplete, pending trials: 1
     hint: finish it first: `yb run --resume [RUN]`
     ");
 }

@@ -73,7 +73,7 @@ fn compare_has_three_exit_codes() {
     ----- stdout -----
     ----- stderr -----
     error: `[RUN]` has no variant `best`
-    hint: there are: `bad`, `good`
+    hint: available: `bad`, `good`
     ");
 }
 
@@ -87,8 +87,8 @@ fn compare_rejects_runs_without_common_cases() {
     ----- stdout -----
     ----- stderr -----
     error: `[RUN]` and `[RUN]` have no variant in common
-    hint: there are `a`, `b` and `c`, `d`
-    hint: say which belong together: `--variant a=c`
+    hint: available: `a`, `b` and `c`, `d`
+    hint: map the variants: `--variant a=c`
     ");
     let printed = json(&world, &["compare", &one, &other, "--variant", "a=c", "--json"]);
     assert_eq!(printed["cases"].as_array().unwrap().len(), 1);
@@ -99,14 +99,14 @@ fn compare_rejects_runs_without_common_cases() {
     ----- stdout -----
     ----- stderr -----
     error: `[RUN]` and `[RUN]` have no case in common
-    hint: cases are paired by their names
+    hint: cases are paired by name
     ");
     assert_snapshot!(yb(&world, &["compare", "main"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no baseline and no run is called `main`
-    hint: make one of a run: `yb baseline set main RUN`
+    error: no baseline or run named `main`
+    hint: create a baseline from a run: `yb baseline set main RUN`
     ");
 }
 

@@ -69,7 +69,7 @@ fn full_disk_stops_the_run_and_resume_continues_it() {
         assert_eq!(read(&format!("{name}.code")), code, "{name}: {}", read(&format!("{name}.out")));
     }
     let said = read("first.out");
-    assert!(said.contains("No space left on device") && said.contains("hint: free some space"), "{said}");
+    assert!(said.contains("No space left on device") && said.contains("hint: free disk space"), "{said}");
     // Complete lines, including the first trial.
     fs::create_dir(world.path("before")).unwrap();
     fs::copy(world.path("first.jsonl"), world.path("before/journal.jsonl")).unwrap();

@@ -128,8 +128,8 @@ fn no_regression_compares_with_a_baseline() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no baseline and no run is called `main`
-    hint: make one of a run: `yb baseline set main RUN`
+    error: no baseline or run named `main`
+    hint: create a baseline from a run: `yb baseline set main RUN`
     ");
     // The first run becomes the baseline.
     let first = world.suite(&["--quiet", "--gate", "no_regression.on_inconclusive=pass"]).run();

@@ -194,7 +194,7 @@ fn fork_continues_live_after_the_tape() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: lane `main` of the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: `--fork` refers to step 9, but lane `main` has 3 steps: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: `yb tape show` lists the steps of a tape
     ");
 }
@@ -206,7 +206,7 @@ fn missing_or_existing_tapes_are_reported_before_the_run_starts() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no tape of this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: no tape for this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record it: `yb run -c FILE --record [TEMP]/work/tapes` makes one for each trial, such as `greeting--default--1.tape`
     ");
     record(&context);
@@ -214,7 +214,7 @@ fn missing_or_existing_tapes_are_reported_before_the_run_starts() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is a tape already: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: tape already exists: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record into another directory, or remove that one
     ");
     context.write("tapes/greeting--default--1.tape", "no tape");
@@ -243,7 +243,7 @@ fn a_case_may_name_its_tape() {
     assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["how"], "replayed");
     let both = yb(&context, &["run", "-c", "suite.yaml", "--record", "more"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
-    assert!(both.stderr.contains("would be the same tape again"), "{}", both.stderr);
+    assert!(both.stderr.contains("would reproduce the same tape"), "{}", both.stderr);
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn injected_faults_reach_the_agent() {
     assert!(outcome.stdout.contains("the agent reports a failure"), "{}", outcome.stdout);
     let nowhere = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "sub/1:cut"]);
     assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
-    assert!(nowhere.stderr.contains("lane `sub` of the tape has 0 steps"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("lane `sub` has 0 steps"), "{}", nowhere.stderr);
     assert_eq!(
         yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:x"]).code,
         Some(2)

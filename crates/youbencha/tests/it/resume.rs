@@ -47,7 +47,7 @@ fn resume_keeps_finished_trials_and_runs_the_rest() {
     three  v        1/1     [TIME]
     3 of 3 trials: 3 passed; isolation: none
     ----- stderr -----
-    [1/3] two / v: cancelled in [TIME]: the run died while it ran
+    [1/3] two / v: cancelled in [TIME]: the run was killed during this attempt
     resuming: 2 trials pending, 1 at once
     two / v: running agent `command`
     [2/3] two / v: passed in [TIME]
@@ -61,15 +61,15 @@ fn resume_keeps_finished_trials_and_runs_the_rest() {
     assert_eq!(journal.started(), ["one--v--1", "two--v--1", "two--v--1", "three--v--1"]);
     assert_eq!(journal.outcomes("two--v--1"), ["cancelled", "passed"]);
     let died = journal.events("attempt_finished").find(|entry| entry["outcome"] == "cancelled").unwrap();
-    assert!(died["error"].as_str().unwrap().starts_with("the run died while it ran"), "{died}");
+    assert!(died["error"].as_str().unwrap().starts_with("the run was killed during this attempt"), "{died}");
     assert!(!run.join("trials/two--v--1/attempt-1/private").exists());
 
     let again = world.run(&["--resume"]).run();
     assert_eq!(again.code, Some(2), "{}", again.stderr);
-    assert!(again.stderr.contains("is unfinished"), "{}", again.stderr);
+    assert!(again.stderr.contains("no unfinished run"), "{}", again.stderr);
     let named = world.run(&["--resume", "latest"]).run();
     assert_eq!(named.code, Some(2), "{}", named.stderr);
-    assert!(named.stderr.contains("is left to be done"), "{}", named.stderr);
+    assert!(named.stderr.contains("is pending"), "{}", named.stderr);
     assert_complete(&run, 3);
 }
 
@@ -124,7 +124,7 @@ mod soak {
                 yb.wait();
             }
             let outcome = world.run(&["--resume", "--jobs", "3"]).run();
-            let done = outcome.code == Some(2) && outcome.stderr.contains("is unfinished");
+            let done = outcome.code == Some(2) && outcome.stderr.contains("no unfinished run");
             assert!(outcome.code == Some(0) || done, "{what}: {}", outcome.stderr);
             let checked = std::panic::catch_unwind(|| assert_complete(&run, TRIALS));
             assert!(checked.is_ok(), "{what}");
@@ -174,7 +174,7 @@ fn second_process_on_a_run_is_rejected() {
     let second = world.run(&["--resume", "latest"]).run();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
     assert!(
-        second.stderr.contains(&format!("is being worked on by process {}", yb.pid())),
+        second.stderr.contains(&format!("is in use by process {}", yb.pid())),
         "{}",
         second.stderr
     );
@@ -212,7 +212,7 @@ fn resume_rejects_changed_files() {
         world.context.write(file, content);
         let outcome = world.run(&["--resume"]).run();
         assert_eq!(outcome.code, Some(2), "{file}: {}", outcome.stderr);
-        let named = if file == "tree/a.txt" { "what the case `one` starts with" } else { file };
+        let named = if file == "tree/a.txt" { "start or content of case `one`" } else { file };
         assert!(
             outcome.stderr.contains("files have changed since run") && outcome.stderr.contains(named),
             "{file}: {}",

@@ -133,8 +133,8 @@ fn show_errors_have_hints() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `greeting` could be any of: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
-    hint: write more of the name
+    error: `greeting` is ambiguous: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
+    hint: use a longer prefix
     ");
     assert_snapshot!(said(&["show", "greeting--one--1", "--attempt", "7"]), @r"
     exit code: 2

@@ -76,9 +76,9 @@ fn invalid_suggestion_is_returned_once_and_not_saved() {
     agent output: [TEMP]/work/.youbencha-workspace/suggestions/[SUGGESTION]
     ----- stderr -----
     command is working
-    the case is not valid
+    the case is invalid
     command is working
-    the case is not valid
+    the case is invalid
     error: missing key: `repo`
      --> testcase-suggestion.yaml:1:1
     1 | youbencha: 1
@@ -128,7 +128,7 @@ fn corrected_suggestion_is_saved() {
     let outcome = context.command(YB).args(args).arg(program).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert_eq!(context.read("new.yaml"), GOOD);
-    assert!(outcome.stderr.contains("the case is not valid"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the case is invalid"), "{}", outcome.stderr);
 }
 
 #[test]

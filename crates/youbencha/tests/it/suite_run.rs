@@ -102,7 +102,7 @@ fn filters_select_trials_and_report_no_match() {
     ----- stdout -----
     ----- stderr -----
     error: no trial matches the filters: `variant=better`, `one`
-    hint: there are: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
+    hint: available: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
     ");
     assert_eq!(world.runs(), before);
 }

@@ -191,7 +191,7 @@ fn suite_runs_two_versions_of_an_agent() {
     exit code: 3
     ----- stdout -----
     ----- stderr -----
-    error: `claude-code` has another version than is asked for: 2.1.325 (found 2.0.76)
+    error: wrong version of `claude-code`: expected 2.1.325, found 2.0.76
     hint: install it: `yb install-agents --cli claude-code@2.1.325`
     hint: or change `version` in the case or suite
     ");

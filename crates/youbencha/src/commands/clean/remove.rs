@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use yb_engine::run::{CACHE, Locked, RUNS, RunDir, RunLock};
+use yb_engine::run::{CACHE, LockAttempt, RUNS, RunDir, RunLock};
 
 use super::select::CleanTarget;
 
@@ -21,8 +21,8 @@ pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<()> {
         return remove_tree(&target.path);
     }
     let run = RunDir::at(&target.path);
-    let _lock = match RunLock::take(&run.lock())? {
-        Locked::Ours(lock) => lock,
+    let _lock = match RunLock::try_acquire(&run.lock())? {
+        LockAttempt::Acquired(lock) => lock,
         _ => return Err(io::Error::other("the run is in use")),
     };
     // Without its plan it is no longer a run, even if the rest can't be removed.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use yb_engine::case::is_eval_file;
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::{Outcome, PassCredit};
-use yb_engine::run::{self, Graders, Grading, Regrade, Regraded, RunInfo, Setup, StopReason};
+use yb_engine::run::{self, GraderSource, Grading, RegradeOptions, RegradedTrial, RunInfo, RunContext, StopReason};
 use yb_figures::{money, plural};
 
 use super::super::run::{jobs, load, summary};
@@ -24,7 +24,7 @@ const LISTED: usize = 20;
 pub(super) async fn run(
     args: &EvalArgs,
     name: &str,
-    setup: &Setup,
+    setup: &RunContext,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let root = std::path::absolute(setup.settings.workspace_dir())
@@ -33,17 +33,17 @@ pub(super) async fn run(
     let file = args.config().cloned().unwrap_or_else(|| info.plan.config.clone());
     let file = file.as_path();
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
-    let how = Regrade::new(args.failed_only, jobs, args.max_cost);
+    let how = RegradeOptions::new(args.failed_only, jobs, args.max_cost);
     info.plan.options.isolation = args.isolation.or(info.plan.options.isolation);
     let grading = if is_eval_file(file) {
         let Some(eval) = eval_file(args, file, setup, printer) else { return Ok(ExitCode::Usage) };
-        grade(args, &info, setup, Graders::File(&eval), &how, printer).await?
+        grade(args, &info, setup, GraderSource::File(&eval), &how, printer).await?
     } else {
         let private = info.plan.options.allow_private_hosts;
         let Some(suite) = load::suite(file, private, setup, args.strict, printer) else {
             return Ok(ExitCode::Usage);
         };
-        grade(args, &info, setup, Graders::Suite(&suite), &how, printer).await?
+        grade(args, &info, setup, GraderSource::Suite(&suite), &how, printer).await?
     };
     let code = exit_code(&grading);
     if args.json {
@@ -58,14 +58,14 @@ pub(super) async fn run(
 async fn grade(
     args: &EvalArgs,
     info: &RunInfo,
-    setup: &Setup,
-    graders: Graders<'_>,
-    how: &Regrade,
+    setup: &RunContext,
+    graders: GraderSource<'_>,
+    how: &RegradeOptions,
     printer: &mut Printer,
 ) -> Result<Grading, CliError> {
     let live = printer.can_redraw() && !args.quiet;
     let mut drawn = std::time::Instant::now();
-    let mut on_progress = |one: &Regraded, done: usize, total: usize| {
+    let mut on_progress = |one: &RegradedTrial, done: usize, total: usize| {
         if args.quiet {
             return;
         }
@@ -136,7 +136,7 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
         ]);
     }
     printer.text(&table.to_string());
-    let changed: Vec<&Regraded> = grading.trials.iter().filter(|one| one.before != one.after).collect();
+    let changed: Vec<&RegradedTrial> = grading.trials.iter().filter(|one| one.before != one.after).collect();
     for one in changed.iter().take(LISTED) {
         let failed = one.evaluators.iter().filter(|graded| graded.status != EvaluatorStatus::Passed);
         let failed: Vec<&str> = failed.map(|graded| graded.name.as_str()).collect();

@@ -68,7 +68,7 @@ fn row(id: String, info: &RunInfo) -> Vec<String> {
         format!("{}/{}", tally.done, tally.planned),
         tally.passed().to_string(),
         nonzero(tally.failed()),
-        nonzero(tally.left_out()),
+        nonzero(tally.excluded()),
         tally.spend.total().map(money).unwrap_or_default(),
         state,
     ]
@@ -92,7 +92,7 @@ fn as_json(run: RunDir) -> Value {
                 "done": tally.done,
                 "passed": tally.passed(),
                 "failed": tally.failed(),
-                "left_out": tally.left_out(),
+                "left_out": tally.excluded(),
                 "outcomes": tally.outcomes,
                 "cost_usd": tally.spend.total(),
             })

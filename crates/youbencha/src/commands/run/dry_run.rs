@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use yb_engine::run::{PlannedTrial, Ready, RunInfo, TrialState};
+use yb_engine::run::{PlannedTrial, PreparedRun, RunInfo, TrialState};
 use yb_figures::{count as count_of, duration_ms, money, plural};
 
 use super::estimate::{Estimate, History, Total};
@@ -30,7 +30,7 @@ pub(super) struct PlannedRun<'a> {
 
 impl<'a> PlannedRun<'a> {
     /// Creates it for a new run.
-    pub(super) fn of(ready: &'a Ready, max_cost_usd: Option<f64>, jobs: usize) -> Self {
+    pub(super) fn of(ready: &'a PreparedRun, max_cost_usd: Option<f64>, jobs: usize) -> Self {
         Self {
             root: ready.root.clone(),
             trials: ready.trials().collect(),

@@ -5,7 +5,7 @@ use std::path::Path;
 use yb_engine::case::{LoadOptions, PrivateHosts};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
-use yb_engine::run::Setup;
+use yb_engine::run::RunContext;
 use yb_engine::suite::{self, Suite};
 
 use crate::diagnostics::render;
@@ -40,7 +40,7 @@ pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &
 pub(in crate::commands) fn suite(
     file: &Path,
     private_hosts: bool,
-    setup: &Setup,
+    setup: &RunContext,
     strict: bool,
     printer: &mut Printer,
 ) -> Option<Suite> {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, RunDir, StopReason};
+use yb_engine::run::{RunDir, RunOutcome, StopReason};
 
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
@@ -10,10 +10,10 @@ use crate::report::{self, JSON_VERSION};
 
 /// Returns the exit code of a run. Gates decide, if there are any; if they are inconclusive because no trial counted, the outcomes
 /// of the trials decide.
-pub(super) fn exit_code(over: &Over) -> ExitCode {
+pub(super) fn exit_code(over: &RunOutcome) -> ExitCode {
     let state = &over.state;
     let tally = state.tally();
-    let gates = over.gates.as_ref().map(|report| report::gates::exit_code(report.answer));
+    let gates = over.gates.as_ref().map(|report| report::gates::exit_code(report.status));
     let trials = state.trials().filter_map(|(_, trial)| trial.result()).map(|result| of(result.outcome));
     let use_trials =
         gates.is_none() || (gates == Some(ExitCode::Inconclusive) && tally.passed() + tally.failed() == 0);
@@ -23,7 +23,7 @@ pub(super) fn exit_code(over: &Over) -> ExitCode {
         Some(_) => Some(ExitCode::Infrastructure),
         None => None,
     };
-    let mistake = over.mistake.is_some().then_some(ExitCode::Usage);
+    let mistake = over.config_error.is_some().then_some(ExitCode::Usage);
     ExitCode::strongest(trials.filter(|_| use_trials).chain(gates).chain(stopped).chain(mistake))
 }
 
@@ -34,13 +34,13 @@ pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
 }
 
 /// Prints the last lines of `--json`: gates, if any, and the summary.
-pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Printer) {
+pub(super) fn json(run: &RunDir, over: &RunOutcome, code: ExitCode, printer: &mut Printer) {
     let tally = over.state.tally();
     if let Some(report) = &over.gates {
         printer.line(json!({
             "v": JSON_VERSION,
             "event": "gates",
-            "answer": report.answer,
+            "answer": report.status,
             "gates": report.gates,
         }));
     }
@@ -56,13 +56,13 @@ pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Prin
         "done": tally.done,
         "passed": tally.passed(),
         "failed": tally.failed(),
-        "left_out": tally.left_out(),
+        "left_out": tally.excluded(),
         "outcomes": tally.outcomes,
         "spend": tally.spend,
         "cost_usd": tally.spend.total(),
         "unpriced": tally.unpriced,
-        "gates": over.gates.as_ref().map(|report| report.answer),
-        "error": over.mistake.as_ref().map(ToString::to_string),
+        "gates": over.gates.as_ref().map(|report| report.status),
+        "error": over.config_error.as_ref().map(ToString::to_string),
         "exit_code": code.code(),
     }));
 }

@@ -1,11 +1,11 @@
 use serde_json::json;
 use yb_engine::adapter;
-use yb_engine::run::Entry;
+use yb_engine::run::JournalEntry;
 
 use super::*;
 use crate::report::tests::plan;
 
-fn entry(event: &serde_json::Value) -> Entry {
+fn entry(event: &serde_json::Value) -> JournalEntry {
     let mut line = json!({"seq": 1, "at": "2026-11-15T00:00:00Z"});
     line.as_object_mut().unwrap().extend(event.as_object().unwrap().clone());
     serde_json::from_value(line).unwrap()
@@ -40,7 +40,7 @@ fn running_trials_have_a_line_each_and_a_progress_line() {
     started(&mut live, "b--default--1", now);
     let trial = "fix-login--default--1".to_owned();
     live.apply_progress(
-        &Progress::Step { trial: trial.clone(), step: Step::Acting { agent: "claude-code" } },
+        &Progress::Step { trial: trial.clone(), step: TrialStep::Acting { agent: "claude-code" } },
         now,
     );
     let mut known = adapter::Live::default();

@@ -47,7 +47,7 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     assert!(
         demanded
             .stderr
-            .contains("`isolation: bubblewrap` does not work here: `bwrap` failed: bwrap: No permissions"),
+            .contains("`isolation: bubblewrap` is not available: `bwrap` failed: bwrap: No permissions"),
         "{}",
         demanded.stderr
     );
@@ -59,9 +59,7 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     assert_eq!(auto.code, Some(0), "{}", auto.stderr);
     assert!(auto.stdout.contains("isolation: landlock"), "{}", auto.stdout);
     assert!(
-        auto.stderr.contains(
-            "warning: landlock stood between the agent and the machine, which hides no processes: `bwrap`"
-        ),
+        auto.stderr.contains("warning: the agent ran under landlock, which does not hide processes: `bwrap`"),
         "{}",
         auto.stderr
     );
@@ -73,7 +71,7 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     );
     let printed = run("landlock", &["--isolation", "none"]);
     assert!(
-        printed.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
+        printed.stderr.contains("the case requests `isolation: landlock`, overridden with `none`"),
         "{}",
         printed.stderr
     );

@@ -137,7 +137,7 @@ fn unenforceable_network_mode_is_rejected_before_the_run_starts() {
     for level in ["none", "external"] {
         let outcome = run(level, json!("model-only"), &[]);
         assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
-        let words = format!("`network: model-only` is not possible with `isolation: {level}`");
+        let words = format!("`network: model-only` is not supported with `isolation: {level}`");
         assert!(
             outcome.stderr.contains(&words) && outcome.stderr.contains("hint: use `isolation: bubblewrap`")
         );

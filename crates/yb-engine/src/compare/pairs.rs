@@ -1,35 +1,35 @@
-//! From the results of two runs to pairs of cases with numbers.
+//! Pairs the cases of two runs and aggregates their metrics.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{CaseDifference, CaseSide, CompareError, MetricDifference};
-use crate::baseline::Recorded;
+use super::{CaseDifference, CaseSummary, CompareError, MetricDifference};
+use crate::baseline::RecordedRun;
 use crate::run::{AttemptRecord, RunResults, TrialResults};
 use yb_stats::{Interval, Observation, ObservedOutcome, OutcomeCounts, PValueMethod, PassPair, ValuePair};
 
-/// A figure of a trial.
+/// A metric of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Metric {
-    /// What it cost.
+    /// Cost.
     CostUsd,
-    /// Tokens in and out.
+    /// Input and output tokens.
     Tokens,
-    /// How long it took.
+    /// Duration.
     DurationMs,
-    /// Turns, as the agent counts them.
+    /// Turns, as reported by the agent.
     Turns,
 }
 
 impl Metric {
-    /// All of them.
+    /// All metrics.
     pub const ALL: [Self; 4] = [Self::CostUsd, Self::Tokens, Self::DurationMs, Self::Turns];
 
-    /// How people are told of it.
+    /// Returns the display name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Metric {
         }
     }
 
-    /// Of the attempt that decided a trial; what nobody told is not there.
+    /// Returns the value of an attempt, if it was reported.
     fn of(self, attempt: &AttemptRecord) -> Option<f64> {
         match self {
             Self::CostUsd => attempt.spend.total(),
@@ -51,8 +51,8 @@ impl Metric {
     }
 }
 
-/// One case with one variant in one run.
-pub(super) struct Arm {
+/// A case with one variant in one run.
+pub(super) struct CaseArm {
     pub(super) label: String,
     variant: String,
     pub(super) tally: OutcomeCounts,
@@ -60,25 +60,25 @@ pub(super) struct Arm {
     values: [Vec<f64>; 4],
 }
 
-/// One case with one variant in both.
-pub(super) struct Pair {
+/// A case with one variant in both runs.
+pub(super) struct CasePair {
     case: String,
-    pub(super) a: Arm,
-    pub(super) b: Arm,
+    pub(super) a: CaseArm,
+    pub(super) b: CaseArm,
 }
 
-pub(super) struct Sides {
-    pub(super) pairs: Vec<Pair>,
+pub(super) struct PairedRuns {
+    pub(super) pairs: Vec<CasePair>,
     pub(super) only_in_a: Vec<String>,
     pub(super) only_in_b: Vec<String>,
 }
 
-/// How people are told of a case with a variant.
+/// Returns the display name of a case with a variant.
 fn label(case: &str, variant: &str) -> String {
     if variant == yb_case::suite::DEFAULT_VARIANT { case.to_owned() } else { format!("{case} / {variant}") }
 }
 
-impl Arm {
+impl CaseArm {
     fn of(trials: &[&TrialResults]) -> Self {
         let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
         let counted =
@@ -104,8 +104,8 @@ impl Arm {
         mean(self.values(metric))
     }
 
-    fn shown(&self) -> CaseSide {
-        CaseSide {
+    fn summary(&self) -> CaseSummary {
+        CaseSummary {
             passed: self.tally.passed,
             counted: self.tally.counted(),
             lost: self.tally.excluded,
@@ -122,24 +122,24 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-impl Pair {
-    pub(super) fn shown(&self) -> CaseDifference {
+impl CasePair {
+    pub(super) fn difference(&self) -> CaseDifference {
         CaseDifference {
             case: self.case.clone(),
             variant_a: self.a.variant.clone(),
             variant_b: self.b.variant.clone(),
-            a: self.a.shown(),
-            b: self.b.shown(),
+            a: self.a.summary(),
+            b: self.b.summary(),
         }
     }
 }
 
-impl Sides {
-    pub(super) fn tally(&self, of: impl Fn(&Pair) -> OutcomeCounts) -> OutcomeCounts {
+impl PairedRuns {
+    pub(super) fn tally(&self, of: impl Fn(&CasePair) -> OutcomeCounts) -> OutcomeCounts {
         self.pairs.iter().map(of).fold(OutcomeCounts::default(), OutcomeCounts::plus)
     }
 
-    /// The difference of each case, all its variants together; cases without results in both runs are not there.
+    /// Returns the mean difference of each case over its variants. Cases without results in both runs are omitted.
     pub(super) fn by_case(&self, counted: &[PassPair]) -> Vec<f64> {
         let mut cases: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for (pair, counted) in self.pairs.iter().zip(counted) {
@@ -175,7 +175,7 @@ impl Sides {
     }
 
     pub(super) fn judged_differently(&self) -> Vec<String> {
-        let both = |pair: &&Pair| !pair.a.grade_digest.is_empty() && !pair.b.grade_digest.is_empty();
+        let both = |pair: &&CasePair| !pair.a.grade_digest.is_empty() && !pair.b.grade_digest.is_empty();
         let differ = self.pairs.iter().filter(both).filter(|pair| pair.a.grade_digest != pair.b.grade_digest);
         differ.map(|pair| pair.b.label.clone()).collect()
     }
@@ -198,15 +198,15 @@ fn variants<'a>(all: &Trials<'a>) -> Vec<&'a str> {
     names
 }
 
-/// Which variant of the second run is compared with which of the first.
-fn mapped<'a>(
-    a: (&Recorded, &Trials<'a>),
-    b: (&Recorded, &Trials<'a>),
+/// Returns the pairs of variants to compare.
+fn map_variants<'a>(
+    a: (&RecordedRun, &Trials<'a>),
+    b: (&RecordedRun, &Trials<'a>),
     asked: &'a [(String, String)],
 ) -> Result<Vec<(&'a str, &'a str)>, CompareError> {
     let (of_a, of_b) = (variants(a.1), variants(b.1));
     let owned = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let missing = |of: &Recorded, name: &str, known: &[&str]| CompareError::NoSuchVariant {
+    let missing = |of: &RecordedRun, name: &str, known: &[&str]| CompareError::NoSuchVariant {
         run: of.label(),
         name: name.to_owned(),
         known: owned(known),
@@ -225,7 +225,7 @@ fn mapped<'a>(
     let common: Vec<(&str, &str)> =
         of_b.iter().filter(|name| of_a.contains(name)).map(|name| (*name, *name)).collect();
     match (common.as_slice(), of_a.as_slice(), of_b.as_slice()) {
-        // The only one of each: there is nothing else that could be meant.
+        // Each run has a single variant, so the pair is unambiguous.
         ([], [one], [two]) => Ok(vec![(*one, *two)]),
         ([], ..) => Err(CompareError::NoCommonVariant {
             a: a.0.label(),
@@ -237,11 +237,15 @@ fn mapped<'a>(
     }
 }
 
-pub(super) fn pairs(a: &Recorded, b: &Recorded, asked: &[(String, String)]) -> Result<Sides, CompareError> {
+pub(super) fn pairs(
+    a: &RecordedRun,
+    b: &RecordedRun,
+    asked: &[(String, String)],
+) -> Result<PairedRuns, CompareError> {
     let (all_a, all_b) = (trials(&a.results), trials(&b.results));
-    let map = mapped((a, &all_a), (b, &all_b), asked)?;
+    let map = map_variants((a, &all_a), (b, &all_b), asked)?;
     let to_a: BTreeMap<&str, &str> = map.iter().map(|(one, two)| (*two, *one)).collect();
-    let mut sides = Sides { pairs: Vec::new(), only_in_a: Vec::new(), only_in_b: Vec::new() };
+    let mut paired = PairedRuns { pairs: Vec::new(), only_in_a: Vec::new(), only_in_b: Vec::new() };
     let mut seen = std::collections::BTreeSet::new();
     for trial in &b.results.trials {
         let key = (trial.case.as_str(), trial.variant.as_str());
@@ -251,11 +255,11 @@ pub(super) fn pairs(a: &Recorded, b: &Recorded, asked: &[(String, String)]) -> R
         let of_a = to_a.get(key.1).and_then(|variant| all_a.get(&(key.0, *variant)));
         match of_a {
             Some(of_a) => {
-                let (a, b) = (Arm::of(of_a), Arm::of(&all_b[&key]));
-                sides.pairs.push(Pair { case: trial.case.clone(), a, b });
+                let (a, b) = (CaseArm::of(of_a), CaseArm::of(&all_b[&key]));
+                paired.pairs.push(CasePair { case: trial.case.clone(), a, b });
             }
             None if asked.is_empty() || to_a.contains_key(key.1) => {
-                sides.only_in_b.push(label(key.0, key.1));
+                paired.only_in_b.push(label(key.0, key.1));
             }
             None => {}
         }
@@ -264,11 +268,11 @@ pub(super) fn pairs(a: &Recorded, b: &Recorded, asked: &[(String, String)]) -> R
     for (case, variant) in all_a.keys() {
         let of_b = to_b.get(variant).is_some_and(|variant| all_b.contains_key(&(*case, *variant)));
         if !of_b && (asked.is_empty() || to_b.contains_key(variant)) {
-            sides.only_in_a.push(label(case, variant));
+            paired.only_in_a.push(label(case, variant));
         }
     }
-    if sides.pairs.is_empty() {
+    if paired.pairs.is_empty() {
         return Err(CompareError::NoCommonCase { a: a.label(), b: b.label() });
     }
-    Ok(sides)
+    Ok(paired)
 }

@@ -1,4 +1,4 @@
-//! Runs and trials that are there, by the shortest beginning of a name that only one has.
+//! Looks up runs and trials by an unambiguous prefix of their name.
 
 use std::fs;
 use std::path::Path;
@@ -10,17 +10,17 @@ use super::lock::RunLock;
 use super::plan::Plan;
 use super::state::RunState;
 
-/// A run that is there.
+/// A run on disk.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct RunInfo {
-    /// Its directory.
+    /// The run directory.
     pub run: RunDir,
-    /// What it is to do.
+    /// The plan.
     pub plan: Plan,
-    /// What was done.
+    /// The state.
     pub state: RunState,
-    /// Whether somebody works on it now.
+    /// Whether a process has the run locked.
     pub active: bool,
 }
 
@@ -28,12 +28,12 @@ impl RunInfo {
     /// Reads a run.
     ///
     /// # Errors
-    /// When its plan or its journal can't be read.
+    /// Returns an error when the plan or the journal can't be read.
     pub fn read(run: RunDir) -> Result<Self, RunError> {
         let plan = Plan::read(&run.plan())?;
         let entries = match journal::read(&run.journal()) {
             Ok(found) => found.entries,
-            // It died before its first line.
+            // The run was killed before its first journal entry.
             Err(journal::JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
@@ -47,17 +47,17 @@ impl RunInfo {
         Ok(Self { run, plan, state, active })
     }
 
-    /// Whether something is left to be done, if only writing the results, and nobody does it.
+    /// Whether the run is inactive and has pending trials or unwritten results.
     #[must_use]
     pub fn is_unfinished(&self) -> bool {
         !self.active && (!self.state.finished || !self.run.results().is_file())
     }
 }
 
-/// The directories of all runs, the newest last.
+/// Returns the directories of all runs, oldest first.
 ///
 /// # Errors
-/// When the folder can't be read.
+/// Returns an error when the directory can't be read.
 pub fn all_runs(root: &Path) -> Result<Vec<RunDir>, RunError> {
     let folder = root.join(RUNS);
     let entries = match fs::read_dir(&folder) {
@@ -68,23 +68,23 @@ pub fn all_runs(root: &Path) -> Result<Vec<RunDir>, RunError> {
     let mut runs: Vec<(u128, RunDir)> = entries
         .flatten()
         .map(|entry| RunDir::at(entry.path()))
-        // Without a plan it never became a run.
+        // A directory without a plan is a run that never started.
         .filter(|run| run.plan().is_file())
-        .map(|run| (made_at(&run), run))
+        .map(|run| (created_at(&run), run))
         .collect();
     runs.sort_by(|one, two| (one.0, one.1.path()).cmp(&(two.0, two.1.path())));
     Ok(runs.into_iter().map(|(_, run)| run).collect())
 }
 
-/// The milliseconds at the end of a run's name.
-fn made_at(run: &RunDir) -> u128 {
+/// Returns the creation time in milliseconds, which is the last part of a run's name.
+fn created_at(run: &RunDir) -> u128 {
     run.id().rsplit('-').next().and_then(|ms| ms.parse().ok()).unwrap_or(0)
 }
 
-/// The run that a name, its beginning, or a path means; `latest` is the newest.
+/// Finds a run by name, prefix or path; `latest` is the newest.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// Returns an error when no run or several runs match.
 pub fn find_run(root: &Path, name: &str) -> Result<RunDir, RunError> {
     let given = RunDir::at(name);
     if name.contains(std::path::MAIN_SEPARATOR) && given.plan().is_file() {
@@ -96,7 +96,7 @@ pub fn find_run(root: &Path, name: &str) -> Result<RunDir, RunError> {
     if name == "latest" {
         return runs.into_iter().next_back().ok_or_else(missing);
     }
-    // The milliseconds alone are what people copy.
+    // Users often copy only the milliseconds.
     let matches = |id: &str| {
         id.starts_with(name) || id.rsplit('-').next().is_some_and(|ms| name.len() > 3 && ms.starts_with(name))
     };
@@ -114,10 +114,10 @@ pub fn find_run(root: &Path, name: &str) -> Result<RunDir, RunError> {
     }
 }
 
-/// The folder of the trial that a name or its beginning means; the id will do as well.
+/// Finds a planned trial by its folder or id, or a prefix of either.
 ///
 /// # Errors
-/// When there is none, or more than one.
+/// Returns an error when no trial or several trials match.
 pub fn find_trial<'a>(plan: &'a Plan, name: &str) -> Result<&'a super::plan::PlannedTrial, RunError> {
     if let Some(exact) = plan.trials.iter().find(|trial| trial.folder == name || trial.id == name) {
         return Ok(exact);
@@ -141,10 +141,10 @@ pub fn find_trial<'a>(plan: &'a Plan, name: &str) -> Result<&'a super::plan::Pla
     }
 }
 
-/// The newest run that was left undone.
+/// Returns the newest unfinished run.
 ///
 /// # Errors
-/// When there is none.
+/// Returns an error when there is none.
 pub fn newest_unfinished(root: &Path) -> Result<RunDir, RunError> {
     for run in all_runs(root)?.into_iter().rev() {
         if RunInfo::read(run.clone()).is_ok_and(|info| info.is_unfinished()) {

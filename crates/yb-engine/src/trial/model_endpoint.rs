@@ -1,4 +1,4 @@
-//! Who plays a trial's model: a script, a tape, or the model itself through a recorder.
+//! The model endpoint of a trial: a mock script, a replayed tape, or the model API behind a recording proxy.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,45 +9,45 @@ use yb_tape::{
     Script, Secrets, Tape, Upstream, Vars,
 };
 
-use super::place::Place;
-use super::{Attempt, Runner, TrialError, agent};
+use super::attempt_dirs::AttemptDirs;
+use super::{AttemptContext, Runner, TrialError, agent};
 use yb_agents::tape::{self, ModelEndpoint, TapeHow, TapeUse, redirect_to_mock};
 use yb_agents::{ExecutionResult, Host, observed_cost};
 use yb_case::{AgentSpec, Case, TapeMode, TapeSource, TapeSpeed};
 use yb_model::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
 use yb_model::outcome::Outcome;
 
-/// Where nobody listens: for checks before there is a tape.
-const NOWHERE: &str = "http://127.0.0.1:9";
-/// How long an agent may take to end by itself once its tape has nothing more for it.
-const GRACE: Duration = Duration::from_secs(5);
+/// A placeholder URL for checks before the endpoint is started.
+const UNUSED_URL: &str = "http://127.0.0.1:9";
+/// How long an agent may take to end by itself after it diverged from its tape.
+const DIVERGENCE_GRACE: Duration = Duration::from_secs(5);
 const DIVERGED: &str = "TAPE_DIVERGED";
 
-/// What answers, and what listens.
-pub(super) struct Reel {
+/// The servers between an agent and its model.
+pub(super) struct ModelServers {
     script: Option<MockServer>,
     recorder: Option<(RecordingProxy, PathBuf)>,
     replayer: Option<ReplayServer>,
-    /// The tape that answers, or the script.
+    /// The replayed tape, or the script.
     file: PathBuf,
     digest: Option<String>,
     warnings: Vec<String>,
 }
 
-/// What a reel came to.
-pub(super) struct Played {
+/// How a tape was used by an attempt, with the observed usage.
+pub(super) struct TapeReport {
     pub(super) tape: TapeUse,
     observed: ObservedUsage,
     spent: Option<f64>,
 }
 
 impl Runner {
-    /// Whether a tape or a script answers instead of the model, so that no credential is needed.
-    pub(crate) fn is_played(&self, case: &Case) -> bool {
+    /// Whether a tape or a script replaces the model, so that no credentials are needed.
+    pub(crate) fn has_simulated_model(&self, case: &Case) -> bool {
         (self.tape.replay.is_some() || case.tape.is_some()) && !self.forks_to_a_model(case)
     }
 
-    /// Whether the model's answers are all on a tape, so that nothing else may be reached.
+    /// Whether all model responses come from a tape, so that no network is needed.
     pub(super) fn is_replayed(&self, case: &Case) -> bool {
         self.replays(case).is_some() && !self.forks_to_a_model(case)
     }
@@ -56,7 +56,7 @@ impl Runner {
         self.tape.fork.is_some() && script_of(case).is_none()
     }
 
-    /// The tape or the directory of tapes.
+    /// Returns the tape or the directory of tapes to replay.
     fn replays<'a>(&'a self, case: &'a Case) -> Option<&'a Path> {
         let own = case.tape.as_ref().and_then(|tape| match &tape.source {
             TapeSource::Replay(path) => Some(path.as_path()),
@@ -65,16 +65,16 @@ impl Runner {
         self.tape.replay.as_deref().or(own)
     }
 
-    /// The agent's variables as they will be, before there is a tape.
+    /// Returns the agent's environment before the endpoint is started.
     pub(super) fn host(&self, case: &Case) -> Result<Host, TrialError> {
         let mut host = agent::host(case, self.agent_spec(case), &self.env, self.shim.as_deref())?;
-        if self.is_played(case) {
-            self.redirect_to_mock(case, &mut host, NOWHERE);
+        if self.has_simulated_model(case) {
+            self.redirect_to_mock(case, &mut host, UNUSED_URL);
         }
         Ok(host)
     }
 
-    /// The description of the case's agent; none for a directory that `yb eval` grades.
+    /// Returns the spec of the case's agent; `None` for a directory graded by `yb eval`.
     pub(super) fn agent_spec(&self, case: &Case) -> Option<&'static AgentSpec> {
         self.extensions.adapters.get(&case.agent.kind).map(|adapter| adapter.spec())
     }
@@ -89,7 +89,7 @@ impl Runner {
         }
     }
 
-    /// Whether what is asked of tapes can be, for a trial that is yet to run.
+    /// Checks the tape options of a trial before it runs.
     pub(crate) fn check_tape(&self, case: &Case, trial: &str) -> Result<(), TrialError> {
         if let Some(path) = self.replays(case) {
             let tape = open(&tape::replayed(path, trial))?;
@@ -107,31 +107,31 @@ impl Runner {
         let Some(directory) = &self.tape.record else { return Ok(()) };
         if self.is_replayed(case) {
             return Err(TrialError::tape(
-                "a replay that is recorded would be the same tape again",
+                "recording a replay would reproduce the same tape",
                 "leave out `--record`, or the tape of the case",
             ));
         }
         let file = tape::recorded(directory, trial);
         if file.exists() {
-            let message = format!("there is a tape already: `{}`", file.display());
+            let message = format!("tape already exists: `{}`", file.display());
             return Err(TrialError::tape(message, "record into another directory, or remove that one"));
         }
         if self.endpoints(case, &Host::default()).is_empty() {
-            let message = format!("no tape can get between `{}` and its model", case.agent.kind);
+            let message = format!("model traffic of `{}` can't be recorded or replayed", case.agent.kind);
             return Err(TrialError::tape(message, "leave out `--record`"));
         }
         Ok(())
     }
 
-    /// Starts what answers and what listens, and points the agent at it.
-    pub(super) fn reel(
+    /// Starts the endpoint and directs the agent to it. Returns `None` if the agent uses its model API directly.
+    pub(super) fn start_endpoint(
         &self,
         case: &Case,
-        attempt: &Attempt<'_>,
-        place: &Place,
+        attempt: &AttemptContext<'_>,
+        place: &AttemptDirs,
         host: &mut Host,
-    ) -> Result<Option<Reel>, TrialError> {
-        let mut reel = Reel {
+    ) -> Result<Option<ModelServers>, TrialError> {
+        let mut servers = ModelServers {
             script: None,
             recorder: None,
             replayer: None,
@@ -142,32 +142,32 @@ impl Runner {
         let endpoints = self.endpoints(case, host);
         if let Some(path) = self.replays(case) {
             let file = tape::replayed(path, attempt.trial);
-            reel.replay(self, case, file, place, endpoints.first())?;
+            servers.replay(self, case, file, place, endpoints.first())?;
         } else if let Some(script) = script_of(case) {
             let server = MockServer::start(load(script, &place.workspace)?, &MockServerOptions::default());
-            reel.script = Some(server.map_err(TrialError::from)?);
-            script.clone_into(&mut reel.file);
+            servers.script = Some(server.map_err(TrialError::from)?);
+            script.clone_into(&mut servers.file);
         }
         if let Some(directory) = &self.tape.record {
-            reel.record(self, directory, attempt, place, host, endpoints.first())?;
+            servers.record(self, directory, attempt, place, host, endpoints.first())?;
         }
-        let Some(url) = reel.base_url() else { return Ok(None) };
-        if self.is_played(case) {
+        let Some(url) = servers.base_url() else { return Ok(None) };
+        if self.has_simulated_model(case) {
             self.redirect_to_mock(case, host, &url);
         } else if let Some(endpoint) = endpoints.first() {
             endpoint.redirect(host, &url);
         }
-        Ok(Some(reel))
+        Ok(Some(servers))
     }
 }
 
-impl Reel {
+impl ModelServers {
     fn replay(
         &mut self,
         runner: &Runner,
         case: &Case,
         file: PathBuf,
-        place: &Place,
+        place: &AttemptDirs,
         api: Option<&ModelEndpoint>,
     ) -> Result<(), TrialError> {
         let tape = open(&file)?;
@@ -201,7 +201,8 @@ impl Reel {
                     model: fork.model.clone(),
                 },
                 (None, None) => {
-                    let message = format!("no tape can get between `{}` and its model", case.agent.kind);
+                    let message =
+                        format!("model traffic of `{}` can't be recorded or replayed", case.agent.kind);
                     return Err(TrialError::tape(message, "leave out `--fork`"));
                 }
             };
@@ -212,18 +213,18 @@ impl Reel {
         Ok(())
     }
 
-    /// The tape gets its name when the attempt is over: a retried one has a tape of its own.
+    /// Starts recording to a temporary file, which is renamed when the attempt has ended: each retry has its own tape.
     fn record(
         &mut self,
         runner: &Runner,
         directory: &Path,
-        attempt: &Attempt<'_>,
-        place: &Place,
+        attempt: &AttemptContext<'_>,
+        place: &AttemptDirs,
         host: &Host,
         api: Option<&ModelEndpoint>,
     ) -> Result<(), TrialError> {
         let upstream = match (self.base_url(), api) {
-            (Some(played), _) => played,
+            (Some(tape_report), _) => tape_report,
             (None, Some(api)) => api.upstream.clone(),
             (None, None) => return Ok(()),
         };
@@ -244,26 +245,26 @@ impl Reel {
         Ok(())
     }
 
-    /// What the agent is to ask.
+    /// Returns the base URL for the agent.
     fn base_url(&self) -> Option<String> {
         let played = || self.replayer.as_ref().map(ReplayServer::base_url);
         let recorded = self.recorder.as_ref().map(|(recorder, _)| recorder.base_url());
         recorded.or_else(played).or_else(|| self.script.as_ref().map(MockServer::base_url))
     }
 
-    /// Waits until the agent has had its time to end by itself after a divergence.
-    pub(super) async fn is_lost(&self) {
+    /// Waits for a divergence, and for the grace period in which the agent may end by itself.
+    pub(super) async fn wait_for_divergence(&self) {
         match &self.replayer {
             Some(replayer) => {
                 replayer.diverged().await;
-                tokio::time::sleep(GRACE).await;
+                tokio::time::sleep(DIVERGENCE_GRACE).await;
             }
             None => std::future::pending().await,
         }
     }
 
-    /// Ends what answered and listened, and tells the result what that came to.
-    pub(super) async fn finish(self, executed: &mut ExecutionResult) -> Played {
+    /// Shuts down the endpoint, and adds its warnings and a divergence to the result.
+    pub(super) async fn finish(self, executed: &mut ExecutionResult) -> TapeReport {
         executed.warnings.extend(self.warnings);
         let mut tape = TapeUse {
             how: TapeHow::Scripted,
@@ -318,19 +319,19 @@ impl Reel {
                     tape.exchanges = seen.exchanges;
                     observed = seen;
                 }
-                Err(reason) => executed.warnings.push(format!("the tape is not complete: {reason}")),
+                Err(reason) => executed.warnings.push(format!("the tape is incomplete: {reason}")),
             }
             if tape.how == TapeHow::Recorded {
                 spent = None;
             }
         }
-        Played { tape, observed, spent }
+        TapeReport { tape, observed, spent }
     }
 }
 
-impl Played {
-    /// Tokens that passed by count more than what an agent says; what they cost is still its own word.
-    pub(super) fn observe(&self, usage: &mut Usage) {
+impl TapeReport {
+    /// Replaces the tokens that the agent reported by the observed ones. The cost is still the reported one.
+    pub(super) fn apply_observed_usage(&self, usage: &mut Usage) {
         if self.observed.models.is_empty() {
             return;
         }
@@ -356,8 +357,9 @@ impl Played {
         }
     }
 
-    /// What is told of it: the agent's own word for the price of a recorded run is better than ours.
-    pub(super) fn told(mut self, agent_said: Option<f64>) -> (TapeUse, Option<f64>) {
+    /// Returns the tape use and the actual cost. The cost that the agent reported for a replay takes precedence over the
+    /// computed one.
+    pub(super) fn into_tape_use(mut self, agent_said: Option<f64>) -> (TapeUse, Option<f64>) {
         if self.tape.how.is_replay() {
             self.tape.recorded_usd = agent_said.or(self.tape.recorded_usd);
         }
@@ -367,7 +369,7 @@ impl Played {
 
 fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {
     executed.outcome = Some(Outcome::Diverged);
-    // What the tape answered from then on says the same once more.
+    // Later responses of the tape repeat the divergence as an error of the agent.
     let first = divergence.to_string();
     let first = first.lines().next().unwrap_or_default().to_owned();
     executed.errors.retain(|error| !error.message.contains(&first));
@@ -381,8 +383,8 @@ fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {
     executed.errors.insert(0, record);
 }
 
-/// Directories that a tape knows by name, so that it can be replayed in others.
-fn places(place: &Place) -> [(&'static str, &Path); 2] {
+/// Returns the directories that a tape refers to by name, so that it can be replayed elsewhere.
+fn places(place: &AttemptDirs) -> [(&'static str, &Path); 2] {
     [("workspace", &place.workspace), ("private", &place.private)]
 }
 
@@ -402,7 +404,7 @@ fn open(file: &Path) -> Result<Tape, TrialError> {
         yb_tape::Error::ReadTape { ref source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             let trial = file.file_stem().unwrap_or_default().to_string_lossy();
             TrialError::tape(
-                format!("there is no tape of this trial: `{}`", file.display()),
+                format!("no tape for this trial: `{}`", file.display()),
                 format!("record it: `yb run -c FILE --record {}` makes one for each trial, such as `{trial}.tape`",
                     file.parent().unwrap_or(Path::new(".")).display()),
             )
@@ -411,7 +413,7 @@ fn open(file: &Path) -> Result<Tape, TrialError> {
     })
 }
 
-/// Whether a conversation of the tape has so many steps.
+/// Checks that a lane of the tape has at least this many steps.
 fn check_step(tape: &Tape, lane: &str, step: usize, option: &str) -> Result<(), TrialError> {
     let known = tape.lanes().iter().find(|known| known.name == lane);
     let exchanges = known.into_iter().flat_map(|lane| &lane.exchanges);
@@ -420,8 +422,7 @@ fn check_step(tape: &Tape, lane: &str, step: usize, option: &str) -> Result<(), 
         return Ok(());
     }
     let file = tape.path().display();
-    let message =
-        format!("lane `{lane}` of the tape has {turns} steps, and `{option}` says {step}: `{file}`");
+    let message = format!("`{option}` refers to step {step}, but lane `{lane}` has {turns} steps: `{file}`");
     Err(TrialError::tape(message, "`yb tape show` lists the steps of a tape"))
 }
 

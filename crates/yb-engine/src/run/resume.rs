@@ -1,4 +1,4 @@
-//! A run that this process works on: begun, or taken up again after whatever ended it.
+//! Resuming a run after it was stopped or killed, and rerunning trials of an earlier run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,84 +8,87 @@ use yb_model::atomic_file::{Durability, write_atomic};
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
-use super::event::{AttemptRecord, Entry, JOURNAL_VERSION, RunEvent};
+use super::event::{AttemptRecord, JOURNAL_VERSION, JournalEntry, RunEvent};
 use super::journal::Journal;
-use super::lock::{Locked, RunLock};
+use super::lock::{LockAttempt, RunLock};
 use super::plan::{Plan, PlanOptions, PlannedTrial};
-use super::prepare::{Part, Ready, Setup};
+use super::prepare::{PreparedCombination, PreparedRun, RunContext};
 use super::state::RunState;
-use super::unit::{Unit, on_disk, remove_half_made};
+use super::unit::{TrialUnit, attempts_on_disk, remove_incomplete};
 use yb_agents::trace::Trace;
 use yb_case::suite::{Combination, Suite};
 use yb_model::outcome::{Outcome, PassCredit};
 use yb_repo::ObjectStore;
 
-/// A run that this process works on.
+/// A run that this process has locked and may execute.
 #[non_exhaustive]
-pub struct OpenRun {
-    /// Its directory.
+pub struct ActiveRun {
+    /// The run directory.
     pub run: RunDir,
-    /// What it is to do.
+    /// The plan.
     pub plan: Plan,
-    /// What was done so far.
+    /// The state so far.
     pub state: RunState,
-    /// The entries that opening it wrote.
-    pub begun: Vec<Entry>,
-    /// The run's node in a trace, for whoever wants one.
+    /// The journal entries written when the run was started or resumed.
+    pub opening_entries: Vec<JournalEntry>,
+    /// The trace node of the run, if it is traced.
     pub trace: Option<Arc<dyn Trace>>,
     pub(super) cache: PathBuf,
-    /// The trials that are still to be done.
-    pub(super) units: Vec<Unit>,
+    /// The pending trials.
+    pub(super) units: Vec<TrialUnit>,
     pub(super) store: ObjectStore,
     pub(super) journal: Journal,
     pub(super) jobs: usize,
     pub(super) _lock: RunLock,
 }
 
-/// Which trials are done again.
+/// Which finished trials are rerun.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Rerun {
-    /// Those that counted against the agent; in a run of their own, because repeating them until they pass would
-    /// forge the score of the first.
+enum RerunKind {
+    /// Failed trials, in a new run: repeating them in the same run until they pass would falsify its pass rate.
     Failed,
-    /// Those that say nothing about the agent; in the same run.
+    /// Trials excluded by infrastructure failures, in the same run.
     Infra,
 }
 
-impl Rerun {
-    fn takes(self, outcome: Outcome) -> bool {
+impl RerunKind {
+    fn includes(self, outcome: Outcome) -> bool {
         match self {
             Self::Failed => outcome.pass_credit() == PassCredit::Zero,
-            // One that only its grader failed is graded again, not run again.
+            // A trial with a grader error is regraded, not rerun.
             Self::Infra => outcome.pass_credit() == PassCredit::Excluded,
         }
     }
 
-    fn nothing(self) -> &'static str {
+    fn description(self) -> &'static str {
         match self {
             Self::Failed => "failed",
-            Self::Infra => "was lost",
+            Self::Infra => "was excluded by an infrastructure failure",
         }
     }
 }
 
 impl Plan {
-    /// The files that are others now than when the plan was made.
+    /// Returns the files that changed since the plan was created.
     #[must_use]
     pub fn changed_files(&self) -> Vec<String> {
-        let same = |file: &yb_case::suite::SourceFile| {
+        let unchanged = |file: &yb_case::suite::SourceFile| {
             fs::read(&file.path).is_ok_and(|bytes| blake3::hash(&bytes).to_hex().as_str() == file.digest)
         };
-        self.files.iter().filter(|file| !same(file)).map(|file| file.path.display().to_string()).collect()
+        self.files
+            .iter()
+            .filter(|file| !unchanged(file))
+            .map(|file| file.path.display().to_string())
+            .collect()
     }
 }
 
-impl Setup {
-    /// Takes a run up again: never a finished trial, always those in flight. `rerun` adds those that were lost.
+impl RunContext {
+    /// Resumes a run: its pending trials and those that were in flight. `rerun` adds trials that were excluded by
+    /// infrastructure failures.
     ///
     /// # Errors
-    /// When somebody works on it, its files have changed, or something that it recorded is missing.
+    /// Returns an error when the run is in use, its files have changed, or recorded artifacts are missing.
     pub async fn resume(
         &self,
         run: RunDir,
@@ -93,33 +96,33 @@ impl Setup {
         suite: &Suite,
         rerun: bool,
         jobs: usize,
-    ) -> Result<OpenRun, RunError> {
-        let lock = match RunLock::take(&run.lock()).map_err(RunError::io("lock", run.lock()))? {
-            Locked::Ours(lock) => lock,
-            Locked::Theirs { pid } => return Err(RunError::Locked { run: run.id(), pid }),
+    ) -> Result<ActiveRun, RunError> {
+        let lock = match RunLock::try_acquire(&run.lock()).map_err(RunError::io("lock", run.lock()))? {
+            LockAttempt::Acquired(lock) => lock,
+            LockAttempt::InUse { pid } => return Err(RunError::Locked { run: run.id(), pid }),
         };
         let (mut journal, found) = match Journal::open(&run.journal()) {
             Err(super::journal::JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                (Journal::create(&run.journal())?, super::journal::Found::default())
+                (Journal::create(&run.journal())?, super::journal::JournalContents::default())
             }
             opened => opened?,
         };
         let mut state = RunState::of(&found.entries);
         state.planned = plan.trials.len();
-        missing(&run, &state)?;
+        check_artifacts(&run, &state)?;
         let again: Vec<String> = plan
             .trials
             .iter()
             .filter(|trial| {
                 let result = state.get(&trial.folder).and_then(super::state::TrialState::result);
-                rerun && result.is_some_and(|result| Rerun::Infra.takes(result.outcome))
+                rerun && result.is_some_and(|result| RerunKind::Infra.includes(result.outcome))
             })
             .map(|trial| trial.folder.clone())
             .collect();
         if rerun && again.is_empty() {
-            return Err(RunError::NothingToRerun { run: run.id(), which: Rerun::Infra.nothing() });
+            return Err(RunError::NothingToRerun { run: run.id(), which: RerunKind::Infra.description() });
         }
         let pending: Vec<&PlannedTrial> = plan
             .trials
@@ -129,9 +132,9 @@ impl Setup {
                 !done || again.contains(&trial.folder)
             })
             .collect();
-        // A run that died between its last trial and its end still has its results to write.
+        // A run that was killed after its last trial still has to write its results.
         if pending.is_empty() && state.finished && run.results().is_file() {
-            return Err(RunError::NothingToRerun { run: run.id(), which: "is left to be done" });
+            return Err(RunError::NothingToRerun { run: run.id(), which: "is pending" });
         }
         let units = self.units(&run, suite, &plan.options, &pending).await?;
         let cache = match run.path().parent().and_then(Path::parent) {
@@ -145,7 +148,7 @@ impl Setup {
                 return Err(RunError::NothingSelected { filters: Vec::new(), known: Vec::new() });
             }
         };
-        let store = runner.store(&run, &cache).await.map_err(RunError::one)?;
+        let store = runner.store(&run, &cache).await.map_err(RunError::from_trial)?;
         let mut events = Vec::new();
         if found.entries.is_empty() {
             events.push(RunEvent::RunStarted {
@@ -156,43 +159,60 @@ impl Setup {
                 jobs,
             });
         }
-        forget(&run, &state, &pending);
-        events.extend(bury(&run, &state).into_iter().map(RunEvent::AttemptFinished));
+        remove_unrecorded_attempts(&run, &state, &pending);
+        events.extend(end_orphaned_attempts(&run, &state).into_iter().map(RunEvent::AttemptFinished));
         events.push(RunEvent::RunResumed {
             youbencha: env!("CARGO_PKG_VERSION").to_owned(),
             pending: pending.len(),
             jobs,
             again,
         });
-        let begun = journal.append(events)?;
-        for entry in &begun {
+        let opening_entries = journal.append(events)?;
+        for entry in &opening_entries {
             state.apply(entry);
         }
-        // They are another run's from here on: better none than those of before.
+        // The results are stale from here on.
         let _ = fs::remove_file(run.results());
-        Ok(OpenRun { run, cache, plan, units, store, journal, state, begun, trace: None, jobs, _lock: lock })
+        Ok(ActiveRun {
+            run,
+            cache,
+            plan,
+            units,
+            store,
+            journal,
+            state,
+            opening_entries,
+            trace: None,
+            jobs,
+            _lock: lock,
+        })
     }
 
-    /// A new run of the trials of an old one that failed, as they were.
+    /// Prepares a new run of the failed trials of an earlier one.
     ///
     /// # Errors
-    /// When there are none, or files have changed.
-    pub async fn rerun_failed(&self, run: &RunDir, plan: &Plan, suite: &Suite) -> Result<Ready, RunError> {
+    /// Returns an error when no trial failed, or files have changed.
+    pub async fn rerun_failed(
+        &self,
+        run: &RunDir,
+        plan: &Plan,
+        suite: &Suite,
+    ) -> Result<PreparedRun, RunError> {
         let state = RunState::of(&super::journal::read(&run.journal())?.entries);
         let failed: Vec<&PlannedTrial> = plan
             .trials
             .iter()
             .filter(|trial| {
                 let result = state.get(&trial.folder).and_then(super::state::TrialState::result);
-                result.is_some_and(|result| Rerun::Failed.takes(result.outcome))
+                result.is_some_and(|result| RerunKind::Failed.includes(result.outcome))
             })
             .collect();
         if failed.is_empty() {
-            return Err(RunError::NothingToRerun { run: run.id(), which: Rerun::Failed.nothing() });
+            return Err(RunError::NothingToRerun { run: run.id(), which: RerunKind::Failed.description() });
         }
         let units = self.units(run, suite, &plan.options, &failed).await?;
         let agents = units.iter().map(|unit| (unit.trial.agent.clone(), None)).collect();
-        Ok(Ready {
+        Ok(PreparedRun {
             root: self.root(suite)?,
             agents,
             name: plan.name.clone(),
@@ -203,14 +223,14 @@ impl Setup {
         })
     }
 
-    /// The units of planned trials, exactly as they were planned.
+    /// Returns the units of planned trials, after checking that their cases have not changed.
     async fn units(
         &self,
         run: &RunDir,
         suite: &Suite,
         options: &PlanOptions,
         trials: &[&PlannedTrial],
-    ) -> Result<Vec<Unit>, RunError> {
+    ) -> Result<Vec<TrialUnit>, RunError> {
         let wanted: BTreeSet<(&str, &str)> =
             trials.iter().map(|trial| (trial.case.as_str(), trial.variant.as_str())).collect();
         let taken: Vec<&Combination> = suite
@@ -224,12 +244,12 @@ impl Setup {
         let mut changed = BTreeSet::new();
         let mut units = Vec::with_capacity(trials.len());
         for trial in trials {
-            match Part::of(&parts, trial) {
+            match PreparedCombination::of(&parts, trial) {
                 Some(part) if part.digests() == (trial.task_digest.clone(), trial.grade_digest.clone()) => {
                     units.push(part.unit((*trial).clone()));
                 }
                 _ => {
-                    changed.insert(format!("what the case `{}` starts with or says", trial.case));
+                    changed.insert(format!("start or content of case `{}`", trial.case));
                 }
             }
         }
@@ -241,8 +261,8 @@ impl Setup {
     }
 }
 
-/// What finished trials recorded and is not there any more.
-fn missing(run: &RunDir, state: &RunState) -> Result<(), RunError> {
+/// Checks that the recorded artifacts of finished trials exist.
+fn check_artifacts(run: &RunDir, state: &RunState) -> Result<(), RunError> {
     let missing: Vec<String> = state
         .trials()
         .filter_map(|(folder, trial)| Some((folder, trial.result()?)))
@@ -256,8 +276,8 @@ fn missing(run: &RunDir, state: &RunState) -> Result<(), RunError> {
     if missing.is_empty() { Ok(()) } else { Err(RunError::Damaged { run: run.id(), missing }) }
 }
 
-/// Ends what a dead run left behind, and records that its attempts in flight came to nothing.
-fn bury(run: &RunDir, state: &RunState) -> Vec<AttemptRecord> {
+/// Reaps the process trees that a killed run left behind, and returns records that cancel its attempts in flight.
+fn end_orphaned_attempts(run: &RunDir, state: &RunState) -> Vec<AttemptRecord> {
     let mut records = Vec::new();
     for (folder, trial) in state.trials() {
         let Some(one) = &trial.in_flight else { continue };
@@ -265,27 +285,29 @@ fn bury(run: &RunDir, state: &RunState) -> Vec<AttemptRecord> {
         if let Some(tree) = &one.tree {
             killed = yb_supervise::reap(tree).killed;
         }
-        remove_half_made(run, folder, one.attempt);
+        remove_incomplete(run, folder, one.attempt);
         let mut record = AttemptRecord::new(folder, one.attempt, one.started_at.clone());
         record.outcome = Outcome::Cancelled;
         record.error = Some(match killed {
-            0 => "the run died while it ran".to_owned(),
-            killed => format!("the run died while it ran; {killed} of its processes were ended"),
+            0 => "the run was killed during this attempt".to_owned(),
+            killed => {
+                format!("the run was killed during this attempt; {killed} of its processes were reaped")
+            }
         });
         records.push(record);
     }
     records
 }
 
-/// Attempts that the journal lost leave keys behind that nobody else would remove.
-fn forget(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
+/// Removes the private directories of attempts that the journal does not know: they contain credentials.
+fn remove_unrecorded_attempts(run: &RunDir, state: &RunState, pending: &[&PlannedTrial]) {
     for trial in pending {
         let known = |attempt: u32| {
             let ended = state.get(&trial.folder).into_iter().flat_map(|state| &state.attempts);
             ended.into_iter().any(|record| record.attempt == attempt)
         };
-        for attempt in on_disk(run, &trial.folder).filter(|attempt| !known(*attempt)) {
-            remove_half_made(run, &trial.folder, attempt);
+        for attempt in attempts_on_disk(run, &trial.folder).filter(|attempt| !known(*attempt)) {
+            remove_incomplete(run, &trial.folder, attempt);
         }
     }
 }

@@ -1,30 +1,30 @@
-//! What each gate says, with its reason.
+//! Evaluates single gates, with the reason of each result.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use yb_figures::{money, percent, plural};
 
-use super::{Answer, GateAnswer, GateLimits, NoRegression, OnInconclusive};
-use crate::baseline::Recorded;
+use super::{GateLimits, GateResult, GateStatus, NoRegression, OnInconclusive};
+use crate::baseline::RecordedRun;
 use crate::compare::{self, MAX_LOST};
 use crate::run::{RunResults, TrialResults};
 use yb_case::Isolation;
-use yb_stats::{Decision, ExcludedTrials, Observation, OutcomeCounts, RegressionCriteria};
+use yb_stats::{Decision, ExcludedTrials, Observation, RegressionCriteria, OutcomeCounts};
 
 const NEAR: f64 = 1e-9;
 
-fn said(gate: String, answer: Answer, reason: String) -> GateAnswer {
-    GateAnswer { gate, answer, reason, value: None, limit: None }
+fn gate_result(gate: String, status: GateStatus, reason: String) -> GateResult {
+    GateResult { gate, status, reason, value: None, limit: None }
 }
 
-/// The limits of some trials, whose keys begin with `prefix`.
+/// Evaluates the limits on the trials that `takes` selects. `prefix` is the beginning of their keys.
 pub(super) fn limits(
     prefix: &str,
     limits: &GateLimits,
     results: &RunResults,
     takes: impl Fn(&TrialResults) -> bool,
-) -> Vec<GateAnswer> {
+) -> Vec<GateResult> {
     let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
     let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
     let tally = yb_stats::count_outcomes(&observations);
@@ -37,10 +37,10 @@ pub(super) fn limits(
     if let Some(most) = limits.max_cost_usd {
         all.push(max_cost(format!("{prefix}max_cost_usd"), most, &trials));
     }
-    // Where it is not asked for it is a reason of others.
+    // Without its own gate it only affects the reasons of others.
     if limits.max_lost.is_some() {
         let (lost, of) = (tally.excluded, tally.all());
-        let answer = if too_many || of == 0 { Answer::CannotTell } else { Answer::Held };
+        let status = if too_many || of == 0 { GateStatus::Inconclusive } else { GateStatus::Passed };
         let share = (of > 0).then(|| lost as f64 / of as f64);
         let reason = match share {
             Some(share) => format!(
@@ -51,10 +51,10 @@ pub(super) fn limits(
             ),
             None => "no trial has the tag".to_owned(),
         };
-        all.push(GateAnswer {
+        all.push(GateResult {
             value: share,
             limit: Some(max_lost),
-            ..said(format!("{prefix}max_lost"), answer, reason)
+            ..gate_result(format!("{prefix}max_lost"), status, reason)
         });
     }
     if let Some(level) = limits.isolation {
@@ -63,14 +63,14 @@ pub(super) fn limits(
     all
 }
 
-fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool) -> GateAnswer {
-    // Too many lost ones are like those of which nobody knows: sometimes the others decide alone.
+fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool) -> GateResult {
+    // Too many excluded trials count as unknown; the others may still decide the result.
     let lost = if too_many { ExcludedTrials::TreatAsUnknown } else { ExcludedTrials::Omit };
     let (worst, best) = (tally.passes(false, lost).rate(), tally.passes(true, lost).rate());
-    let answer = match (worst, best) {
-        (Some(worst), _) if worst >= least - NEAR => Answer::Held,
-        (_, Some(best)) if best < least - NEAR => Answer::Failed,
-        _ => Answer::CannotTell,
+    let status = match (worst, best) {
+        (Some(worst), _) if worst >= least - NEAR => GateStatus::Passed,
+        (_, Some(best)) if best < least - NEAR => GateStatus::Failed,
+        _ => GateStatus::Inconclusive,
     };
     let known = tally.passed + tally.failed;
     let mut reason = if tally.all() == 0 {
@@ -94,32 +94,32 @@ fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool)
         reason += &format!("; {} excluded by infrastructure failures", plural(tally.excluded, "trial"));
     }
     let value = (known > 0).then(|| tally.passed as f64 / known as f64);
-    GateAnswer { value, limit: Some(least), ..said(gate, answer, reason) }
+    GateResult { value, limit: Some(least), ..gate_result(gate, status, reason) }
 }
 
-fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateAnswer {
+fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateResult {
     let attempts = || trials.iter().flat_map(|trial| &trial.attempts);
-    // An empty sum is minus zero.
+    // `Iterator::sum` of no values is -0.0.
     let spent = attempts().filter_map(|attempt| attempt.spend.total()).fold(0.0, |sum, usd| sum + usd);
-    // Without an agent nothing was spent.
+    // An attempt without an agent costs nothing.
     let unpriced =
         attempts().filter(|attempt| attempt.isolation.is_some() && attempt.spend.total().is_none());
     let (unpriced, pending) =
         (unpriced.count() as u64, trials.iter().filter(|trial| trial.outcome.is_none()).count());
     let reason = format!("{} (maximum {})", money(spent), money(most));
-    let (answer, reason) = if spent > most + NEAR {
-        (Answer::Failed, reason)
+    let (status, reason) = if spent > most + NEAR {
+        (GateStatus::Failed, reason)
     } else if unpriced > 0 {
-        (Answer::CannotTell, format!("{reason}; cost of {} unknown", plural(unpriced, "trial")))
+        (GateStatus::Inconclusive, format!("{reason}; cost of {} unknown", plural(unpriced, "trial")))
     } else if pending > 0 {
-        (Answer::CannotTell, format!("{reason}; {} pending", plural(pending, "trial")))
+        (GateStatus::Inconclusive, format!("{reason}; {} pending", plural(pending, "trial")))
     } else {
-        (Answer::Held, reason)
+        (GateStatus::Passed, reason)
     };
-    GateAnswer { value: Some(spent), limit: Some(most), ..said(gate, answer, reason) }
+    GateResult { value: Some(spent), limit: Some(most), ..gate_result(gate, status, reason) }
 }
 
-fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateAnswer {
+fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateResult {
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
     for attempt in trials.iter().filter_map(|trial| trial.result()) {
         if let Some(used_by) = attempt.isolation {
@@ -127,18 +127,18 @@ fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateAn
         }
     }
     let weaker = used.iter().find(|(name, _)| !is_enough(name, level));
-    let (answer, reason) = match (weaker, used.len()) {
+    let (status, reason) = match (weaker, used.len()) {
         (Some((name, count)), _) => (
-            Answer::Failed,
+            GateStatus::Failed,
             format!("{} ran with `{name}` (minimum `{}`)", plural(*count, "trial"), level.as_str()),
         ),
-        (None, 0) => (Answer::CannotTell, "no agent ran".to_owned()),
-        (None, _) => (Answer::Held, format!("all agents ran with `{}` or stronger", level.as_str())),
+        (None, 0) => (GateStatus::Inconclusive, "no agent ran".to_owned()),
+        (None, _) => (GateStatus::Passed, format!("all agents ran with `{}` or stronger", level.as_str())),
     };
-    said(gate, answer, reason)
+    gate_result(gate, status, reason)
 }
 
-/// Whether what was used is what was asked for, or stronger. What stands outside can't be compared with anything.
+/// Whether the used isolation is the required one or stronger. External isolation can't be compared with others.
 fn is_enough(used: &str, level: Isolation) -> bool {
     let rank = |name: &str| match name {
         "bubblewrap" => Some(2),
@@ -153,18 +153,18 @@ pub(super) fn no_regression(
     max_lost: f64,
     results: &RunResults,
     root: &Path,
-) -> GateAnswer {
-    let options = compare::Options {
+) -> GateResult {
+    let options = compare::CompareOptions {
         estimand: gate.estimand,
         question: RegressionCriteria::new(gate.tolerance, gate.alpha),
         max_lost,
-        ..compare::Options::default()
+        ..compare::CompareOptions::default()
     };
     let name = "no_regression".to_owned();
-    let found = Recorded::before(root, &gate.against, Some(&results.run))
+    let found = RecordedRun::before(root, &gate.against, Some(&results.run))
         .map_err(|error| error.to_string())
         .and_then(|a| {
-            let b = Recorded { baseline: None, results: results.clone() };
+            let b = RecordedRun { baseline: None, results: results.clone() };
             let found = compare::compare(&a, &b, &options).map_err(|error| error.to_string())?;
             Ok((a.label(), found))
         });
@@ -175,12 +175,12 @@ pub(super) fn no_regression(
         }
         Err(error) => (Decision::Inconclusive, format!("inconclusive: {error}"), None),
     };
-    let (answer, note) = match (decision, gate.on_inconclusive) {
-        (Decision::Ok, _) => (Answer::Held, ""),
-        (Decision::Regressed, _) => (Answer::Failed, ""),
-        (_, OnInconclusive::Pass) => (Answer::Held, "; counts as passed"),
-        (_, OnInconclusive::Fail) => (Answer::Failed, "; counts as failed"),
-        _ => (Answer::CannotTell, ""),
+    let (status, note) = match (decision, gate.on_inconclusive) {
+        (Decision::Ok, _) => (GateStatus::Passed, ""),
+        (Decision::Regressed, _) => (GateStatus::Failed, ""),
+        (_, OnInconclusive::Pass) => (GateStatus::Passed, "; counts as passed"),
+        (_, OnInconclusive::Fail) => (GateStatus::Failed, "; counts as failed"),
+        _ => (GateStatus::Inconclusive, ""),
     };
-    GateAnswer { value, limit: Some(-gate.tolerance), ..said(name, answer, format!("{reason}{note}")) }
+    GateResult { value, limit: Some(-gate.tolerance), ..gate_result(name, status, format!("{reason}{note}")) }
 }

@@ -1,4 +1,4 @@
-//! Where an attempt keeps its things, as every later command finds them.
+//! The directories of an attempt.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,30 +12,30 @@ use super::TrialError;
 use crate::run::{RunDir, sync_folder};
 use yb_evaluate::FOLDER;
 
-/// The folders of an attempt that nobody needs afterwards: the agent's own, that of the hooks before it, and the one in
-/// which evaluators work.
+/// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, and the one for
+/// evaluators.
 pub(crate) const PRIVATE: [&str; 3] = ["private", "private-hooks", "grading"];
 
 /// The directories of one attempt.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct AttemptDirs {
     pub(super) trial: String,
     pub(super) workspace: PathBuf,
     pub(super) artifacts: PathBuf,
-    /// The agent's HOME, TMPDIR and whatever else is its own. Nothing runs in it before the agent.
+    /// The agent's HOME, TMPDIR and other private files. No other process runs in it before the agent.
     pub(super) private: PathBuf,
-    /// The same for the hooks before it.
+    /// The private directory of the hooks before the agent.
     pub(super) hooks: PathBuf,
-    /// Where it is graded: nothing of the trial can have been there before.
+    /// The directory for grading. No process of the trial has access to it before.
     pub(super) scratch: PathBuf,
 }
 
-impl Place {
-    /// `<run>/trials/<trial>/attempt-<n>`, and the link to its artifacts.
+impl AttemptDirs {
+    /// Creates `<run>/trials/<trial>/attempt-<n>` and the link to its artifacts.
     pub(super) fn create(run: &RunDir, trial: &str, attempt: u32) -> Result<Self, TrialError> {
         let folder = run.attempt(trial, attempt);
         let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
-        let place = Self {
+        let dirs = Self {
             workspace: folder.join("src-modified"),
             artifacts: run.artifacts(trial, attempt),
             private,
@@ -43,21 +43,21 @@ impl Place {
             scratch,
             trial: trial.to_owned(),
         };
-        for directory in [&folder, &place.artifacts, &place.private] {
+        for directory in [&folder, &dirs.artifacts, &dirs.private] {
             fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
         }
         run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
-        Ok(place)
+        Ok(dirs)
     }
 
-    /// Writes a file of the artifacts; whoever looks sees the whole file or none.
+    /// Writes an artifact atomically.
     pub(super) fn write(&self, file: &str, content: &impl Serialize) -> Result<(), TrialError> {
         let path = self.artifacts.join(file);
         let text = serde_json::to_vec_pretty(content).map_err(|error| TrialError::io(&path)(error.into()))?;
         write_atomic(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
     }
 
-    /// Removes what nobody needs any more: the private files, and the workspace unless that is kept.
+    /// Removes the temporary directories, and the workspace unless it is kept.
     pub(super) fn finish(&self, keep_workspace: bool) -> Result<(), TrialError> {
         let workspace = (!keep_workspace).then_some(&self.workspace);
         for directory in [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace) {
@@ -71,14 +71,14 @@ impl Place {
         Ok(())
     }
 
-    /// Makes sure that every file of the artifacts is on disk, and gives their digests: what a journal may name.
+    /// Syncs all artifacts to disk and returns their digests for the journal.
     pub(super) fn seal(&self) -> Result<BTreeMap<String, String>, TrialError> {
         let mut digests = BTreeMap::new();
         self.seal_folder(&self.artifacts, "", &mut digests)?;
         Ok(digests)
     }
 
-    /// The files of one folder; of the folders in it only those of evaluators, which hold verdicts.
+    /// Seals the files of one directory. Of its subdirectories only those of evaluators are included, which hold verdicts.
     fn seal_folder(
         &self,
         folder: &Path,
