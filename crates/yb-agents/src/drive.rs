@@ -8,7 +8,7 @@ use tokio::io::AsyncWriteExt as _;
 use yb_claude::Message;
 use yb_claude::frame::SystemMessage;
 use yb_supervise::{
-    Command, EgressRules, Launch, Lines, Output, OutputMode, Pipe, Report, Child, Sandbox, StreamItem, Tap,
+    Child, Command, EgressRules, Launch, Lines, Output, OutputMode, Pipe, Report, Sandbox, StreamItem, Tap,
 };
 
 use super::artifacts::{self, Artifacts};

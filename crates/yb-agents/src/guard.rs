@@ -24,7 +24,11 @@ pub(super) enum Model {
 }
 
 /// The connections to the model and to the hosts that the case names; `None` if the network is not restricted to them.
-pub(super) fn exits(network: &Network, host: &Host, model: &[Model]) -> Result<Option<EgressRules>, AdapterError> {
+pub(super) fn exits(
+    network: &Network,
+    host: &Host,
+    model: &[Model],
+) -> Result<Option<EgressRules>, AdapterError> {
     if network.mode != NetworkMode::ModelOnly {
         return Ok(None);
     }

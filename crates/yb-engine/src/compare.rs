@@ -12,7 +12,10 @@ pub use pairs::Metric;
 
 use crate::baseline::RecordedRun;
 use pairs::{CasePair, PairedRuns};
-use yb_stats::{Decision, Difference, Estimand, Interval, ExcludedTrials, PValueMethod, PassPair, RegressionCriteria, OutcomeCounts};
+use yb_stats::{
+    Decision, Difference, Estimand, ExcludedTrials, Interval, OutcomeCounts, PValueMethod, PassPair,
+    RegressionCriteria,
+};
 
 /// The version of the format. Newer major versions are rejected.
 const VERSION: &str = "1.0.0";
@@ -239,10 +242,15 @@ pub fn compare(
 ) -> Result<Comparison, CompareError> {
     let paired = pairs::pairs(a, b, &options.variants)?;
     let (tally_a, tally_b) = (paired.tally(|pair| pair.a.tally), paired.tally(|pair| pair.b.tally));
-    let too_many = |tally: OutcomeCounts| tally.excluded as f64 > options.max_lost * tally.all() as f64 + 1e-9;
-    let lost = if too_many(tally_a) || too_many(tally_b) { ExcludedTrials::TreatAsUnknown } else { ExcludedTrials::Omit };
-    let unknown =
-        [tally_a, tally_b].map(|tally| tally.unknown + if lost == ExcludedTrials::TreatAsUnknown { tally.excluded } else { 0 });
+    let too_many =
+        |tally: OutcomeCounts| tally.excluded as f64 > options.max_lost * tally.all() as f64 + 1e-9;
+    let lost = if too_many(tally_a) || too_many(tally_b) {
+        ExcludedTrials::TreatAsUnknown
+    } else {
+        ExcludedTrials::Omit
+    };
+    let unknown = [tally_a, tally_b]
+        .map(|tally| tally.unknown + if lost == ExcludedTrials::TreatAsUnknown { tally.excluded } else { 0 });
     let shown = difference(&paired, options, (false, false), ExcludedTrials::Omit);
     let answers: Vec<Option<Decision>> = if unknown == [0, 0] {
         vec![shown.map(|shown| shown.decision)]
@@ -276,8 +284,10 @@ pub fn compare(
         && agreed == Some(Decision::Inconclusive)
         && options.estimand == Estimand::Suite
     {
-        shown.more =
-            yb_stats::additional_repeats(&counted(&paired, (false, false), ExcludedTrials::Omit), &options.question);
+        shown.more = yb_stats::additional_repeats(
+            &counted(&paired, (false, false), ExcludedTrials::Omit),
+            &options.question,
+        );
     }
     // Too many excluded trials take precedence as the reason, even if the rest is inconclusive too.
     let told = agreed.is_some_and(|agreed| agreed != Decision::Inconclusive || lost == ExcludedTrials::Omit);

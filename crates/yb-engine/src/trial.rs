@@ -35,8 +35,8 @@ use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
 use yb_model::results::Results;
 use yb_repo::{
-    Cache, Git, History, HostPolicy, ObjectStore, PathGlobs, PrunedRepo, Refresh, RepoError, ResolvedCommit, Revision,
-    Source, StartTree,
+    Cache, Git, History, HostPolicy, ObjectStore, PathGlobs, PrunedRepo, Refresh, RepoError, ResolvedCommit,
+    Revision, Source, StartTree,
 };
 
 const RESULTS_FILE: &str = "results.json";

@@ -191,7 +191,8 @@ fn schema_tells_the_command_evaluator_from_the_command_agent() {
 
 #[test]
 fn the_schema_agrees_with_the_decoder() {
-    let schema: Value = serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
+    let schema: Value =
+        serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
     let basic: Value = serde_json::from_str(&basic).unwrap();

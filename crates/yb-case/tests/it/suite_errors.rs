@@ -240,7 +240,8 @@ fn the_committed_schema_did_not_drift() {
 
 #[test]
 fn the_schema_agrees_with_the_decoder() {
-    let schema: Value = serde_json::from_str(&suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
+    let schema: Value =
+        serde_json::from_str(&suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let files = with_one();
     let case = json!({

@@ -3,7 +3,7 @@
 use yb_figures::{counted, level, percent, plural, points, points_range};
 
 use super::Comparison;
-use yb_stats::{Decision, Difference, Estimand, ExcludedTrials, AdditionalSamples};
+use yb_stats::{AdditionalSamples, Decision, Difference, Estimand, ExcludedTrials};
 
 /// `5 pp`, `2.5 pp`
 fn tolerance(share: f64) -> String {

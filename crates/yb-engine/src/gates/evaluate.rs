@@ -10,7 +10,7 @@ use crate::baseline::RecordedRun;
 use crate::compare::{self, MAX_LOST};
 use crate::run::{RunResults, TrialResults};
 use yb_case::Isolation;
-use yb_stats::{Decision, ExcludedTrials, Observation, RegressionCriteria, OutcomeCounts};
+use yb_stats::{Decision, ExcludedTrials, Observation, OutcomeCounts, RegressionCriteria};
 
 const NEAR: f64 = 1e-9;
 

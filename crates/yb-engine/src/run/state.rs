@@ -7,7 +7,7 @@ use yb_supervise::TreeRecord;
 use super::event::{
     AttemptRecord, EvaluatorVerdict, JournalEntry, RetryDecision, RunEvent, Spend, StopReason,
 };
-use yb_model::outcome::{PassCredit, Outcome, Retry};
+use yb_model::outcome::{Outcome, PassCredit, Retry};
 
 /// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -16,8 +16,7 @@ use super::{
 };
 use yb_agents::trace::{self, AgentBegins, End};
 use yb_agents::{
-    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation,
-    without_secrets,
+    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, without_secrets,
 };
 use yb_case::{Case, NetworkMode};
 use yb_evaluate::EvaluatorResult;

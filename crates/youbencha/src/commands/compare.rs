@@ -1,7 +1,7 @@
 //! `yb compare`: two runs side by side, and a decision.
 
 use yb_engine::baseline::RecordedRun;
-use yb_engine::compare::{self, CaseDifference, Comparison, Metric, CompareOptions, ComparedRun};
+use yb_engine::compare::{self, CaseDifference, CompareOptions, ComparedRun, Comparison, Metric};
 use yb_engine::stats::{Decision, Interval, RegressionCriteria};
 use yb_figures::{count, duration_ms, level, money, percent, plural, points, points_range};
 

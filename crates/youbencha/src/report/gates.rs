@@ -1,6 +1,6 @@
 //! Terminal output of gates: name, answer and reason, one line each.
 
-use yb_engine::gates::{GateStatus, GateResult, GateReport};
+use yb_engine::gates::{GateReport, GateResult, GateStatus};
 use yb_figures::{pad_end, width};
 
 use crate::exit_code::ExitCode;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{AttemptRecord, Plan, Progress, RunEvent, StopReason, RetryDecision, RunnerEvent};
+use yb_engine::run::{AttemptRecord, Plan, Progress, RetryDecision, RunEvent, RunnerEvent, StopReason};
 use yb_engine::trial::TrialStep;
 use yb_figures::{duration, duration_ms, money, plural};
 

@@ -173,11 +173,7 @@ fn second_process_on_a_run_is_rejected() {
     world.wait_for("attempt_started", 1);
     let second = world.run(&["--resume", "latest"]).run();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
-    assert!(
-        second.stderr.contains(&format!("is in use by process {}", yb.pid())),
-        "{}",
-        second.stderr
-    );
+    assert!(second.stderr.contains(&format!("is in use by process {}", yb.pid())), "{}", second.stderr);
     // Without a name, the run is not a candidate.
     assert_eq!(world.run(&["--resume"]).run().code, Some(2));
     fs::write(world.path("go"), "").unwrap();

@@ -6,7 +6,9 @@ use serde_json::{Value, json};
 use yb_engine::case::is_eval_file;
 use yb_engine::evaluate::EvaluatorStatus;
 use yb_engine::outcome::{Outcome, PassCredit};
-use yb_engine::run::{self, GraderSource, Grading, RegradeOptions, RegradedTrial, RunInfo, RunContext, StopReason};
+use yb_engine::run::{
+    self, GraderSource, Grading, RegradeOptions, RegradedTrial, RunContext, RunInfo, StopReason,
+};
 use yb_figures::{money, plural};
 
 use super::super::run::{jobs, load, summary};

@@ -47,7 +47,9 @@ impl History {
     /// Adds a trial, unless it was excluded.
     fn add(&mut self, trial: &PlannedTrial, state: &TrialState) {
         let counts = |counts| matches!(counts, PassCredit::One | PassCredit::Zero);
-        let Some(result) = state.result().filter(|result| counts(result.outcome.pass_credit())) else { return };
+        let Some(result) = state.result().filter(|result| counts(result.outcome.pass_credit())) else {
+            return;
+        };
         let sample = (result.spend.total(), result.duration_ms);
         self.by_task.entry(trial.task_digest.clone()).or_default().push(sample);
         self.by_name.entry((trial.case.clone(), trial.variant.clone())).or_default().push(sample);
