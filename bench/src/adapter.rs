@@ -5,7 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use yb_engine::adapter::{AgentConfig, ExecutionContext, Host, Isolation, Transcript, adapter};
+use yb_engine::adapter::{
+    Adapter as _, AgentConfig, ClaudeCode, ExecutionContext, Host, Isolation, Transcript,
+};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 
 use crate::Failure;
@@ -56,7 +58,7 @@ fn execute() -> Result<(), Failure> {
     let agents = Path::new(env!("CARGO_MANIFEST_DIR")).join("../agents");
     let script = Script::parse("{ tape: 1, lanes: { main: [ { say: Hello. } ] } }", &Vars::new())?;
     let server = MockServer::start(script, &MockServerOptions::default())?;
-    let claude = adapter("claude-code").ok_or("no such adapter")?;
+    let claude = ClaudeCode;
     let runtime = tokio::runtime::Runtime::new()?;
     let mut more = Vec::new();
     for _ in 0..RUNS {

@@ -53,12 +53,12 @@ pub(crate) fn run() -> Result<(), Failure> {
 
 /// The child prints when it receives SIGTERM. The time of its shell counts as ours.
 async fn sigterm_lateness(launch: Launch) -> Result<Duration, Failure> {
-    let script = "trap 'echo heard; exit' TERM; while :; do sleep 60 & wait; done";
+    let script = "trap 'echo received; exit' TERM; while :; do sleep 60 & wait; done";
     let command = Command::new("/bin/sh").args(["-c", script]).launch(launch).deadline(DEADLINE).tap();
     let mut running = command.spawn().await?;
     let due = Instant::now() + DEADLINE;
     let mut tap = running.tap().ok_or("no tap")?;
-    tap.next().await.ok_or("SIGTERM was never heard")?;
+    tap.next().await.ok_or("SIGTERM was not received")?;
     let late = due.elapsed();
     running.wait().await;
     Ok(late)

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
+use yb_engine::Extensions;
 use yb_engine::case::LoadOptions;
 use yb_engine::config::Settings;
-use yb_engine::run::{Plan, RunDir, Setup};
+use yb_engine::run::{Plan, RunContext, RunDir};
 
 use crate::Failure;
 use crate::runs::{World, journal, results};
@@ -83,7 +84,7 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
     count.in_flight += 1;
     let (code, output) = world.start(&["--resume", "--jobs", "4"])?.wait()?;
     // Killed after its results were written, the run was finished.
-    let was_finished = code == Some(2) && output.contains("is unfinished");
+    let was_finished = code == Some(2) && output.contains("no unfinished run");
     if code != Some(0) && !was_finished {
         return Err(format!("after {at:?}: {output}").into());
     }
@@ -102,11 +103,11 @@ fn kill(world: &World, at: Duration, count: &mut Count) -> Result<(), Failure> {
             format!("no results, killed after {at:?}, exit code {code:?}, last {last}: {output}").into()
         );
     };
-    let told: serde_json::Value = serde_json::from_slice(&bytes)?;
-    let right = told["done"] == TRIALS
+    let results: serde_json::Value = serde_json::from_slice(&bytes)?;
+    let right = results["done"] == TRIALS
         && after.len() == TRIALS
-        && told["outcomes"]["passed"] == TRIALS
-        && told["finished"] == true;
+        && results["outcomes"]["passed"] == TRIALS
+        && results["finished"] == true;
     count.wrong += usize::from(!right);
     Ok(())
 }
@@ -145,8 +146,8 @@ async fn resume(root: &Path, run: &Path) -> Result<usize, Failure> {
     let workspace = root.join(".youbencha-workspace").display().to_string();
     let settings = Settings::default().with_argument("workspace_dir", workspace);
     let path = std::env::var("PATH").unwrap_or_default();
-    let setup = Setup::new(settings, BTreeMap::from([("PATH".to_owned(), path)]));
-    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &LoadOptions::default());
+    let setup = RunContext::new(settings, BTreeMap::from([("PATH".to_owned(), path)]), Extensions::builtin());
+    let loaded = yb_engine::suite::load(&root.join("suite.yaml"), &setup.extensions.load_options());
     let suite = loaded.suite.ok_or("the suite can't be read")?;
     let run = RunDir::at(run);
     let plan = Plan::read(&run.plan())?;

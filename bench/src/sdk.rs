@@ -139,8 +139,8 @@ async fn query_input(options: &Options) -> Result<(Vec<String>, Vec<String>), Fa
         ScriptStep::Line(json!({"type": "result", "subtype": "success"})),
     ]);
     Host::new(options.clone()).with_transport(cli.clone()).query("hi").result().await?;
-    let heard = cli.sessions().pop().ok_or("nothing was heard")?;
-    Ok((heard.args, heard.lines.iter().map(Value::to_string).collect()))
+    let invocation = cli.sessions().pop().ok_or("the CLI was not started")?;
+    Ok((invocation.args, invocation.lines.iter().map(Value::to_string).collect()))
 }
 
 /// Runs the same command with the same input, hand-written.
@@ -279,11 +279,7 @@ fn flood() -> Result<(), Failure> {
     };
     let (peak, frames, hooks) = (number()?, number()?, number()?);
     let peak = peak as f64 / 1000.0;
-    row(
-        "1 GB that nobody reads: peak resident memory",
-        &format!("{peak:.1} MB"),
-        Some(("below 64 MB", peak < 64.0)),
-    );
+    row("1 GB unread: peak resident memory", &format!("{peak:.1} MB"), Some(("below 64 MB", peak < 64.0)));
     row("frames lost", &(FRAMES as u64 - frames).to_string(), Some(("none", frames == FRAMES as u64)));
     let asked = (FRAMES / HOOK_EVERY) as u64;
     row("unanswered hook calls", &(asked - hooks).to_string(), Some(("none", hooks == asked)));

@@ -1,8 +1,8 @@
-//! Any agent that speaks the Agent Client Protocol: JSON-RPC on its stdin and stdout, a line for each message.
+//! The adapter of agents that speak the Agent Client Protocol: JSON-RPC on stdin and stdout, one message per line.
 //!
-//! The case names the program; everything else the protocol says. It is spoken here in a few messages, through the same pipes as
-//! every other agent's output, so that deadlines, logs and sandboxes are the same. The protocol's own crate has transports of its
-//! own and changed its major version five times, so it is not used.
+//! The case names the program. The few messages that are needed are implemented here, on the same pipes as the output of other
+//! agents, so that deadlines, logs and sandboxes work the same. The crate of the protocol has its own transports and changed its major
+//! version five times, so it is not used.
 
 mod reader;
 
@@ -16,24 +16,58 @@ use serde_json::{Map, Value};
 use yb_supervise::Stdin;
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
 use super::command::{exits, find, variables};
-use super::drive::{Stdout, drive};
-use super::normalize::{self, Told};
+use super::drive::{OutputFormat, drive};
+use super::normalize::{self, AgentOutput};
 use super::secrets::{secrets, secrets_of_json};
-use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
     ExecutionResult, Host, Intent,
 };
+use yb_case::shape::{Field, Kind, Object, text};
+use yb_case::{AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-const NAME: &str = "acp";
-const FOLDER: &str = "acp-logs";
-const AGENT: Agent = Agent {
+static SPEC: AgentSpec = AgentSpec {
+    name: "acp",
     label: "the agent",
-    family: Family::Agent,
-    login: "give it credentials by `env` in the case, or name its `auth_method`",
+    summary: "any agent that speaks the Agent Client Protocol",
+    adapter_version: "1.0.0",
+    log_dir: "acp-logs",
+    provider: "unknown",
+    error_prefix: "AGENT",
+    program: AgentProgram::FromCase,
+    credentials: Credentials {
+        variables: &[],
+        login: None,
+        hint: "give it credentials by `env` in the case, or name its `auth_method`",
+    },
+    variables: &[],
+    // The protocol has no setting for the address of a model.
+    apis: &[],
+    bypass_variables: &[],
+    tools: AgentTools { read: &[], edit: &[] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&["permission_mode", "mcp_servers"]),
+    section: Field::new("acp", Kind::Object(&SECTION), "For the `acp` agent alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
+};
+
+static SECTION: Object = Object {
+    name: "acp",
+    fields: &[
+        Field::new(
+            "argv",
+            Kind::List { of: &text(0, usize::MAX), min: 1 },
+            "The program that speaks the Agent Client Protocol on its stdin and stdout, and its arguments.",
+        )
+        .required(),
+        Field::new(
+            "auth_method",
+            text(1, 100),
+            "The protocol's name of the way to authenticate, if it wants one.",
+        ),
+    ],
 };
 
 /// Runs the program that the case names, and speaks the Agent Client Protocol to it.
@@ -43,7 +77,7 @@ pub struct Acp;
 /// A case's `agent.config.acp`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AcpSpec {
+pub struct AcpConfig {
     /// The program and its arguments.
     pub argv: Vec<String>,
     /// The way to authenticate before there is a session, by the name that the agent gives it.
@@ -51,43 +85,45 @@ pub struct AcpSpec {
     pub auth_method: Option<String>,
 }
 
-impl AcpSpec {
+impl AcpConfig {
     /// A program and its arguments.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), auth_method: None }
     }
 
-    /// What a case says under `agent.config.acp`.
+    /// Reads a case's `agent.config.acp`.
     ///
     /// # Errors
-    /// When that is no program.
+    /// If the section does not have this shape.
     pub fn from_section(section: &Map<String, Value>) -> Result<Self, AdapterError> {
         Self::deserialize(section).map_err(|error| {
             let message = format!("`acp`: {error}");
             AdapterError::config(message, "write `agent.config.acp.argv: [program, argument, …]`")
         })
     }
+
+    /// The section of `agent.config` with this configuration.
+    #[must_use]
+    pub fn to_section(&self) -> Map<String, Value> {
+        super::context::section(self)
+    }
 }
 
 #[async_trait]
 impl Adapter for Acp {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
+    fn spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
-        spec(intent.config)?;
+        acp_config(intent.config)?;
         super::prompt::early(intent)?;
         exits(&intent.nowhere()).map(drop)
     }
 
     /// Whether the program can be found; it is not run.
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
-        let (status, message, hints) = match spec(config).and_then(|spec| program(&spec.argv[0], host)) {
+        let (status, message, hints) = match acp_config(config).and_then(|own| program(&own.argv[0], host)) {
             Ok(path) => (AvailabilityStatus::Ready, format!("found: {}", path.display()), Vec::new()),
             Err(error) => (AvailabilityStatus::Missing, error.to_string(), error.hints()),
         };
@@ -95,26 +131,27 @@ impl Adapter for Acp {
     }
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
-        let spec = spec(&context.config)?;
+        let own = acp_config(&context.config)?;
         if !context.workspace.is_dir() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
         let prompt = super::prompt::prompt(context)?;
-        let program = program(&spec.argv[0], &context.host)?;
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let program = program(&own.argv[0], &context.host)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, SPEC.log_dir)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
-        let command = command(&program, spec, context);
-        let reader = reader::AcpReader::new(spec, context, &prompt);
+        let command = command(&program, &own, context);
+        let reader = reader::AcpReader::new(&own, context, &prompt);
         let exits = exits(context)?;
-        let driven = drive(command, Stdout::Frames(Box::new(reader)), &artifacts, context, exits, |view| {
-            let words = spec.argv.iter().map(Path::new);
-            super::view::show_packages(words.fold(view, super::view::show_file), &program)
-        })
-        .await?;
-        let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
+        let driven =
+            drive(command, OutputFormat::Messages(Box::new(reader)), &artifacts, context, exits, |view| {
+                let words = own.argv.iter().map(Path::new);
+                super::view::show_packages(words.fold(view, super::view::show_file), &program)
+            })
+            .await?;
+        let mut result = ExecutionResult::of(driven, prompt, &SPEC, artifacts);
         result.permission_mode = Some(super::cli::permission_mode(&context.config).to_owned());
-        let arguments = spec.argv[1..].iter().map(OsString::from);
+        let arguments = own.argv[1..].iter().map(OsString::from);
         result.executed = Some(Executed {
             argv: std::iter::once(program.into()).chain(arguments).collect(),
             env: variables(context).into_keys().collect(),
@@ -124,24 +161,30 @@ impl Adapter for Acp {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let told = match &result.transcript {
-            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
-            _ if !result.was_started() => Told::Nothing,
-            _ => Told::Words(&result.output),
+        let output = match &result.transcript {
+            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
+            _ if !result.was_started() => AgentOutput::None,
+            _ => AgentOutput::Text(&result.output),
         };
-        normalize::log(self, "unknown", &told, result, context)
+        normalize::log(&SPEC, SPEC.provider, &output, result, context)
     }
 }
 
-fn spec(config: &AgentConfig) -> Result<&AcpSpec, AdapterError> {
-    let spec = config.acp.as_ref().filter(|spec| spec.argv.first().is_some_and(|name| !name.is_empty()));
-    spec.ok_or_else(|| {
+/// Reads the agent's section of `agent.config`.
+fn acp_config(config: &AgentConfig) -> Result<AcpConfig, AdapterError> {
+    let own = if config.section.is_empty() {
+        AcpConfig::default()
+    } else {
+        AcpConfig::from_section(&config.section)?
+    };
+    if own.argv.first().is_none_or(String::is_empty) {
         let message = "`acp` names no program";
-        AdapterError::config(message, "write `agent.config.acp.argv: [program, argument, …]`")
-    })
+        return Err(AdapterError::config(message, "write `agent.config.acp.argv: [program, argument, …]`"));
+    }
+    Ok(own)
 }
 
-/// A program by path, or in the PATH that it will have.
+/// Finds a program by path or on its `PATH`.
 fn program(name: &str, host: &Host) -> Result<PathBuf, AdapterError> {
     let found = find(name, host);
     found.ok_or_else(|| AdapterError::NotInstalled {
@@ -150,8 +193,8 @@ fn program(name: &str, host: &Host) -> Result<PathBuf, AdapterError> {
     })
 }
 
-fn command(program: &Path, spec: &AcpSpec, context: &ExecutionContext) -> yb_supervise::Command {
-    let mut command = yb_supervise::Command::new(program).args(&spec.argv[1..]).envs(variables(context));
+fn command(program: &Path, own: &AcpConfig, context: &ExecutionContext) -> yb_supervise::Command {
+    let mut command = yb_supervise::Command::new(program).args(&own.argv[1..]).envs(variables(context));
     let servers = context.config.mcp_servers.values().flat_map(secrets_of_json);
     for (name, value) in secrets(&context.host.env).chain(servers) {
         command = command.secret(name, value);

@@ -1,4 +1,4 @@
-//! Where an execution leaves its output: a folder of the agent's own, and a name that sorts by time.
+//! The output files of an execution: a folder for each agent, and names that sort by time.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 
 use super::AdapterError;
 
-/// The file that gets an agent's messages, line by line.
+/// The file with the messages of an agent, one per line.
 const FRAMES: &str = "frames.jsonl";
 
 /// The files of one execution.
@@ -19,7 +19,7 @@ pub(super) struct Artifacts {
 }
 
 impl Artifacts {
-    /// Looks at the place before anything is started, and makes the agent's folder in it.
+    /// Checks the directory and creates the folder of the agent.
     pub(super) fn prepare(dir: &Path, folder: &str) -> Result<Self, AdapterError> {
         if !dir.is_dir() {
             return Err(AdapterError::ArtifactsMissing { path: dir.to_owned() });
@@ -36,12 +36,12 @@ impl Artifacts {
     }
 }
 
-/// ISO 8601 to the millisecond, with nothing that a file system dislikes.
+/// ISO 8601 with milliseconds, without characters that file systems reject.
 fn stamp(now: Timestamp) -> String {
     format!("{now:.3}").replace([':', '.'], "-")
 }
 
-/// Creates the log under a name that nobody has: two executions may begin in the same millisecond.
+/// Creates the log under a unique name: two executions may start in the same millisecond.
 fn fresh(folder: &Path, stamp: &str) -> io::Result<PathBuf> {
     let mut number = 0;
     loop {
@@ -55,7 +55,7 @@ fn fresh(folder: &Path, stamp: &str) -> io::Result<PathBuf> {
     }
 }
 
-/// The beginning of a file, at most so many bytes of it, never half a character; and whether there is more.
+/// The beginning of a file, cut at a character boundary, and whether there is more.
 pub(super) fn beginning(path: &Path, limit: usize) -> io::Result<(String, bool)> {
     let file = fs::File::open(path)?;
     let size = file.metadata()?.len();
@@ -63,7 +63,7 @@ pub(super) fn beginning(path: &Path, limit: usize) -> io::Result<(String, bool)>
     file.take(limit as u64).read_to_end(&mut bytes)?;
     let more = size > limit as u64;
     if more {
-        // What was cut is a character only if its beginning is within the last three bytes.
+        // A character is cut only if it begins within the last three bytes.
         let tail = bytes.len().saturating_sub(3);
         let start = (tail..bytes.len()).find(|at| bytes[*at] & 0b1100_0000 == 0b1100_0000);
         if let Some(start) = start.filter(|start| std::str::from_utf8(&bytes[*start..]).is_err()) {

@@ -1,4 +1,4 @@
-//! Claude Code as an agent: its options, its environment and its messages, on top of `yb-claude`.
+//! The adapter of Claude Code, on top of `yb-claude`.
 
 mod environment;
 mod options;
@@ -15,51 +15,86 @@ use yb_claude::{
 use yb_supervise::{Command, EgressRules};
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard;
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::ClaudeReader;
 use super::secrets::{secrets, secrets_of_json};
-use super::verdict::Agent;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
     ExecutionResult, Host, Intent,
 };
-use yb_case::NetworkMode;
+use yb_case::fields_agent::CLI_FIELDS;
+use yb_case::shape::{Field, Kind, Object};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, ModelRule,
+    NetworkMode, NpmProgram,
+};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-const NAME: &str = "claude-code";
-const FOLDER: &str = "claude-code-logs";
-const AGENT: Agent = Agent {
+static SPEC: AgentSpec = AgentSpec {
+    name: "claude-code",
     label: "Claude Code",
-    family: Family::Claude,
-    login: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+    summary: "Anthropic's Claude Code CLI",
+    adapter_version: "1.0.0",
+    log_dir: "claude-code-logs",
+    provider: "anthropic",
+    error_prefix: "CLAUDE",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "claude",
+        path_variable: "YB_CLAUDE",
+        package: "@anthropic-ai/claude-code",
+        megabytes: 350,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        login: Some("claude auth login"),
+        hint: "log in with `claude auth login`, or set `ANTHROPIC_API_KEY`",
+    },
+    variables: &[
+        "ANTHROPIC_API_KEY",
+        "ANTHROPIC_AUTH_TOKEN",
+        "ANTHROPIC_BASE_URL",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+        "CLAUDE_CONFIG_DIR",
+    ],
+    apis: &[ModelApi::ANTHROPIC],
+    bypass_variables: &[
+        "ANTHROPIC_AUTH_TOKEN",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_VERTEX",
+    ],
+    tools: AgentTools { read: &["Read", "Grep", "Glob"], edit: &["Write", "Edit"] },
+    model_rule: Some(ModelRule {
+        is_full_name,
+        model: "a Claude model",
+        expected: "`claude-` and a name, such as `claude-sonnet-4-5`",
+    }),
+    config_keys: ConfigKeys::All,
+    section: Field::new("claude-code", Kind::Object(&SECTION), "For claude-code alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: true, structured_output: true },
 };
 
-/// Variables that Claude Code finds its login and its way to the API by; nothing else of the host's reaches it.
-const VARIABLES: [&str; 14] = [
-    "ANTHROPIC_API_KEY",
-    "ANTHROPIC_AUTH_TOKEN",
-    "ANTHROPIC_BASE_URL",
-    "CLAUDE_CODE_OAUTH_TOKEN",
-    "CLAUDE_CODE_USE_BEDROCK",
-    "CLAUDE_CODE_USE_VERTEX",
-    "CLAUDE_CONFIG_DIR",
-    "HOME",
-    "HTTPS_PROXY",
-    "HTTP_PROXY",
-    "NO_PROXY",
-    "NODE_EXTRA_CA_CERTS",
-    "SSL_CERT_FILE",
-    "YB_CLAUDE",
-];
+static SECTION: Object = Object { name: "claudeCode", fields: CLI_FIELDS };
+
+/// Whether a model's name is no alias, which could mean another model tomorrow.
+fn is_full_name(model: &str) -> bool {
+    let plain = model.strip_prefix("anthropic/").unwrap_or(model);
+    let plain = plain.strip_suffix("[1m]").unwrap_or(plain);
+    plain.strip_prefix("claude-").is_some_and(|rest| {
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
+    })
+}
 
 /// Runs the installed `claude`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ClaudeCode;
 
-/// What is known before anything is started.
+/// The invocation, before anything is started.
 struct Plan {
     prompt: String,
     invocation: Invocation,
@@ -69,21 +104,13 @@ struct Plan {
 
 #[async_trait]
 impl Adapter for ClaudeCode {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
-    }
-
-    fn variables(&self) -> Vec<&'static str> {
-        VARIABLES.to_vec()
+    fn spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
         let context = intent.nowhere();
-        // A prompt that is yet to be found is like any other.
+        // The prompt file may be in the workspace; any text will do.
         let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
         let mut warnings = Vec::new();
         let (options, mode) = configured(&context, &mut warnings)?;
@@ -113,18 +140,22 @@ impl Adapter for ClaudeCode {
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
         let plan = plan(context)?;
         let program = program(context)?;
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, SPEC.log_dir)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         plan.invocation.write_files().map_err(private)?;
         let command = command(&plan.invocation, &program, context);
         let exits = exits(context)?;
-        let driven =
-            drive(command, Stdout::Frames(Box::new(ClaudeReader)), &artifacts, context, exits, |view| {
-                environment::show(super::view::show_packages(view, &program), context)
-            })
-            .await?;
-        let mut result = ExecutionResult::of(driven, plan.prompt, AGENT, artifacts);
+        let driven = drive(
+            command,
+            OutputFormat::Messages(Box::new(ClaudeReader)),
+            &artifacts,
+            context,
+            exits,
+            |view| environment::show(super::view::show_packages(view, &program), context),
+        )
+        .await?;
+        let mut result = ExecutionResult::of(driven, plan.prompt, &SPEC, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
         result.executed = Some(executed(&plan.invocation, program, context));
@@ -132,7 +163,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        normalize::log(self, "anthropic", &Told::by_claude(result), result, context)
+        normalize::log(&SPEC, SPEC.provider, &AgentOutput::of_claude(result), result, context)
     }
 }
 
@@ -149,7 +180,7 @@ fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {
     Ok(Plan { prompt, invocation, mode, warnings })
 }
 
-/// Everything but the agent's definition, which may be in the workspace, and the environment.
+/// All options except the definition of the agent, which may be in the workspace, and the environment.
 fn configured(
     context: &ExecutionContext,
     warnings: &mut Vec<String>,
@@ -159,7 +190,7 @@ fn configured(
     Ok((options::options(context, mode)?, mode))
 }
 
-/// What would be started; nothing is written yet.
+/// Builds the invocation without writing its files.
 fn invocation(
     options: Options,
     mode: PermissionMode,
@@ -174,7 +205,7 @@ fn invocation(
         .map_err(|error| AdapterError::InvalidConfig { message: error.to_string(), hints: error.hints() })
 }
 
-/// The ways out to the model.
+/// The connections to the model.
 fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
     if context.network.mode != NetworkMode::ModelOnly {
         return Ok(None);
@@ -182,11 +213,11 @@ fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError
     guard::exits(&context.network, &context.host, &environment::model(&context.host, &context.network)?)
 }
 
-/// The version that the case pins, or else the user's own, or else the newest of those that `yb` installed.
+/// Searches the pinned version, then the installed one of the user, then the newest that `yb` installed.
 fn search(config: &AgentConfig, host: &Host) -> CliSearch {
     let search = CliSearch::from_env(&|name| host.variable(name).map(OsStr::to_owned));
-    let tool = super::pinned(NAME, config, host).or_else(|| match search.find() {
-        Err(FindError::NotFound { .. }) => host.tools.as_ref()?.newest(NAME),
+    let tool = super::pinned_program(&SPEC, config, host).or_else(|| match search.find() {
+        Err(FindError::NotFound { .. }) => host.programs.as_ref()?.newest(&SPEC),
         _ => None,
     });
     match tool {
@@ -216,7 +247,7 @@ fn executed(invocation: &Invocation, program: PathBuf, context: &ExecutionContex
     }
 }
 
-/// What the invocation decided stays decided; the rest of the given variables is passed on.
+/// Builds the command; variables of the invocation override the given ones.
 fn command(invocation: &Invocation, program: &std::path::Path, context: &ExecutionContext) -> Command {
     let mut command = invocation.command(program);
     for (name, value) in &context.host.env {

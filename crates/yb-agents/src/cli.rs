@@ -1,5 +1,4 @@
-//! An agent that is a program of its own with events on stdout: what such agents share, so that each is one file with what
-//! is its own.
+//! The shared part of adapters for CLIs with events on stdout.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -13,94 +12,67 @@ use yb_claude::env_vars as vars;
 use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::Reader;
 use super::secrets::{secrets, secrets_of_json};
-use super::verdict::Agent;
 use super::view;
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Environment, Executed,
     ExecutionContext, ExecutionResult, Host, Intent,
 };
+use yb_case::{AgentSpec, NpmProgram};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-/// How long a program may take to say its version.
+/// The deadline of `--version`.
 const VERSION_DEADLINE: Duration = Duration::from_secs(30);
-/// Hosts that no proxy can reach for us.
+/// Hosts that are never reached through a proxy.
 const LOOPBACK: &str = "127.0.0.1,localhost,::1";
-/// What every agent may get of the host, beside its own variables.
-const SHARED: [&str; 6] =
-    ["HOME", "HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "NODE_EXTRA_CA_CERTS", "SSL_CERT_FILE"];
 
-/// What is to be known of such an agent without running it.
-#[derive(Debug)]
-pub(super) struct About {
-    /// As a case calls it.
-    pub(super) name: &'static str,
-    /// As people call it.
-    pub(super) label: &'static str,
-    /// Its folder among the artifacts.
-    pub(super) folder: &'static str,
-    /// Who makes its models, unless it says so itself.
-    pub(super) provider: &'static str,
-    /// The program's name on the PATH.
-    pub(super) program: &'static str,
-    /// The variable that names the program instead.
-    pub(super) variable: &'static str,
-    /// Its package on npm.
-    pub(super) package: &'static str,
-    /// How it gets its credentials, to be read after "authentication failed: …; ".
-    pub(super) login: &'static str,
-    /// Variables that it finds its credentials and its model by; nothing else of the host's reaches it.
-    pub(super) variables: &'static [&'static str],
-}
-
-/// What is one agent's own.
+/// The part of an adapter that differs between CLIs.
 pub(super) trait Cli: Send + Sync {
-    fn about(&self) -> &'static About;
+    fn agent_spec(&self) -> &'static AgentSpec;
 
-    /// The native program that a wrapper of npm's stands for, in one of these folders of packages.
+    /// The native program behind an npm wrapper, in a `node_modules` folder.
     fn native(&self, _packages: &Path) -> Option<PathBuf> {
         None
     }
 
-    /// Whether it has credentials, as far as can be told without asking a model.
+    /// Whether there are credentials; they are not tested.
     fn is_authenticated(&self, host: &Host) -> bool;
 
-    /// Where its model is.
+    /// The locations of its model API.
     fn model(&self, host: &Host) -> Vec<Model>;
 
-    /// How it is called. Nothing is written here; `call` may be one in a place that does not exist.
+    /// Builds the invocation. Nothing is written; the directories of `call` may not exist.
     fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError>;
 
-    /// What understands its output.
+    /// The reader of its output.
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader>;
 
-    /// What it needs to see beside its packages.
+    /// Adds to the sandbox what it needs beside its packages.
     fn show(&self, view: Sandbox, _context: &ExecutionContext) -> Sandbox {
         view
     }
 
-    /// What has to be in its private directory before it starts.
+    /// Prepares its private directory.
     fn prepare(&self, _context: &ExecutionContext) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// Keeps what it left in its private directory, once it is gone.
+    /// Keeps files from its private directory after the exit.
     fn keep(&self, _call: &Call<'_>) -> std::io::Result<()> {
         Ok(())
     }
 
-    /// What it needs to say its version, beside the host's variables.
+    /// Variables for `--version`, beside the host's.
     fn version_environment(&self, _host: &Host) -> Environment {
         Environment::new()
     }
 }
 
-/// One execution, as an invocation is made from it.
+/// The input of an invocation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Call<'a> {
     pub(super) context: &'a ExecutionContext,
@@ -116,17 +88,17 @@ impl Call<'_> {
     }
 }
 
-/// What is to be started.
+/// The command line, environment and files of an execution.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Invocation {
     pub(super) args: Vec<OsString>,
-    /// What it is given beside the host's variables, which these replace.
+    /// Variables, which override the host's.
     pub(super) env: BTreeMap<&'static str, OsString>,
-    /// Files of its private directory, readable for nobody else.
+    /// Files in its private directory, with mode 0600.
     pub(super) files: Vec<(PathBuf, String)>,
-    /// What the agent can't do as it was asked.
+    /// Warnings about settings without effect.
     pub(super) warnings: Vec<String>,
-    /// What the agent may do without being asked, in the words of a case.
+    /// The permission mode, as in a case.
     pub(super) permission_mode: String,
 }
 
@@ -144,7 +116,7 @@ impl Invocation {
         self.arg(argument)
     }
 
-    /// Says that a key of `agent.config` has no effect on this agent.
+    /// Reports that a key of `agent.config` has no effect.
     pub(super) fn ignores(&mut self, key: &str, why: &str, config: &AgentConfig) -> Result<(), AdapterError> {
         let message = format!("`{key}` has no effect: {why}");
         if config.strict {
@@ -158,37 +130,29 @@ impl Invocation {
     }
 }
 
-/// What a case lets the agent do without being asked; without a word everything, since nobody could be asked.
+/// The permission mode; by default everything is allowed, because there is no user to ask.
 pub(super) fn permission_mode(config: &AgentConfig) -> &str {
     config.permission_mode.as_deref().unwrap_or("bypassPermissions")
 }
 
 #[async_trait]
 impl<T: Cli> Adapter for T {
-    fn name(&self) -> &'static str {
-        self.about().name
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
-    }
-
-    fn variables(&self) -> Vec<&'static str> {
-        let about = self.about();
-        about.variables.iter().chain(&SHARED).chain([&about.variable]).copied().collect()
+    fn spec(&self) -> &'static AgentSpec {
+        self.agent_spec()
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
+        let spec = self.agent_spec();
         let context = intent.nowhere();
         let prompt = super::prompt::early(intent)?.unwrap_or_else(|| "x".to_owned());
         let call = Call { context: &context, prompt: &prompt, folder: Path::new("/artifacts") };
         let mut invocation = self.invocation(&call)?;
-        common(&mut invocation, &context.config)?;
+        reject_cost_limit(&mut invocation, spec, &context.config)?;
         guard::exits(&context.network, &context.host, &self.model(&context.host)).map(drop)
     }
 
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
-        let about = self.about();
+        let spec = self.agent_spec();
         let program = match program(self, config, host) {
             Ok(program) => program,
             Err(error) => {
@@ -197,20 +161,25 @@ impl<T: Cli> Adapter for T {
             }
         };
         let shown = program.display();
-        let (status, version, message, hints) = match ask_version(self, &program, host).await {
+        let (status, version, message, hints) = match query_version(self, &program, host).await {
             Err(reason) => (
                 AvailabilityStatus::Missing,
                 None,
-                format!("{} does not run ({reason}): `{shown}`", about.label),
-                vec![install(about)],
+                format!("{} does not run ({reason}): `{shown}`", spec.label),
+                vec![install_hint(spec)],
             ),
             Ok(version) if self.is_authenticated(host) => {
-                let message = format!("{} {version} is ready: `{shown}`", about.label);
+                let message = format!("{} {version} is ready: `{shown}`", spec.label);
                 (AvailabilityStatus::Ready, Some(version), message, Vec::new())
             }
             Ok(version) => {
-                let message = format!("{} {version} requires authentication: `{shown}`", about.label);
-                (AvailabilityStatus::NotAuthenticated, Some(version), message, vec![about.login.to_owned()])
+                let message = format!("{} {version} requires authentication: `{shown}`", spec.label);
+                (
+                    AvailabilityStatus::NotAuthenticated,
+                    Some(version),
+                    message,
+                    vec![spec.credentials.hint.to_owned()],
+                )
             }
         };
         Availability { status, version, message, hints }
@@ -220,41 +189,40 @@ impl<T: Cli> Adapter for T {
         if !context.workspace.is_dir() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
-        let about = self.about();
+        let spec = self.agent_spec();
         let prompt = super::prompt::prompt(context)?;
         let program = program(self, &context.config, &context.host)?;
-        // It would ask in vain, and some agents do so for ever.
+        // Without credentials some agents retry without a limit.
         if !self.is_authenticated(&context.host) {
             return Err(AdapterError::NotAuthenticated {
-                message: format!("{} requires authentication", about.label),
-                hints: vec![about.login.to_owned()],
+                message: format!("{} requires authentication", spec.label),
+                hints: vec![spec.credentials.hint.to_owned()],
             });
         }
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, about.folder)?;
-        let folder = context.artifacts_dir.join(about.folder);
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, spec.log_dir)?;
+        let folder = context.artifacts_dir.join(spec.log_dir);
         let call = Call { context, prompt: &prompt, folder: &folder };
         let mut invocation = self.invocation(&call)?;
-        common(&mut invocation, &context.config)?;
+        reject_cost_limit(&mut invocation, spec, &context.config)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         for (path, text) in &invocation.files {
             write(path, text).map_err(private)?;
         }
         self.prepare(context).map_err(private)?;
-        // What does not say its version may still work; the log then says that it is not known.
-        let version = ask_version(self, &program, &context.host).await.ok();
+        // A program without a version may still work; its version is then unknown in the log.
+        let version = query_version(self, &program, &context.host).await.ok();
         let env = environment(&invocation, context);
         let command = command(&program, &invocation, &env, &prompt, context);
         let exits = guard::exits(&context.network, &context.host, &self.model(&context.host))?;
         let reader = self.reader(&call);
-        let driven = drive(command, Stdout::Frames(reader), &artifacts, context, exits, |view| {
+        let driven = drive(command, OutputFormat::Messages(reader), &artifacts, context, exits, |view| {
             self.show(view::show_packages(view, &program), context)
         })
         .await?;
-        let agent = Agent { label: about.label, family: Family::Agent, login: about.login };
-        let mut result = ExecutionResult::of(driven, prompt.clone(), agent, artifacts);
+        let mut result = ExecutionResult::of(driven, prompt.clone(), spec, artifacts);
         if let Err(error) = self.keep(&call) {
-            result.warnings.push(format!("failed to keep what {} left: {error}", about.label));
+            result.warnings.push(format!("failed to keep what {} left: {error}", spec.label));
         }
         result.warnings.splice(0..0, invocation.warnings);
         result.permission_mode = Some(invocation.permission_mode);
@@ -268,18 +236,22 @@ impl<T: Cli> Adapter for T {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let told = match &result.transcript {
-            Some(transcript) if transcript.spoke() => Told::Frames(transcript),
-            _ if !result.was_started() => Told::Nothing,
-            _ => Told::Words(&result.output),
+        let output = match &result.transcript {
+            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
+            _ if !result.was_started() => AgentOutput::None,
+            _ => AgentOutput::Text(&result.output),
         };
-        normalize::log(self, self.about().provider, &told, result, context)
+        normalize::log(self.agent_spec(), self.agent_spec().provider, &output, result, context)
     }
 }
 
-/// What no such agent can do.
-fn common(invocation: &mut Invocation, config: &AgentConfig) -> Result<(), AdapterError> {
-    if config.max_budget_usd.is_some() {
+/// Reports a cost limit that the agent does not enforce.
+fn reject_cost_limit(
+    invocation: &mut Invocation,
+    spec: &AgentSpec,
+    config: &AgentConfig,
+) -> Result<(), AdapterError> {
+    if config.max_budget_usd.is_some() && !spec.capabilities.cost_limit {
         invocation.ignores("max_budget_usd", "this agent has no limit of cost of its own", config)?;
     }
     Ok(())
@@ -297,7 +269,7 @@ fn write(path: &Path, text: &str) -> std::io::Result<()> {
     options.open(path)?.write_all(text.as_bytes())
 }
 
-/// The host's variables, a HOME and a TMPDIR of its own, and what the invocation decided.
+/// The host's variables, a private HOME and TMPDIR, and the variables of the invocation.
 fn environment(invocation: &Invocation, context: &ExecutionContext) -> Environment {
     let mut env = context.host.env.clone();
     env.insert(vars::HOME.into(), context.private_dir.join(view::HOME).into());
@@ -327,24 +299,25 @@ fn command(
     command
 }
 
-/// The program: the version that the case pins, the one that the variable names, the first on the PATH, or the newest that
-/// `yb` installed; of a wrapper, the native one behind it.
+/// Finds the program: the pinned version, the path in the variable, the first on `PATH`, or the newest that `yb` installed. For a
+/// wrapper, the native program behind it.
 fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Result<PathBuf, AdapterError> {
-    let about = cli.about();
-    let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install(about)] };
-    let found = match (super::pinned(about.name, config, host), host.variable(about.variable)) {
-        (Some(tool), _) => tool.program(),
+    let spec = cli.agent_spec();
+    let npm = npm_program(spec)?;
+    let missing = |message: String| AdapterError::NotInstalled { message, hints: vec![install_hint(spec)] };
+    let found = match (super::pinned_program(spec, config, host), host.variable(npm.path_variable)) {
+        (Some(pinned), _) => pinned.path(),
         (None, Some(named)) => {
             let path = PathBuf::from(named);
             let shown = path.display().to_string();
             path.is_file().then_some(path).ok_or_else(|| {
-                missing(format!("{} is not where `{}` says: `{shown}`", about.label, about.variable))
+                missing(format!("{} is not where `{}` says: `{shown}`", spec.label, npm.path_variable))
             })?
         }
         (None, None) => {
-            let installed = || host.tools.as_ref()?.newest(about.name).map(|tool| tool.program());
-            on_path(about.program, host).or_else(installed).ok_or_else(|| {
-                missing(format!("{} is not installed: no `{}` on the PATH", about.label, about.program))
+            let installed = || host.programs.as_ref()?.newest(spec).map(|program| program.path());
+            on_path(npm.bin, host).or_else(installed).ok_or_else(|| {
+                missing(format!("{} is not installed: no `{}` on the PATH", spec.label, npm.bin))
             })?
         }
     };
@@ -355,16 +328,28 @@ fn program(cli: &(impl Cli + ?Sized), config: &AgentConfig, host: &Host) -> Resu
     Ok(native.filter_map(|packages| cli.native(&packages)).find(|path| path.is_file()).unwrap_or(found))
 }
 
-/// A program in the PATH that the agent will have.
+/// Finds a program on the `PATH` of the agent.
 pub(super) fn on_path(program: &str, host: &Host) -> Option<PathBuf> {
     yb_supervise::find_program(program, host.variable(vars::PATH)?)
 }
 
-fn install(about: &About) -> String {
-    format!("install it: `npm install -g {}`, or name it in `{}`", about.package, about.variable)
+fn install_hint(spec: &AgentSpec) -> String {
+    match spec.npm() {
+        Some(npm) => {
+            format!("install it: `npm install -g {}`, or name it in `{}`", npm.package, npm.path_variable)
+        }
+        None => "install it".to_owned(),
+    }
 }
 
-/// Lays one JSON object over another, field by field.
+fn npm_program(spec: &'static AgentSpec) -> Result<&'static NpmProgram, AdapterError> {
+    spec.npm().ok_or_else(|| AdapterError::NotInstalled {
+        message: format!("{} has no program of its own", spec.label),
+        hints: Vec::new(),
+    })
+}
+
+/// Merges one JSON object over another, field by field.
 pub(super) fn lay_over(under: &mut Value, over: &Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
@@ -392,21 +377,21 @@ pub(super) fn npm_platform() -> Option<String> {
     Some(format!("{system}-{processor}"))
 }
 
-/// The versions of programs as they were when they were asked.
-static VERSIONS: Mutex<BTreeMap<State, String>> = Mutex::new(BTreeMap::new());
+/// Cached versions of programs.
+static VERSIONS: Mutex<BTreeMap<FileState, String>> = Mutex::new(BTreeMap::new());
 
-/// A file as it is: its path, its size and when it was written.
-type State = (PathBuf, u64, Option<SystemTime>);
+/// A file's path, size and modification time.
+type FileState = (PathBuf, u64, Option<SystemTime>);
 
-/// The version that a program says, asked once for each state of its file.
-async fn ask_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
+/// Runs `--version`, once for each state of the program's file.
+async fn query_version(cli: &impl Cli, program: &Path, host: &Host) -> Result<String, String> {
     let stat = std::fs::metadata(program).map_err(|error| error.to_string())?;
     let key = (program.to_owned(), stat.len(), stat.modified().ok());
     let known = VERSIONS.lock().unwrap_or_else(std::sync::PoisonError::into_inner).get(&key).cloned();
     if let Some(version) = known {
         return Ok(version);
     }
-    // It may want to write; what it writes to say its version, nobody needs.
+    // It may write files, which are discarded.
     let scratch = tempfile::tempdir().map_err(|error| error.to_string())?;
     let mut command = Command::new(program).arg("--version").stdin(Stdin::None).deadline(VERSION_DEADLINE);
     command = command.envs(&host.env).current_dir(scratch.path()).env(vars::HOME, scratch.path());

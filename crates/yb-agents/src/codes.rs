@@ -1,60 +1,48 @@
-//! The codes of errors in a log, in one place.
+//! The error codes of a log.
 
 use std::fmt;
 
-/// What kind of error a record tells of.
+use yb_case::AgentSpec;
+
+/// The kind of an error record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
     /// The agent is not installed.
     CliNotFound,
-    /// No login, or one that the API does not accept.
+    /// The agent has no credentials, or the API refuses them.
     AuthFailed,
-    /// The time was over.
+    /// The deadline passed.
     Timeout,
-    /// The API had no capacity for us.
+    /// The API was overloaded or limited the rate.
     RateLimit,
-    /// The output was longer than is kept.
+    /// The output exceeded the limit.
     OutputTruncated,
-    /// The configuration can't be.
+    /// The configuration is invalid.
     InvalidConfig,
-    /// The artifacts can't be written.
+    /// The artifacts directory is not writable.
     ArtifactsUnusable,
-    /// The API failed otherwise.
+    /// Another error of the API.
     ApiError,
-    /// An exit code that is not 0.
+    /// A nonzero exit code.
     ExitCode,
-    /// A signal ended the agent.
+    /// The agent was killed by a signal.
     Signal,
-    /// The limit of turns was reached.
+    /// The turn limit was reached.
     MaxTurns,
-    /// The limit of cost was reached.
+    /// The cost limit was reached.
     MaxBudget,
-    /// The agent says itself that it failed.
+    /// The agent reported a failure.
     AgentFailed,
-    /// A directory grew beyond its quota.
+    /// A resource limit was exceeded.
     OverQuota,
-    /// Somebody stopped it.
+    /// The execution was cancelled.
     Cancelled,
-    /// It could not be started.
+    /// The process could not be spawned.
     SpawnFailed,
-    /// Its supervisor was lost.
+    /// The connection to the shim was lost.
     SupervisorLost,
-    /// A part of its output could not be read.
+    /// A part of the output could not be parsed.
     Unreadable,
-}
-
-/// Whose codes they are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Family {
-    Claude,
-    Agent,
-}
-
-impl Family {
-    /// The codes of an adapter.
-    pub(crate) fn of(adapter: &str) -> Self {
-        if adapter == "claude-code" { Self::Claude } else { Self::Agent }
-    }
 }
 
 impl ErrorCode {
@@ -81,25 +69,24 @@ impl ErrorCode {
         }
     }
 
-    pub(crate) fn of(self, family: Family) -> String {
-        let prefix = match family {
-            Family::Claude => "CLAUDE",
-            Family::Agent => "AGENT",
-        };
-        format!("{prefix}_{}", self.suffix())
+    /// The code with the prefix of an agent: `CLAUDE_TIMEOUT`.
+    #[must_use]
+    pub fn for_agent(self, agent: &AgentSpec) -> String {
+        format!("{}_{}", agent.error_prefix, self.suffix())
     }
 }
 
-/// As in the log of Claude Code.
+/// Without the prefix of an agent: `TIMEOUT`.
 impl fmt::Display for ErrorCode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.of(Family::Claude))
+        formatter.write_str(self.suffix())
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Adapter as _, ClaudeCode, Command};
 
     #[test]
     fn the_codes_of_the_data_model() {
@@ -119,7 +106,7 @@ mod tests {
             "CLAUDE_OUTPUT_TRUNCATED",
             "CLAUDE_INVALID_CONFIG",
         ];
-        assert_eq!(codes.map(|code| code.to_string()), names);
-        assert_eq!(ErrorCode::Timeout.of(Family::of("command")), "AGENT_TIMEOUT");
+        assert_eq!(codes.map(|code| code.for_agent(ClaudeCode.spec())), names);
+        assert_eq!(ErrorCode::Timeout.for_agent(Command.spec()), "AGENT_TIMEOUT");
     }
 }

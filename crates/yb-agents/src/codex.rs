@@ -1,8 +1,8 @@
-//! Codex as an agent: `codex exec --json`, the Responses API, one process and no questions.
+//! The adapter of Codex: `codex exec --json`, with the Responses API.
 //!
-//! Measured with 0.166.0. `OPENAI_BASE_URL` means nothing to it, so a provider of ours carries the address; its plugins ask
-//! GitHub for news and hold the exit for five seconds, so they are off; without a connection it would try for ever, so that
-//! is off too. SIGTERM ends it and its tools by signal 15; exit codes are 0, 1, and 2 for arguments that it does not know.
+//! Measured with 0.166.0. It ignores `OPENAI_BASE_URL`, so a custom provider has the address. Its plugins query GitHub and delay the
+//! exit by five seconds, and without a connection it retries without a limit, so both are disabled. SIGTERM kills it and its tools by
+//! signal 15. Exit codes are 0, 1, and 2 for unknown arguments.
 
 mod reader;
 
@@ -11,42 +11,73 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, npm_platform, permission_mode};
+use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
-use yb_case::NetworkMode;
+use yb_case::shape::{FREE, Field};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
+    NpmProgram,
+};
 
 /// Runs the installed `codex`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Codex;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "codex",
     label: "Codex",
-    folder: "codex-logs",
+    summary: "OpenAI's Codex CLI",
+    adapter_version: "1.0.0",
+    log_dir: "codex-logs",
     provider: "openai",
-    program: "codex",
-    variable: "YB_CODEX",
-    package: "@openai/codex",
-    login: "log in with `codex login`, or set `OPENAI_API_KEY`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "codex",
+        path_variable: "YB_CODEX",
+        package: "@openai/codex",
+        megabytes: 440,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &KEYS,
+        login: Some("codex login"),
+        hint: "log in with `codex login`, or set `OPENAI_API_KEY`",
+    },
     variables: &["OPENAI_API_KEY", "CODEX_API_KEY", "OPENAI_BASE_URL", "CODEX_HOME"],
+    apis: &[ModelApi::OPENAI],
+    bypass_variables: &["CODEX_API_KEY"],
+    // It has one tool, a shell; `permission_mode` makes that read-only.
+    tools: AgentTools { read: &[], edit: &[] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "mcp_servers",
+        "effort",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("codex", FREE, "For codex alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: true },
 };
 
-/// Variables with a key, the one that it looks at first.
+/// Variables with a key, by precedence.
 const KEYS: [&str; 2] = ["CODEX_API_KEY", "OPENAI_API_KEY"];
-/// Where the API is, unless a variable says it.
+/// The default base URL of the API.
 const API: &str = "https://api.openai.com/v1";
-/// Where a login is renewed and its models are.
+/// Hosts of a login and its models.
 const LOGIN: [&str; 2] = ["auth.openai.com", "chatgpt.com"];
-/// The name of the provider that carries address and key.
+/// The name of the provider with address and key.
 const PROVIDER: &str = "youbencha";
-/// How often it asks the model API again; about three seconds. What lasts longer is the runner's to repeat.
+/// The most API retries, about three seconds. The runner retries after longer failures.
 const MAX_RETRIES: u32 = 4;
 
 impl Cli for Codex {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn native(&self, packages: &Path) -> Option<PathBuf> {
@@ -103,7 +134,7 @@ impl Cli for Codex {
             let key = format!("mcp_servers.{}", toml_key(name));
             setting(&mut it, &key, &Value::Object(server.clone()));
         }
-        // It runs where the model does, and so around everything that holds the network here.
+        // Web search runs on the servers of the model, outside of the network restrictions.
         if context.network.mode != NetworkMode::Open {
             setting(&mut it, "web_search", &"disabled".into());
         }
@@ -123,7 +154,7 @@ impl Cli for Codex {
         for argument in &config.extra_args {
             it.arg(argument);
         }
-        // The prompt comes by stdin: it may be long, and may begin with anything.
+        // The prompt is on stdin: it may be long and may start with a dash.
         it.arg("-");
         Ok(it)
     }
@@ -132,7 +163,7 @@ impl Cli for Codex {
         Box::new(reader::CodexReader::new(call.context.config.model.clone()))
     }
 
-    /// A login is the user's own, because its tokens rotate.
+    /// A stored login is writable, because its tokens rotate.
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
         match login(&context.host).filter(|_| key(&context.host).is_none()) {
             Some(home) => view.writable(home),
@@ -142,7 +173,7 @@ impl Cli for Codex {
 }
 
 impl Codex {
-    /// Where it keeps its state, and whom it asks.
+    /// Sets its home directory and its provider.
     fn provide(&self, it: &mut Invocation, context: &ExecutionContext) {
         let host = &context.host;
         let Some(key) = key(host) else {
@@ -166,7 +197,7 @@ fn key(host: &Host) -> Option<&'static str> {
     KEYS.into_iter().find(|name| host.variable(name).is_some())
 }
 
-/// Where a login is stored, if there is one.
+/// The directory of a stored login.
 fn login(host: &Host) -> Option<PathBuf> {
     let named = host.variable("CODEX_HOME").map(PathBuf::from);
     let home = named.or_else(|| Some(Path::new(host.variable("HOME")?).join(".codex")))?;
@@ -178,7 +209,7 @@ fn setting(it: &mut Invocation, key: &str, value: &Value) {
     it.arg("-c").arg(format!("{key}={}", toml(value)));
 }
 
-/// A value as TOML on one line. JSON's strings are TOML's, but for what neither escapes alike.
+/// A value as TOML on one line. JSON strings are TOML strings, except for DEL.
 fn toml(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(",")),

@@ -1,4 +1,4 @@
-//! Any program as an agent: an argument template, a way for the prompt, and what it says that it prints.
+//! The adapter of any program: an argument template, how the prompt is passed, and the format of the output.
 
 mod template;
 
@@ -10,27 +10,66 @@ use yb_claude::INLINE_LIMIT;
 use yb_supervise::{EgressRules, Stdin};
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
-use super::drive::{Stdout, drive};
+use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
-use super::normalize::{self, Told};
+use super::normalize::{self, AgentOutput};
 use super::reader::ClaudeReader;
 use super::secrets::secrets;
-use super::verdict::Agent;
 use super::view::{HOME, TMP};
 use super::{
-    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandSpec, DeclaredOutput,
+    Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, CommandConfig, DeclaredOutput,
     Environment, Executed, ExecutionContext, ExecutionResult, Host, Intent, PromptVia,
 };
 use template::Values;
+use yb_case::shape::{Field, Kind, Object, text};
+use yb_case::{AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
-const NAME: &str = "command";
-const FOLDER: &str = "command-logs";
-/// Variables that name a model's API.
-const APIS: [&str; 3] = ["ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "GOOGLE_GEMINI_BASE_URL"];
-const AGENT: Agent =
-    Agent { label: "the command", family: Family::Agent, login: "give it credentials by `env` in the case" };
+static SPEC: AgentSpec = AgentSpec {
+    name: "command",
+    label: "the command",
+    summary: "any program",
+    adapter_version: "1.0.0",
+    log_dir: "command-logs",
+    provider: "unknown",
+    error_prefix: "AGENT",
+    program: AgentProgram::FromCase,
+    credentials: Credentials {
+        variables: &[],
+        login: None,
+        hint: "give it credentials by `env` in the case",
+    },
+    variables: &[],
+    apis: &[ModelApi::ANTHROPIC, ModelApi::OPENAI, ModelApi::GEMINI],
+    bypass_variables: &[],
+    tools: AgentTools { read: &[], edit: &[] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[]),
+    section: Field::new(
+        "command",
+        Kind::Object(&SECTION),
+        "For the `command` agent alone; others ignore it.",
+    ),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
+};
+
+static SECTION: Object = Object {
+    name: "commandAgent",
+    fields: &[
+        Field::new(
+            "argv",
+            Kind::List { of: &text(0, usize::MAX), min: 1 },
+            "The program and its arguments; `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.",
+        )
+        .required(),
+        Field::new(
+            "prompt_via",
+            Kind::Word(&["argument", "stdin", "file"]),
+            "How the prompt gets there; by default as `argv` says, else on stdin.",
+        ),
+        Field::new("output", Kind::Word(&["text", "claude-stream-json", "none"]), "What it prints.").default("\"text\""),
+    ],
+};
 
 /// Runs the program that the case names.
 #[derive(Debug, Clone, Copy, Default)]
@@ -38,31 +77,27 @@ pub struct Command;
 
 #[async_trait]
 impl Adapter for Command {
-    fn name(&self) -> &'static str {
-        NAME
-    }
-
-    fn version(&self) -> &'static str {
-        "1.0.0"
+    fn spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError> {
-        let spec = spec(intent.config)?;
+        let own = command_config(intent.config)?;
         let prompt = super::prompt::early(intent)?.unwrap_or_default();
-        let via = prompt_via(spec, &prompt)?;
+        let via = prompt_via(&own, &prompt)?;
         let values = Values {
             prompt: &prompt,
             prompt_file: (via == PromptVia::File).then_some(Path::new("prompt")),
             workspace: Path::new("workspace"),
             model: intent.config.model.as_deref(),
         };
-        values.fill(&spec.argv)?;
+        values.fill(&own.argv)?;
         exits(&intent.nowhere()).map(drop)
     }
 
     /// Whether the program can be found; it is not run.
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability {
-        let (status, message, hints) = match spec(config).map(|spec| find(&spec.argv[0], host)) {
+        let (status, message, hints) = match command_config(config).map(|own| find(&own.argv[0], host)) {
             Ok(Some(path)) => (AvailabilityStatus::Ready, format!("found: {}", path.display()), Vec::new()),
             Ok(None) => (
                 AvailabilityStatus::Missing,
@@ -75,13 +110,13 @@ impl Adapter for Command {
     }
 
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError> {
-        let spec = spec(&context.config)?;
+        let own = command_config(&context.config)?;
         if !context.workspace.is_dir() {
             return Err(AdapterError::WorkspaceMissing { path: context.workspace.clone() });
         }
         let prompt = super::prompt::prompt(context)?;
-        let via = prompt_via(spec, &prompt)?;
-        let artifacts = Artifacts::prepare(&context.artifacts_dir, FOLDER)?;
+        let via = prompt_via(&own, &prompt)?;
+        let artifacts = Artifacts::prepare(&context.artifacts_dir, SPEC.log_dir)?;
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         for folder in [HOME, TMP].map(|name| context.private_dir.join(name)) {
             yb_claude::hermetic::create_private_dir(&folder).map_err(private)?;
@@ -96,26 +131,26 @@ impl Adapter for Command {
             workspace: &context.workspace,
             model: context.config.model.as_deref(),
         };
-        let argv = values.fill(&spec.argv)?;
+        let argv = values.fill(&own.argv)?;
         let stdin = if via == PromptVia::Stdin {
             Stdin::Bytes(prompt.clone().into_bytes().into())
         } else {
             Stdin::None
         };
         let command = command(&argv, context).stdin(stdin);
-        let stdout = match spec.output {
-            DeclaredOutput::ClaudeStreamJson => Stdout::Frames(Box::new(ClaudeReader)),
-            DeclaredOutput::Text | DeclaredOutput::None => Stdout::Text,
+        let stdout = match own.output {
+            DeclaredOutput::ClaudeStreamJson => OutputFormat::Messages(Box::new(ClaudeReader)),
+            DeclaredOutput::Text | DeclaredOutput::None => OutputFormat::Text,
         };
         let exits = exits(context)?;
         let driven = drive(command, stdout, &artifacts, context, exits, |view| {
-            let words = spec.argv.iter().map(Path::new);
+            let words = own.argv.iter().map(Path::new);
             let view = words.fold(view, super::view::show_file);
-            find(&spec.argv[0], &context.host)
+            find(&own.argv[0], &context.host)
                 .map_or(view.clone(), |program| super::view::show_packages(view, &program))
         })
         .await?;
-        let mut result = ExecutionResult::of(driven, prompt, AGENT, artifacts);
+        let mut result = ExecutionResult::of(driven, prompt, &SPEC, artifacts);
         result.executed = Some(Executed {
             argv: argv.into_iter().map(Into::into).collect(),
             env: variables(context).into_keys().collect(),
@@ -125,38 +160,47 @@ impl Adapter for Command {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let output = context.config.command.as_ref().map(|spec| spec.output).unwrap_or_default();
-        let (provider, told) = match (output, &result.transcript) {
+        let output = command_config(&context.config).map(|own| own.output).unwrap_or_default();
+        let (provider, content) = match (output, &result.transcript) {
             (DeclaredOutput::ClaudeStreamJson, Some(transcript)) if transcript.spoke() => {
-                ("anthropic", Told::Frames(transcript))
+                ("anthropic", AgentOutput::Messages(transcript))
             }
-            _ if !result.was_started() => ("unknown", Told::Nothing),
-            (DeclaredOutput::None, _) => ("unknown", Told::Nothing),
-            _ => ("unknown", Told::Words(&result.output)),
+            _ if !result.was_started() => (SPEC.provider, AgentOutput::None),
+            (DeclaredOutput::None, _) => (SPEC.provider, AgentOutput::None),
+            _ => (SPEC.provider, AgentOutput::Text(&result.output)),
         };
-        normalize::log(self, provider, &told, result, context)
+        normalize::log(&SPEC, provider, &content, result, context)
     }
 }
 
-/// The ways out: to the APIs that its variables name.
+/// The connections to the APIs that its variables name.
 pub(super) fn exits(context: &ExecutionContext) -> Result<Option<EgressRules>, AdapterError> {
-    let named = APIS.iter().filter_map(|name| context.host.variable(name));
+    let named = SPEC.apis.iter().filter_map(|api| context.host.variable(api.variable));
     let model: Vec<Model> = named.map(|url| Model::At(url.to_string_lossy().into_owned())).collect();
     guard::exits(&context.network, &context.host, &model)
 }
 
-fn spec(config: &AgentConfig) -> Result<&CommandSpec, AdapterError> {
-    let spec = config.command.as_ref().filter(|spec| spec.argv.first().is_some_and(|name| !name.is_empty()));
-    spec.ok_or_else(|| {
+/// Reads the agent's section of `agent.config`.
+fn command_config(config: &AgentConfig) -> Result<CommandConfig, AdapterError> {
+    let own = if config.section.is_empty() {
+        CommandConfig::default()
+    } else {
+        CommandConfig::from_section(&config.section)?
+    };
+    if own.argv.first().is_none_or(String::is_empty) {
         let message = "`command` names no program";
-        AdapterError::config(message, "write `agent.config.command.argv: [program, argument, …]`")
-    })
+        return Err(AdapterError::config(
+            message,
+            "write `agent.config.command.argv: [program, argument, …]`",
+        ));
+    }
+    Ok(own)
 }
 
-/// The way that the case names, or the one that its arguments show.
-fn prompt_via(spec: &CommandSpec, prompt: &str) -> Result<PromptVia, AdapterError> {
-    let uses = |name: &str| spec.argv.iter().any(|argument| argument.contains(name));
-    let via = spec.prompt_via.unwrap_or(match (uses("{prompt}"), uses("{prompt_file}")) {
+/// How the prompt is passed: as the case says, or as the arguments show.
+fn prompt_via(own: &CommandConfig, prompt: &str) -> Result<PromptVia, AdapterError> {
+    let uses = |name: &str| own.argv.iter().any(|argument| argument.contains(name));
+    let via = own.prompt_via.unwrap_or(match (uses("{prompt}"), uses("{prompt_file}")) {
         (true, _) => PromptVia::Argument,
         (false, true) => PromptVia::File,
         (false, false) => PromptVia::Stdin,
@@ -197,7 +241,7 @@ fn command(argv: &[String], context: &ExecutionContext) -> yb_supervise::Command
     command
 }
 
-/// The given variables, and a HOME and a TMPDIR of its own where they name none.
+/// The given variables, with a private HOME and TMPDIR by default.
 pub(super) fn variables(context: &ExecutionContext) -> Environment {
     let private = |name: &str, folder| (name.into(), context.private_dir.join(folder).into());
     let mut variables = Environment::from([
@@ -208,7 +252,7 @@ pub(super) fn variables(context: &ExecutionContext) -> Environment {
     variables
 }
 
-/// A program by path, or in the PATH that the child will have.
+/// Finds a program by path or on the `PATH` of the child.
 pub(super) fn find(program: &str, host: &Host) -> Option<PathBuf> {
     let path = Path::new(program);
     if path.components().count() > 1 {

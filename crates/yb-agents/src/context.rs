@@ -1,4 +1,4 @@
-//! What an adapter is told about one execution. Nothing else of this process reaches an agent.
+//! The context of one execution. Nothing else of this process reaches an agent.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -14,25 +14,25 @@ use yb_model::Isolation;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{AdapterError, Observer};
-use crate::tools::Tools;
+use crate::programs::ProgramStore;
 use crate::trace::Trace;
-use yb_case::{Network, TrialLimits};
+use yb_case::{AgentSpec, Network, TrialLimits};
 
-/// How long an agent may run, unless the case says.
+/// The default timeout of an agent.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_millis(300_000);
 
 /// Variables by name.
 pub type Environment = BTreeMap<OsString, OsString>;
 
-/// Where a child of ours runs.
+/// The environment of a child process.
 #[derive(Clone, Default)]
 pub struct Host {
     /// The variables that the agent gets, credentials among them, beside PATH, locale, TERM and TZ.
     pub env: Environment,
     /// The program that contains the child; by default the running one, if it called `yb_supervise::shim_main`.
     pub shim: Option<PathBuf>,
-    /// Where pinned agents are installed.
-    pub tools: Option<Tools>,
+    /// The store of installed programs.
+    pub programs: Option<ProgramStore>,
 }
 
 /// Values may be secrets; only names are shown.
@@ -46,20 +46,20 @@ impl Host {
     /// A host with these variables.
     pub fn new(env: impl IntoIterator<Item = (impl Into<OsString>, impl Into<OsString>)>) -> Self {
         let env = env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        Self { env, shim: None, tools: None }
+        Self { env, shim: None, programs: None }
     }
 
-    /// The same with this shim.
+    /// Sets the shim program.
     #[must_use]
     pub fn with_shim(mut self, program: impl Into<PathBuf>) -> Self {
         self.shim = Some(program.into());
         self
     }
 
-    /// The same with these pinned agents.
+    /// Sets the store of installed programs.
     #[must_use]
-    pub fn with_tools(mut self, tools: Option<Tools>) -> Self {
-        self.tools = tools;
+    pub fn with_programs(mut self, programs: Option<ProgramStore>) -> Self {
+        self.programs = programs;
         self
     }
 
@@ -82,34 +82,34 @@ pub struct ExecutionContext {
     pub search_roots: Vec<PathBuf>,
     /// The case's `agent.config`.
     pub config: AgentConfig,
-    /// How long the agent may run; zero is for ever.
+    /// The timeout; 0 means no limit.
     pub timeout: Duration,
-    /// How long it may do nothing but ask an API again that does not answer; zero is for ever.
+    /// How long the agent may only retry requests to its API; 0 means no limit.
     pub patience: Duration,
-    /// Where it runs.
+    /// The environment of the agent.
     pub host: Host,
-    /// What stands between it and the machine.
+    /// The isolation.
     pub isolation: Isolation,
-    /// What a sandbox must not show, whatever contains it.
+    /// Paths that a sandbox hides, even below visible ones.
     pub hidden: Vec<PathBuf>,
-    /// What it can connect to. Anything but an open network needs an isolation that can hold it.
+    /// The network. Any mode but an open network needs an isolation that can enforce it.
     pub network: Network,
-    /// How much it may use.
+    /// The resource limits.
     pub limits: TrialLimits,
-    /// The bytes that the workspace holds on disk before the agent, where that is known: they are not the agent's.
+    /// The size of the workspace before the agent starts, if known; it does not count against the disk limit.
     pub disk_before: Option<u64>,
-    /// Ends the agent when cancelled.
+    /// Stops the agent when cancelled.
     pub cancellation: CancellationToken,
-    /// Holds the agent, and its timeout, while it is on.
+    /// Suspends the agent and its timeout.
     pub pause: PauseSwitch,
-    /// Is told what the agent does while it runs.
+    /// Receives the progress of the agent.
     pub observer: Option<Arc<dyn Observer>>,
-    /// Its place in a trace, where there is one.
+    /// The parent span, if there is a trace.
     pub trace: Option<Arc<dyn Trace>>,
 }
 
 impl ExecutionContext {
-    /// An execution with the default timeout, on this machine as it is.
+    /// An execution with the default timeout, without isolation.
     pub fn new(
         workspace: impl Into<PathBuf>,
         artifacts_dir: impl Into<PathBuf>,
@@ -139,18 +139,18 @@ impl ExecutionContext {
     }
 }
 
-/// What is known of an execution before it has a place: its case, and no workspace.
+/// An execution that is validated before it has a workspace.
 #[derive(Debug, Clone, Copy)]
 pub struct Intent<'a> {
     /// The case's `agent.config`.
     pub config: &'a AgentConfig,
-    /// Where it will run.
+    /// The environment of the agent.
     pub host: &'a Host,
-    /// What will stand between it and the machine.
+    /// The isolation.
     pub isolation: Isolation,
     /// Where prompt files are looked for, before the workspace.
     pub search_roots: &'a [PathBuf],
-    /// What it will be able to connect to; all, if that is not said.
+    /// The network; open by default.
     pub network: Option<&'a Network>,
 }
 
@@ -166,14 +166,14 @@ impl<'a> Intent<'a> {
         Self { config, host, isolation, search_roots, network: None }
     }
 
-    /// The same with this network.
+    /// Sets the network.
     #[must_use]
     pub fn with_network(mut self, network: &'a Network) -> Self {
         self.network = Some(network);
         self
     }
 
-    /// The same in a place that is not there. Nothing may be read from it or written to it.
+    /// A context with directories that do not exist, for validation only.
     pub(super) fn nowhere(&self) -> ExecutionContext {
         let mut context = ExecutionContext::new(
             "/workspace",
@@ -192,35 +192,35 @@ impl<'a> Intent<'a> {
 /// A case's `agent.config`, with `agent.model` and `agent.agent_name` merged into it.
 #[derive(Clone, Default)]
 pub struct AgentConfig {
-    /// What to do.
+    /// The prompt.
     pub prompt: Option<String>,
-    /// The file in which that stands; one of the two.
+    /// The file with the prompt, instead of `prompt`.
     pub prompt_file: Option<PathBuf>,
-    /// The version of the agent's program that is to run; unset is the one that is found.
+    /// The pinned version of the program; by default the version that is found.
     pub version: Option<String>,
     /// The model.
     pub model: Option<String>,
     /// The agent's definition to run as.
     pub agent_name: Option<String>,
-    /// What follows the system prompt.
+    /// Text appended to the system prompt.
     pub append_system_prompt: Option<String>,
-    /// What replaces the system prompt.
+    /// Text that replaces the system prompt.
     pub system_prompt: Option<String>,
-    /// What the agent may do without being asked.
+    /// The permission mode.
     pub permission_mode: Option<String>,
-    /// The tools there are; unset is the usual set, an empty list is none.
+    /// The available tools; by default the usual set.
     pub tools: Option<Vec<String>>,
     /// Tools that need no permission.
     pub allowed_tools: Option<Vec<String>>,
     /// Tools that are denied.
     pub disallowed_tools: Option<Vec<String>>,
-    /// The limit of turns.
+    /// The turn limit.
     pub max_turns: Option<u32>,
-    /// The limit of cost.
+    /// The cost limit.
     pub max_budget_usd: Option<f64>,
     /// MCP servers by name, each as its own JSON.
     pub mcp_servers: BTreeMap<String, Map<String, Value>>,
-    /// How much effort the model makes.
+    /// The reasoning effort.
     pub effort: Option<String>,
     /// Settings for the agent.
     pub settings: Option<Map<String, Value>>,
@@ -228,19 +228,17 @@ pub struct AgentConfig {
     pub add_dirs: Vec<PathBuf>,
     /// Further arguments, each `--flag` or `--flag=value`.
     pub extra_args: Vec<String>,
-    /// Tokens of one answer.
+    /// The most tokens of one answer.
     pub max_tokens: Option<u32>,
     /// Recorded; no CLI takes it.
     pub temperature: Option<f64>,
-    /// Lets what the repository brings take effect: hooks, MCP servers, settings.
+    /// Whether hooks, MCP servers and settings of the repository take effect.
     pub trust_repo_settings: bool,
     /// Whether a warning is an error.
     pub strict: bool,
-    /// The program, for the `command` adapter.
-    pub command: Option<CommandSpec>,
-    /// The program that speaks the protocol, for the `acp` adapter.
-    pub acp: Option<super::AcpSpec>,
-    /// The JSON Schema of the answer, for agents that can be held to one.
+    /// The agent's own section of `agent.config`, which its adapter reads.
+    pub section: Map<String, Value>,
+    /// The JSON Schema of the answer, for agents with structured output.
     pub answer_schema: Option<Value>,
 }
 
@@ -268,27 +266,27 @@ impl AgentConfig {
 /// Any program as an agent: a case's `agent.config.command`.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CommandSpec {
+pub struct CommandConfig {
     /// The program and its arguments, in which `{prompt}`, `{prompt_file}`, `{workspace}` and `{model}` are replaced.
     pub argv: Vec<String>,
-    /// How the prompt gets there; without it, `argv` tells, and stdin is left.
+    /// How the prompt reaches the program; by default as `argv` shows, else on stdin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_via: Option<PromptVia>,
-    /// What it prints.
+    /// The format of its output.
     #[serde(default)]
     pub output: DeclaredOutput,
 }
 
-impl CommandSpec {
+impl CommandConfig {
     /// A program and its arguments.
     pub fn new(argv: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { argv: argv.into_iter().map(Into::into).collect(), ..Self::default() }
     }
 
-    /// What a case says under `agent.config.command`.
+    /// Reads a case's `agent.config.command`.
     ///
     /// # Errors
-    /// When that is no command.
+    /// If the section does not have this shape.
     pub fn from_section(section: &Map<String, Value>) -> Result<Self, AdapterError> {
         Self::deserialize(section).map_err(|error| {
             let message = format!("`command`: {error}");
@@ -296,14 +294,20 @@ impl CommandSpec {
         })
     }
 
-    /// The same with the prompt coming this way.
+    /// The section of `agent.config` with this configuration.
+    #[must_use]
+    pub fn to_section(&self) -> Map<String, Value> {
+        section(self)
+    }
+
+    /// Sets how the prompt reaches the program.
     #[must_use]
     pub fn with_prompt_via(mut self, via: PromptVia) -> Self {
         self.prompt_via = Some(via);
         self
     }
 
-    /// The same with this output.
+    /// Sets the declared output.
     #[must_use]
     pub fn with_output(mut self, output: DeclaredOutput) -> Self {
         self.output = output;
@@ -311,7 +315,7 @@ impl CommandSpec {
     }
 }
 
-/// How a prompt gets to a program.
+/// How a prompt reaches a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptVia {
@@ -323,27 +327,34 @@ pub enum PromptVia {
     File,
 }
 
-/// What a program says that it prints.
+/// The declared format of a program's output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeclaredOutput {
-    /// Its answer, in words.
+    /// Its answer as text.
     #[default]
     Text,
-    /// Messages as Claude Code prints them, a line of JSON each.
+    /// Messages of Claude Code, one JSON object per line.
     ClaudeStreamJson,
-    /// Nothing that counts.
+    /// Output that is ignored.
     None,
 }
 
-/// What an agent of this kind gets of an environment, before a case adds to it.
+/// A configuration as the section of `agent.config` that it is read from.
+pub(crate) fn section(config: &impl Serialize) -> Map<String, Value> {
+    match serde_json::to_value(config) {
+        Ok(Value::Object(section)) => section,
+        _ => Map::new(),
+    }
+}
+
+/// The part of an environment that an agent gets, before a case adds to it.
 #[must_use]
-pub fn agent_host(kind: &str, env: &BTreeMap<String, String>) -> Host {
-    // Agents are looked for where they will look for their tools.
-    let own = crate::adapter(kind).map(|adapter| adapter.variables()).unwrap_or_default();
-    let names = ["PATH"].into_iter().chain(own);
+pub fn agent_host(agent: &AgentSpec, env: &BTreeMap<String, String>) -> Host {
+    // `PATH` as well: an agent is searched where it will search its own tools.
+    let names = ["PATH"].into_iter().chain(agent.host_variables());
     Host::new(names.filter_map(|name| Some((name, env.get(name)?))))
-        .with_tools(Tools::of_environment(&|name| env.get(name).cloned()))
+        .with_programs(ProgramStore::from_env(&|name| env.get(name).cloned()))
 }
 
 #[cfg(test)]
@@ -360,12 +371,12 @@ mod tests {
 
     #[test]
     fn a_command_is_read_from_its_section() {
-        let read = |section: Value| CommandSpec::from_section(section.as_object().unwrap());
+        let read = |section: Value| CommandConfig::from_section(section.as_object().unwrap());
         let spec =
             read(serde_json::json!({"argv": ["a", "{prompt}"], "prompt_via": "argument", "output": "none"}));
-        let expected = CommandSpec::new(["a", "{prompt}"]).with_prompt_via(PromptVia::Argument);
+        let expected = CommandConfig::new(["a", "{prompt}"]).with_prompt_via(PromptVia::Argument);
         assert_eq!(spec.unwrap(), expected.with_output(DeclaredOutput::None));
-        assert_eq!(read(serde_json::json!({"argv": ["a"]})).unwrap(), CommandSpec::new(["a"]));
+        assert_eq!(read(serde_json::json!({"argv": ["a"]})).unwrap(), CommandConfig::new(["a"]));
         for wrong in [serde_json::json!({}), serde_json::json!({"argv": ["a"], "outptu": "none"})] {
             let error = read(wrong).unwrap_err();
             assert!(error.to_string().contains("`command`: "), "{error}");

@@ -1,9 +1,9 @@
-//! The Copilot CLI as an agent: one prompt on stdin, JSON events on stdout, its own logs beside ours.
+//! The adapter of the Copilot CLI: one prompt on stdin, JSON events on stdout, log files.
 //!
-//! Measured with 1.0.102. What npm calls `copilot` is a wrapper that dies of SIGTERM alone and leaves the rest, so the native
-//! program runs. On SIGTERM that exits with 0 and no result; every error is exit code 1. A first run unpacks 235 MB into a
-//! cache, which all trials share; it is unpacked before the sandbox closes, and can't be written from within. Values of
-//! variables that look secret are blanked in its events, even within words: a key of one letter makes them unreadable.
+//! Measured with 1.0.102. The npm program is a wrapper that leaves its child on SIGTERM, so the native program is run. It exits with 0
+//! and without a result on SIGTERM, and with 1 on every error. The first run unpacks 235 MB into a cache that all trials share; it is
+//! unpacked before the sandbox starts, and read-only in it. Copilot blanks values of variables that look secret in its events, even
+//! within words: a key of one letter makes them unreadable.
 
 mod reader;
 
@@ -12,24 +12,39 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, npm_platform, permission_mode};
+use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, Environment, ExecutionContext, Host};
+use yb_case::shape::{FREE, Field};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+};
 
 /// Runs the installed `copilot`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct CopilotCli;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "copilot-cli",
     label: "Copilot",
-    folder: "copilot-logs",
+    summary: "GitHub's Copilot CLI",
+    adapter_version: "1.0.0",
+    log_dir: "copilot-logs",
     provider: "github",
-    program: "copilot",
-    variable: "YB_COPILOT",
-    package: "@github/copilot",
-    login: "set `COPILOT_GITHUB_TOKEN`, or `COPILOT_PROVIDER_BASE_URL` and `COPILOT_PROVIDER_API_KEY`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "copilot",
+        path_variable: "YB_COPILOT",
+        package: "@github/copilot",
+        megabytes: 190,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", PROVIDER],
+        login: None,
+        hint: "set `COPILOT_GITHUB_TOKEN`, or `COPILOT_PROVIDER_BASE_URL` and `COPILOT_PROVIDER_API_KEY`",
+    },
     variables: &[
         "COPILOT_GITHUB_TOKEN",
         "GH_TOKEN",
@@ -37,7 +52,7 @@ static ABOUT: About = About {
         "COPILOT_MODEL",
         "COPILOT_OFFLINE",
         "COPILOT_PROVIDER_API_KEY",
-        "COPILOT_PROVIDER_BASE_URL",
+        PROVIDER,
         "COPILOT_PROVIDER_BEARER_TOKEN",
         "COPILOT_PROVIDER_HEADERS",
         "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
@@ -48,13 +63,36 @@ static ABOUT: About = About {
         "COPILOT_PROVIDER_WIRE_MODEL",
         "XDG_CACHE_HOME",
     ],
+    apis: &[ModelApi {
+        variable: PROVIDER,
+        address: "https://api.githubcopilot.com",
+        suffix: "/v1",
+        key: "COPILOT_PROVIDER_API_KEY",
+    }],
+    bypass_variables: &[],
+    tools: AgentTools { read: &["view", "grep", "glob"], edit: &["create", "edit"] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "agent_name",
+        "agent",
+        "permission_mode",
+        "tools",
+        "allowed_tools",
+        "disallowed_tools",
+        "mcp_servers",
+        "effort",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("copilot-cli", FREE, "For copilot-cli alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
-/// Variables with a token of GitHub's, the one that it looks at first.
+/// Variables with a GitHub token, by precedence.
 const TOKENS: [&str; 3] = ["COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN"];
-/// Names the address of a model of the user's own.
+/// The variable with the base URL of a custom model.
 const PROVIDER: &str = "COPILOT_PROVIDER_BASE_URL";
-/// GitHub's own models.
+/// Hosts of GitHub's models.
 const HOSTS: [&str; 5] = [
     "api.github.com",
     "api.githubcopilot.com",
@@ -62,14 +100,14 @@ const HOSTS: [&str; 5] = [
     "api.business.githubcopilot.com",
     "api.enterprise.githubcopilot.com",
 ];
-/// What it takes for the limit of a model that it does not know, in tokens.
+/// The prompt limit that it assumes for an unknown model, in tokens.
 const PROMPT_LIMIT: usize = 128_000;
-/// A token has at least so many characters, as far as its own estimate goes.
+/// The fewest characters of a token in its estimate.
 const TOKEN: usize = 3;
 
 impl Cli for CopilotCli {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn native(&self, packages: &Path) -> Option<PathBuf> {
@@ -141,13 +179,13 @@ impl Cli for CopilotCli {
         it.env.insert("COPILOT_AUTO_UPDATE", "false".into());
         it.env.insert("XDG_CACHE_HOME", private_cache(context).into());
         let own = context.host.variable(PROVIDER).is_some();
-        // It would else ask GitHub for what is not needed.
+        // Prevents requests to GitHub that are not needed.
         if own && context.host.variable("COPILOT_OFFLINE").is_none() {
             it.env.insert("COPILOT_OFFLINE", "true".into());
         }
         let limit = "COPILOT_PROVIDER_MAX_PROMPT_TOKENS";
         if own && call.prompt.len() / TOKEN > PROMPT_LIMIT / 2 && context.host.variable(limit).is_none() {
-            // A model that it does not know may take more than it thinks; the API decides.
+            // An unknown model may have a higher limit; the API decides.
             it.env.insert(limit, (PROMPT_LIMIT + call.prompt.len()).to_string().into());
         }
         Ok(it)
@@ -164,7 +202,7 @@ impl Cli for CopilotCli {
         super::view::show(view, &shared)
     }
 
-    /// The cache is private but for what Copilot unpacks of itself.
+    /// The cache is private, except for the unpacked program.
     fn prepare(&self, context: &ExecutionContext) -> std::io::Result<()> {
         std::fs::create_dir_all(private_cache(context))?;
         std::fs::create_dir_all(logs(context))?;
@@ -178,19 +216,19 @@ impl Cli for CopilotCli {
         Ok(())
     }
 
-    /// Asking for the version unpacks what is missing.
+    /// `--version` unpacks the program.
     fn version_environment(&self, host: &Host) -> Environment {
         let cache = shared_cache(host).map(|cache| ("XDG_CACHE_HOME".into(), cache.into()));
         cache.into_iter().chain([("COPILOT_AUTO_UPDATE".into(), "false".into())]).collect()
     }
 
-    /// Its logs are written where it may write, and kept beside ours.
+    /// Copies its logs to the artifacts.
     fn keep(&self, call: &Call<'_>) -> std::io::Result<()> {
         keep_logs(&logs(call.context), call.folder)
     }
 }
 
-/// Copies files, and nothing that a link leads to: what its tools ran could write there as well.
+/// Copies files but not symlinks, because its tools can write to the folder.
 fn keep_logs(from: &Path, to: &Path) -> std::io::Result<()> {
     if !std::fs::symlink_metadata(from)?.is_dir() {
         return Ok(());
@@ -207,7 +245,7 @@ fn usage_file(context: &ExecutionContext) -> PathBuf {
     context.private_dir.join("usage.json")
 }
 
-/// Where it writes its own logs.
+/// The folder of its logs.
 fn logs(context: &ExecutionContext) -> PathBuf {
     context.private_dir.join("logs")
 }
@@ -216,13 +254,13 @@ fn private_cache(context: &ExecutionContext) -> PathBuf {
     context.private_dir.join("home").join(".cache")
 }
 
-/// Where the user's own Copilot unpacks itself.
+/// The cache of the user.
 fn shared_cache(host: &Host) -> Option<PathBuf> {
     let named = host.variable("XDG_CACHE_HOME").map(PathBuf::from);
     named.or_else(|| Some(Path::new(host.variable("HOME")?).join(".cache")))
 }
 
-/// The definition of an agent that stands beside the case; one in the workspace it finds itself.
+/// The definition of an agent beside the case; it finds definitions in the workspace itself.
 fn definition(name: &str, context: &ExecutionContext) -> Option<String> {
     let roots = context.search_roots.iter();
     let path = roots
@@ -231,7 +269,7 @@ fn definition(name: &str, context: &ExecutionContext) -> Option<String> {
     std::fs::read_to_string(path?).ok()
 }
 
-/// It asks which of a server's tools it may use; all of them, unless the case says.
+/// Adds the list of allowed tools to an MCP server; by default all.
 fn with_tools(server: &serde_json::Map<String, Value>) -> Value {
     let mut server = server.clone();
     server.entry("tools").or_insert_with(|| json!(["*"]));

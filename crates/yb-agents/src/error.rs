@@ -1,4 +1,4 @@
-//! Why nothing was started, each with the way out.
+//! Errors before an agent was started, each with its hints.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,62 +8,62 @@ use yb_supervise::SpawnError;
 use super::codes::ErrorCode;
 use yb_model::outcome::Outcome;
 
-/// Why nothing was started.
+/// An error before the agent was started.
 #[derive(Debug, thiserror::Error)]
 pub enum AdapterError {
-    /// The agent is not there.
+    /// The agent is not installed.
     #[error("{message}")]
     NotInstalled {
-        /// What was looked for, and where.
+        /// The program and the places where it was searched.
         message: String,
-        /// The ways out.
+        /// Hints.
         hints: Vec<String>,
     },
-    /// The agent has nothing to show to its model's API.
+    /// The agent has no credentials.
     #[error("{message}")]
     NotAuthenticated {
-        /// What is missing.
+        /// The problem.
         message: String,
-        /// The ways out.
+        /// Hints.
         hints: Vec<String>,
     },
-    /// The configuration can't be.
+    /// The configuration is invalid.
     #[error("invalid agent configuration: {message}")]
     InvalidConfig {
-        /// What is wrong, all of it.
+        /// The problems.
         message: String,
-        /// The ways out.
+        /// Hints.
         hints: Vec<String>,
     },
-    /// The artifacts have no directory.
+    /// The artifacts directory does not exist.
     #[error("artifacts directory does not exist: `{}`", path.display())]
     ArtifactsMissing {
         /// The directory.
         path: PathBuf,
     },
-    /// The artifacts can't be written.
+    /// The artifacts directory is not writable.
     #[error("artifacts can't be written: `{}`", path.display())]
     ArtifactsNotWritable {
         /// The directory or file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The workspace is not there.
+    /// The workspace does not exist.
     #[error("workspace does not exist: `{}`", path.display())]
     WorkspaceMissing {
         /// The directory.
         path: PathBuf,
     },
-    /// The private directory can't be written.
+    /// The private directory is not writable.
     #[error("private directory can't be written: `{}`", path.display())]
     PrivateNotWritable {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The process could not be started.
+    /// The process could not be spawned.
     #[error("failed to start the agent: {0}")]
     Spawn(SpawnError),
 }
@@ -73,7 +73,7 @@ impl AdapterError {
         Self::InvalidConfig { message: message.into(), hints: vec![hint.into()] }
     }
 
-    /// What to do about it, one way out in each line.
+    /// Hints, one per line.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -90,7 +90,7 @@ impl AdapterError {
         }
     }
 
-    /// Its code in a log.
+    /// The code in a log.
     #[must_use]
     pub fn code(&self) -> ErrorCode {
         match self {
@@ -104,7 +104,7 @@ impl AdapterError {
         }
     }
 
-    /// What the trial came to. None of these is the agent's doing.
+    /// The outcome of the trial. No such error counts against the agent.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {

@@ -1,10 +1,9 @@
-//! The Gemini CLI as an agent: one prompt on stdin, JSON events on stdout, retries and reasons on stderr.
+//! The adapter of the Gemini CLI: one prompt on stdin, JSON events on stdout, retries and reasons on stderr.
 //!
-//! Measured with 0.61.0. Unless told otherwise it starts itself a second time and then ignores SIGTERM; told so, SIGTERM is exit
-//! code 0 without a result, and what its shell tool started lives on. A workspace that it does not trust is exit code 55, and one
-//! that it trusts may bring settings with hooks, servers and commands, so these are hidden from it. An API's error is its exit code:
-//! the status modulo 256; others are 41 (no credentials), 42 (no prompt), 53 (limit of turns) and 1. A prompt's `@name` is
-//! replaced by the file of that name, if there is one.
+//! Measured with 0.61.0. By default it restarts itself and then ignores SIGTERM; with the restart disabled, SIGTERM is exit code 0
+//! without a result, and processes of its shell tool survive. An untrusted workspace is exit code 55; settings of a trusted workspace
+//! with hooks, servers and commands take effect, so they are hidden. An API error exits with the status modulo 256; other exit codes
+//! are 41 (no credentials), 42 (no prompt), 53 (turn limit) and 1. `@name` in a prompt is replaced by the file of that name.
 
 mod reader;
 
@@ -13,25 +12,41 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, on_path, permission_mode};
+use super::cli::{Call, Cli, Invocation, on_path, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host, Isolation};
-use yb_case::NetworkMode;
+use yb_case::fields_agent::CLI_SECTION;
+use yb_case::shape::{Field, Kind};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
+    NpmProgram,
+};
 
 /// Runs the installed `gemini`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Gemini;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "gemini",
     label: "Gemini CLI",
-    folder: "gemini-logs",
+    summary: "Google's Gemini CLI",
+    adapter_version: "1.0.0",
+    log_dir: "gemini-logs",
     provider: "google",
-    program: "gemini",
-    variable: "YB_GEMINI",
-    package: "@google/gemini-cli",
-    login: "set `GEMINI_API_KEY`, or run `gemini` once and log in",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "gemini",
+        path_variable: "YB_GEMINI",
+        package: "@google/gemini-cli",
+        megabytes: 100,
+        install_scripts: false,
+    }),
+    credentials: Credentials {
+        variables: &[API_KEY, VERTEX],
+        login: Some("gemini"),
+        hint: "set `GEMINI_API_KEY`, or run `gemini` once and log in",
+    },
     variables: &[
         API_KEY,
         BASE_URL,
@@ -42,25 +57,48 @@ static ABOUT: About = About {
         "GOOGLE_CLOUD_PROJECT",
         VERTEX,
     ],
+    apis: &[ModelApi::GEMINI],
+    bypass_variables: &[VERTEX],
+    tools: AgentTools {
+        read: &["read_file", "grep_search", "glob", "list_directory"],
+        edit: &["write_file", "replace"],
+    },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "tools",
+        "allowed_tools",
+        "disallowed_tools",
+        "max_turns",
+        "mcp_servers",
+        "settings",
+        "add_dirs",
+        "extra_args",
+    ]),
+    section: Field::new("gemini", Kind::Object(&CLI_SECTION), "For gemini alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
 const API_KEY: &str = "GEMINI_API_KEY";
 const BASE_URL: &str = "GOOGLE_GEMINI_BASE_URL";
 const VERTEX: &str = "GOOGLE_GENAI_USE_VERTEXAI";
-/// Where the API is, unless a variable says it.
+/// The default host of the API.
 const API: &str = "generativelanguage.googleapis.com";
-/// Where a login is renewed and its models are.
+/// Hosts of a login and its models.
 const LOGIN: [&str; 2] = ["cloudcode-pa.googleapis.com", "oauth2.googleapis.com"];
 /// Files of a login, in `.gemini`.
 const LOGIN_FILES: [&str; 2] = ["oauth_creds.json", "google_accounts.json"];
-/// How often it asks the model API; about fifteen seconds. What lasts longer is the runner's to repeat.
+/// The most API attempts, about fifteen seconds. The runner retries after longer failures.
 const ATTEMPTS: u32 = 3;
-/// What a repository may bring that would take effect in a workspace that is trusted.
-const OF_REPOSITORY: [&str; 4] = [".gemini/settings.json", ".gemini/extensions", ".gemini/policies", ".env"];
+/// Files of a repository that take effect in a trusted workspace.
+const REPOSITORY_SETTINGS: [&str; 4] =
+    [".gemini/settings.json", ".gemini/extensions", ".gemini/policies", ".env"];
 
 impl Cli for Gemini {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn is_authenticated(&self, host: &Host) -> bool {
@@ -91,7 +129,7 @@ impl Cli for Gemini {
                 _ => "default",
             },
         );
-        // Without a name it asks another model which one to take.
+        // Without a name, it lets another model choose.
         if let Some(model) = &config.model {
             it.flag("model", model);
         }
@@ -123,14 +161,14 @@ impl Cli for Gemini {
     }
 
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
-        // A file that is there and empty would be an error, so its directory goes with it.
+        // An empty file would be an error, so its directory is hidden.
         let hidden = of_repository(context).into_iter().map(|path| match path.parent() {
             Some(parent) if parent != context.workspace => parent.to_owned(),
             _ => path,
         });
         let view = hidden.fold(view, |view, path| view.hidden(path));
         let view = login(&context.host).iter().fold(view, Sandbox::writable);
-        // It is a script, and its interpreter may be the user's own.
+        // It is a script, and Node.js may be in the user's home.
         let node = on_path("node", &context.host).and_then(|node| node.canonicalize().ok());
         match node.as_deref().and_then(Path::parent).and_then(Path::parent) {
             Some(prefix) if !prefix.starts_with("/usr") => super::view::show(view, prefix),
@@ -138,7 +176,7 @@ impl Cli for Gemini {
         }
     }
 
-    /// A login is the user's own, because its tokens are renewed.
+    /// Links a stored login, because its tokens are renewed.
     fn prepare(&self, context: &ExecutionContext) -> std::io::Result<()> {
         #[cfg(unix)]
         for file in login(&context.host) {
@@ -151,7 +189,7 @@ impl Cli for Gemini {
     }
 }
 
-/// Its settings: how to authenticate, few retries, nothing that is sent elsewhere, and what the case says.
+/// Its settings: authentication, few retries, no telemetry, and the settings of the case.
 fn settings(context: &ExecutionContext) -> Value {
     let config = &context.config;
     let host = &context.host;
@@ -167,7 +205,7 @@ fn settings(context: &ExecutionContext) -> Value {
         tools.insert(name.to_owned(), json!(list));
     }
     let mut denied = config.disallowed_tools.clone().unwrap_or_default();
-    // They run where the model does, and so around everything that holds the network here.
+    // They run on the servers of the model, outside of the network restrictions.
     if context.network.mode != NetworkMode::Open {
         denied.extend(["google_web_search", "web_fetch"].map(str::to_owned));
     }
@@ -191,15 +229,15 @@ fn settings(context: &ExecutionContext) -> Value {
     settings
 }
 
-/// What the workspace has of what must not take effect.
+/// The settings of an untrusted repository.
 fn of_repository(context: &ExecutionContext) -> Vec<PathBuf> {
     if context.config.trust_repo_settings {
         return Vec::new();
     }
-    OF_REPOSITORY.iter().map(|name| context.workspace.join(name)).filter(|path| path.exists()).collect()
+    REPOSITORY_SETTINGS.iter().map(|name| context.workspace.join(name)).filter(|path| path.exists()).collect()
 }
 
-/// Only a sandbox can keep it from the agent, which has no way to leave it out.
+/// Rejects an untrusted repository with settings: only a sandbox can hide them.
 fn check_repository(context: &ExecutionContext) -> Result<(), AdapterError> {
     let found = of_repository(context);
     let (Some(first), Isolation::None | Isolation::External) = (found.first(), context.isolation) else {

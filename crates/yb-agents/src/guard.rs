@@ -1,4 +1,4 @@
-//! What an agent can connect to and how much it may use, as its command is told.
+//! Network access and resource limits of an agent's command.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -11,19 +11,19 @@ use yb_case::{Network, NetworkMode, TrialLimits};
 
 const MB: u64 = 1_000_000;
 
-/// Variables that name a proxy of the user's, through which we could not lead what is inside.
+/// Variables with a proxy of the user, which a sandbox can't reach.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "HTTP_PROXY", "https_proxy", "http_proxy"];
 
-/// A model's API.
+/// The location of a model API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Model {
-    /// At an address such as `https://api.example.org/v1`.
+    /// A base URL such as `https://api.example.org/v1`.
     At(String),
-    /// On a host.
+    /// A host name.
     On(&'static str),
 }
 
-/// The ways out to the model and to the hosts that the case names; `None` if there is no need for any.
+/// The connections to the model and to the hosts that the case names; `None` if the network is not restricted to them.
 pub(super) fn exits(
     network: &Network,
     host: &Host,
@@ -48,7 +48,7 @@ pub(super) fn exits(
                     let message = format!("not the address of a model's API: `{url}`");
                     AdapterError::config(message, "write it as `https://host` or `http://host:port`")
                 })?;
-                match own(&name) {
+                match loopback(&name) {
                     Some(address) => exits.forward(SocketAddr::new(address, port)),
                     None => exits.host(HostRule::new(&name, port)),
                 }
@@ -58,7 +58,7 @@ pub(super) fn exits(
     Ok(Some(exits))
 }
 
-/// The view with the network that it is to have.
+/// Adds the network to a sandbox.
 pub fn connect(view: Sandbox, network: &Network, exits: Option<EgressRules>) -> Sandbox {
     match (network.mode, exits) {
         (NetworkMode::Open, _) => view,
@@ -70,7 +70,7 @@ pub fn connect(view: Sandbox, network: &Network, exits: Option<EgressRules>) -> 
     }
 }
 
-/// The command with the limits; what it may write counts in these directories, which may be known to hold so much before.
+/// Adds the limits to a command. The disk limit counts the growth of the directories, whose size before may be known.
 pub fn limit(
     command: Command,
     limits: &TrialLimits,
@@ -88,12 +88,12 @@ pub fn limit(
         all = all.cpu(Duration::from_secs(seconds));
     }
     let Some(mb) = limits.disk_mb else { return command.limits(all) };
-    // A little more, so that the directories are over their limit before a file is.
+    // Slightly more, so that the limit of the directories is reached first.
     command.limits(all.file_size((mb + 1) * MB)).growth_quota(directories, before, mb * MB)
 }
 
-/// The address of this machine itself, if that is meant.
-fn own(name: &str) -> Option<IpAddr> {
+/// The loopback address, if the name means this machine.
+fn loopback(name: &str) -> Option<IpAddr> {
     if name == "localhost" {
         return Some(Ipv4Addr::LOCALHOST.into());
     }

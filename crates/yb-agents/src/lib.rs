@@ -1,7 +1,7 @@
-//! What knows an agent: one trait, one registry, and one file for each agent.
+//! Adapters: one trait, one list, and one file for each agent with its description ([`AgentSpec`]) and its adapter.
 //!
-//! An adapter builds one command, `yb-supervise` runs it, and the adapter makes a [`YouBenchaLog`] of what came out. That an agent
-//! fails is a result; an error means that nothing was started.
+//! An adapter builds one command, `yb-supervise` runs it, and the adapter turns its output into a [`YouBenchaLog`]. A failure of the
+//! agent is a result; an error means that nothing was started.
 
 mod acp;
 mod artifacts;
@@ -20,27 +20,29 @@ mod meter;
 mod normalize;
 mod opencode;
 mod prices;
+pub mod programs;
 mod prompt;
 mod reader;
 mod result;
 mod secrets;
 pub mod tape;
-pub mod tools;
 pub mod trace;
 mod transcript;
 mod verdict;
 mod view;
 mod watchdog;
 
+use std::fmt;
+
 use async_trait::async_trait;
 
-pub use acp::{Acp, AcpSpec};
+pub use acp::{Acp, AcpConfig};
 pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use codex::Codex;
 pub use command::Command;
 pub use context::{
-    AgentConfig, CommandSpec, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
+    AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
     PromptVia,
 };
 pub use copilot_cli::CopilotCli;
@@ -54,63 +56,95 @@ pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, No
 pub use transcript::Transcript;
 pub use watchdog::DEFAULT_PATIENCE;
 
-use crate::tools::Tool;
+use crate::programs::InstalledProgram;
+use yb_case::{AgentSpec, AgentSpecs};
 use yb_model::log::YouBenchaLog;
 
-/// The contract of an adapter.
+/// Runs one agent.
 #[async_trait]
 pub trait Adapter: Send + Sync {
-    /// The name that a case calls it by.
-    fn name(&self) -> &'static str;
+    /// The static description of the agent.
+    fn spec(&self) -> &'static AgentSpec;
 
-    /// The adapter's own version, MAJOR.MINOR.PATCH.
-    fn version(&self) -> &'static str;
-
-    /// The host's variables that reach it, beside PATH.
-    fn variables(&self) -> Vec<&'static str> {
-        Vec::new()
-    }
-
-    /// Whether a configuration can be, as far as that is known without a workspace: no process is started and nothing
-    /// is written. What the workspace decides, such as a prompt file or an agent's definition in it, is for
-    /// [`Adapter::execute`].
+    /// Validates a configuration without a workspace: no process is started and nothing is written. What depends on the workspace,
+    /// such as a prompt file or an agent's definition in it, is checked by [`Adapter::execute`].
     ///
     /// # Errors
-    /// The one that [`Adapter::execute`] would give.
+    /// The error that [`Adapter::execute`] would return.
     fn validate(&self, intent: &Intent<'_>) -> Result<(), AdapterError>;
 
-    /// Whether the agent is there and can reach its model. No model is asked.
+    /// Checks whether the agent is installed and authenticated, without a model call.
     async fn check_availability(&self, config: &AgentConfig, host: &Host) -> Availability;
 
-    /// Runs the agent to its end. Whatever the agent does, it ends in a result.
+    /// Runs the agent to its end. Whatever the agent does is a result.
     ///
     /// # Errors
-    /// When nothing was started: a configuration that can't be, an agent that is not there, a place that can't be
-    /// written.
+    /// If nothing was started: the configuration is invalid, the agent is not installed, or a directory is not writable.
     async fn execute(&self, context: &ExecutionContext) -> Result<ExecutionResult, AdapterError>;
 
-    /// What happened, in the shape that all agents share.
+    /// Converts a result to the log format that all agents share.
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog;
 }
 
-/// Every adapter, in the order in which they are listed.
-static ADAPTERS: [&dyn Adapter; 7] = [&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Acp, &Command];
+/// The adapters that a program knows, in the order in which they are listed. There is no global list: the value is passed down from
+/// `main`.
+#[derive(Clone)]
+pub struct Adapters(Vec<&'static dyn Adapter>);
 
-/// The adapter that a case calls by this name.
-#[must_use]
-pub fn adapter(name: &str) -> Option<&'static dyn Adapter> {
-    ADAPTERS.into_iter().find(|adapter| adapter.name() == name)
+impl Adapters {
+    /// The adapters of this crate.
+    #[must_use]
+    pub fn builtin() -> Self {
+        Self(vec![&ClaudeCode, &CopilotCli, &Codex, &Gemini, &Opencode, &Acp, &Command])
+    }
+
+    /// Adds an adapter, or replaces the one with its name.
+    #[must_use]
+    pub fn with(mut self, adapter: &'static dyn Adapter) -> Self {
+        match self.0.iter_mut().find(|known| known.spec().name == adapter.spec().name) {
+            Some(known) => *known = adapter,
+            None => self.0.push(adapter),
+        }
+        self
+    }
+
+    /// The adapter of the agent with this name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&'static dyn Adapter> {
+        self.iter().find(|adapter| adapter.spec().name == name)
+    }
+
+    /// All adapters.
+    pub fn iter(&self) -> impl Iterator<Item = &'static dyn Adapter> {
+        self.0.iter().copied()
+    }
+
+    /// The names of all agents.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.iter().map(|adapter| adapter.spec().name)
+    }
+
+    /// The descriptions of all agents.
+    #[must_use]
+    pub fn specs(&self) -> AgentSpecs {
+        AgentSpecs::new(self.iter().map(|adapter| adapter.spec()))
+    }
 }
 
-/// The names of all adapters.
-pub fn adapter_names() -> impl Iterator<Item = &'static str> {
-    ADAPTERS.into_iter().map(Adapter::name)
+impl fmt::Debug for Adapters {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_list().entries(self.names()).finish()
+    }
 }
 
-/// The program that a case pins, if it is in the tool directory. Where it is not, the one that is found has to be of that version,
-/// which is checked before anything starts.
-pub(crate) fn pinned(name: &str, config: &AgentConfig, host: &Host) -> Option<Tool> {
-    host.tools.as_ref()?.find(name, config.version.as_deref()?).ok()
+/// The program that a case pins, if it is in the store. If it is not, the version of the program that is found is checked before
+/// anything starts.
+pub(crate) fn pinned_program(
+    agent: &'static AgentSpec,
+    config: &AgentConfig,
+    host: &Host,
+) -> Option<InstalledProgram> {
+    host.programs.as_ref()?.find(agent, config.version.as_deref()?).ok()
 }
 
 pub use context::agent_host;
@@ -122,7 +156,7 @@ pub use yb_model::secrets::without_secrets;
 pub fn observed_cost(observed: &yb_tape::ObservedUsage) -> Option<f64> {
     (!observed.models.is_empty()).then(|| {
         let cost = |(model, seen): (&String, &yb_tape::TokenUsage)| {
-            prices::of(model).cost(&prices::Used {
+            prices::of(model).cost(&prices::TokenCounts {
                 input: seen.input,
                 output: seen.output,
                 cache_write: seen.cache_write.saturating_sub(seen.cache_write_1h),

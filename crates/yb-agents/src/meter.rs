@@ -1,11 +1,10 @@
-//! What a running agent has used so far, from its own messages: for whoever watches it, and for the log of one that was
-//! ended before it could say so itself.
+//! Meters the usage of a running agent from its messages: for observers, and for the log of an agent that was stopped before it
+//! reported its usage.
 //!
-//! How exact this is depends on what the agent prints. A line of an answer carries the usage of the answer's beginning:
-//! all that was read, and one token that was written. The rest comes with the answer's end, which is printed for the main
-//! thread with `--include-partial-messages` (hence asked for when somebody observes), and for a subagent with its last
-//! answer only. Calls that the agent makes for itself, to compact its context for example, are not printed at all. So
-//! until the agent reports, every figure is what was used *at least*.
+//! The precision depends on the output of the agent. A line of an answer has the usage at the start of the answer: all input tokens
+//! and one output token. The rest comes at the end of the answer, which is printed for the main thread with
+//! `--include-partial-messages` (set if there is an observer), and for a subagent with its last answer only. Internal calls, such as
+//! the compaction of the context, are not printed. Until the agent reports its usage, every number is a lower bound.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,35 +17,35 @@ use yb_claude::frame::{
 use yb_claude::{Block, Message, MessageContent, strip_ansi};
 use yb_supervise::TreeRecord;
 
-use super::prices::{self, Used};
+use super::prices::{self, TokenCounts};
 
-/// How much of a tool's input is told.
-const TOLD: usize = 60;
-/// The argument that tells most about a call, the best first.
-const TELLING: [&str; 9] =
+/// The most characters of a tool's input in a summary.
+const MAX_SUMMARY: usize = 60;
+/// Arguments that summarize a call, the best first.
+const SUMMARY_ARGUMENTS: [&str; 9] =
     ["command", "file_path", "path", "pattern", "url", "query", "description", "prompt", "skill"];
 
-/// What is known of a running agent; each is a snapshot.
+/// A snapshot of the progress of a running agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Live {
     /// Answers of the main thread so far.
     pub turns: u32,
-    /// What was called last, by the main thread or a subagent: `Bash: cargo test`.
+    /// The last tool call of the main thread or a subagent: `Bash: cargo test`.
     pub last_tool: Option<String>,
-    /// What the main thread has cost, at least; once the agent has reported, exactly, with what it did for itself.
+    /// The cost of the main thread: a lower bound until the agent reports it, then exact and with internal calls.
     pub agent_usd: Option<f64>,
-    /// What subagents have cost, at least; none when there was none.
+    /// The cost of subagents, a lower bound; none without subagents.
     pub subagents_usd: Option<f64>,
-    /// Tokens read at the full price, by all, without the cache.
+    /// Input tokens of all threads, without cached ones.
     pub input_tokens: u64,
-    /// Tokens written, by all.
+    /// Output tokens of all threads.
     pub output_tokens: u64,
-    /// The agent waits to ask the API again.
+    /// The retry that the agent waits for.
     pub api_retry: Option<ApiRetry>,
 }
 
 impl Live {
-    /// What all of it has cost, at least.
+    /// The total cost, a lower bound.
     #[must_use]
     pub fn usd(&self) -> Option<f64> {
         match (self.agent_usd, self.subagents_usd) {
@@ -56,21 +55,21 @@ impl Live {
     }
 }
 
-/// A request that failed and is to be repeated.
+/// A failed request that is to be retried.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ApiRetry {
     /// The HTTP status, if the API was reached.
     pub status: Option<u16>,
-    /// How long the agent waits before it asks again.
+    /// The delay before the retry.
     pub retry_after: Option<Duration>,
 }
 
-/// Is told what an agent does while it runs. Called from the task that reads the agent's output: to be quick.
+/// Observes a running agent. Called from the task that reads the agent's output, so it must not block.
 pub trait Observer: Send + Sync {
-    /// It was started; with this record it can be ended even if this process and the shim are killed.
+    /// The agent was started. By this record it can be killed even after this process and the shim were killed.
     fn started(&self, _record: TreeRecord) {}
 
-    /// Something changed.
+    /// The progress changed.
     fn changed(&self, _live: &Live) {}
 }
 
@@ -86,12 +85,12 @@ pub(super) struct Meter {
     live: Live,
     /// By the answer's id.
     calls: BTreeMap<String, Call>,
-    /// The answer that is being written, of the main thread (an empty name) and, should they be printed, of subagents.
+    /// The unfinished answer of the main thread (an empty name) and of subagents.
     open: BTreeMap<String, String>,
     /// The last answer of each subagent, by the call that started it.
     last_of: BTreeMap<String, String>,
-    /// The agent's own figures, until something is used after them.
-    reported: Option<Reported>,
+    /// The usage that the agent reported, until a later call.
+    reported: Option<ReportedTotal>,
 }
 
 /// One call of the API.
@@ -99,19 +98,19 @@ pub(super) struct Meter {
 struct Call {
     model: String,
     by_subagent: bool,
-    used: Used,
+    used: TokenCounts,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Reported {
+struct ReportedTotal {
     usd: f64,
     tokens: Option<(u64, u64)>,
 }
 
-/// What was used by one model.
+/// The usage of one model.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Metered {
-    pub(super) used: Used,
+    pub(super) used: TokenCounts,
     pub(super) usd: f64,
 }
 
@@ -120,7 +119,7 @@ impl Meter {
         &self.live
     }
 
-    /// What the messages tell of each model; empty when they tell nothing.
+    /// The usage by model, as far as messages show it.
     pub(super) fn by_model(&self) -> BTreeMap<&str, Metered> {
         let mut models: BTreeMap<&str, Metered> = BTreeMap::new();
         for call in self.calls.values() {
@@ -135,7 +134,7 @@ impl Meter {
         models
     }
 
-    /// Takes the next message into account.
+    /// Observes a message.
     pub(super) fn observe(&mut self, message: &Message) {
         match message {
             Message::StreamEvent(event) => self.take_event(event),
@@ -144,7 +143,7 @@ impl Meter {
                 self.take_answer(&said.message, said.parent_tool_use_id.as_deref());
                 for block in &said.message.content {
                     if let Block::ToolUse(call) | Block::ServerToolUse(call) = block {
-                        self.live.last_tool = Some(told(&call.name, call.input.as_str()));
+                        self.live.last_tool = Some(call_summary(&call.name, call.input.as_str()));
                     }
                 }
             }
@@ -180,7 +179,7 @@ impl Meter {
         }
     }
 
-    /// One answer, or a part of it: parts of one answer share its id.
+    /// Counts an answer or a part of it; the parts of an answer share its id.
     fn take_answer(&mut self, answer: &ApiMessage, subagent: Option<&str>) -> Option<String> {
         let (id, usage) = (answer.id.clone()?, answer.usage.as_ref()?);
         if let Some(subagent) = subagent {
@@ -199,7 +198,7 @@ impl Meter {
         Some(id)
     }
 
-    /// A subagent's last answer is printed as the outcome of the call that started it, and there with all of its usage.
+    /// Counts the last answer of a subagent, which is printed with its usage as the result of the call that started it.
     fn take_end_of_subagent(&mut self, user: &UserMessage) {
         let Some(outcome) = &user.tool_use_result else { return };
         let MessageContent::Blocks(blocks) = &user.message.content else { return };
@@ -207,9 +206,11 @@ impl Meter {
             Block::ToolResult(result) => Some(result.tool_use_id.as_str()),
             _ => None,
         });
-        let Some((started_by, outcome)) = started_by.zip(Outcome::of(outcome.as_str())) else { return };
+        let Some((started_by, outcome)) = started_by.zip(SubagentResult::of(outcome.as_str())) else {
+            return;
+        };
         let id = match self.last_of.get(started_by) {
-            // What an answer has read identifies it; the outcome does not name it.
+            // The result has no id of the answer, so the answer is identified by its input tokens.
             Some(last) if self.calls.get(last).is_some_and(|call| call.read_the_same(outcome.used)) => {
                 last.clone()
             }
@@ -233,11 +234,11 @@ impl Meter {
             })
         });
         self.count();
-        self.reported = Some(Reported { usd, tokens });
+        self.reported = Some(ReportedTotal { usd, tokens });
         self.settle();
     }
 
-    /// Sums up anew.
+    /// Sums up all calls.
     fn count(&mut self) {
         self.reported = None;
         let sum = |by_subagent: bool| {
@@ -253,10 +254,10 @@ impl Meter {
         live.output_tokens = self.calls.values().map(|call| call.used.output).sum();
     }
 
-    /// The agent's own total, which has what no message told of: that goes to the subagents' account if there were any,
-    /// since their answers are the ones that are told of incompletely.
+    /// Takes the total that the agent reports. The part that no message showed is assigned to subagents if there were any, because
+    /// their answers are printed incompletely.
     fn settle(&mut self) {
-        let Some(Reported { usd, tokens }) = self.reported else { return };
+        let Some(ReportedTotal { usd, tokens }) = self.reported else { return };
         let live = &mut self.live;
         match live.subagents_usd {
             Some(_) => {
@@ -276,8 +277,8 @@ impl Call {
         prices::of(&self.model).cost(&self.used)
     }
 
-    /// Figures only ever grow while an answer is written; the end of one need not repeat what was read.
-    fn raise(&mut self, now: Used) {
+    /// Raises the counts: they only grow while an answer is written, and its end need not repeat the input tokens.
+    fn raise(&mut self, now: TokenCounts) {
         let used = &mut self.used;
         used.input = used.input.max(now.input);
         used.output = used.output.max(now.output);
@@ -286,14 +287,14 @@ impl Call {
         used.cache_read = used.cache_read.max(now.cache_read);
     }
 
-    fn read_the_same(&self, other: Used) -> bool {
-        Used { output: 0, ..self.used } == Used { output: 0, ..other }
+    fn read_the_same(&self, other: TokenCounts) -> bool {
+        TokenCounts { output: 0, ..self.used } == TokenCounts { output: 0, ..other }
     }
 }
 
-fn used(usage: &Usage) -> Used {
+fn used(usage: &Usage) -> TokenCounts {
     let hour = usage.cache_creation.as_ref().map_or(0, |kept| kept.ephemeral_1h_input_tokens);
-    Used {
+    TokenCounts {
         input: usage.input_tokens,
         output: usage.output_tokens,
         cache_write: usage.cache_creation_input_tokens.saturating_sub(hour),
@@ -302,14 +303,14 @@ fn used(usage: &Usage) -> Used {
     }
 }
 
-/// What the CLI keeps of a subagent that is done.
-struct Outcome {
+/// The result of a finished subagent.
+struct SubagentResult {
     model: Option<String>,
-    used: Used,
+    used: TokenCounts,
 }
 
-impl Outcome {
-    /// `None` for the outcomes of other tools.
+impl SubagentResult {
+    /// `None` for the results of other tools.
     fn of(outcome: &str) -> Option<Self> {
         let outcome: Value =
             serde_json::from_str(Some(outcome).filter(|text| text.contains("\"agentId\""))?).ok()?;
@@ -318,7 +319,7 @@ impl Outcome {
         let count = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or_default();
         let kept = usage.get("cache_creation").and_then(|kept| kept.get("ephemeral_1h_input_tokens"));
         let hour = kept.and_then(Value::as_u64).unwrap_or_default();
-        let used = Used {
+        let used = TokenCounts {
             input: count("input_tokens"),
             output: count("output_tokens"),
             cache_write: count("cache_creation_input_tokens").saturating_sub(hour),
@@ -329,15 +330,15 @@ impl Outcome {
     }
 }
 
-/// A call in a few words, on one line.
-fn told(name: &str, input: &str) -> String {
+/// A one-line summary of a call.
+fn call_summary(name: &str, input: &str) -> String {
     let input: Value = serde_json::from_str(input).unwrap_or_default();
-    let text = TELLING.iter().find_map(|key| input.get(key)?.as_str()).unwrap_or_default();
+    let text = SUMMARY_ARGUMENTS.iter().find_map(|key| input.get(key)?.as_str()).unwrap_or_default();
     let clean = strip_ansi(text);
     let words = clean.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty());
-    let line = words.take(TOLD).collect::<Vec<_>>().join(" ");
-    let name = name.get(..name.floor_char_boundary(TOLD)).unwrap_or_default();
-    match line.char_indices().nth(TOLD) {
+    let line = words.take(MAX_SUMMARY).collect::<Vec<_>>().join(" ");
+    let name = name.get(..name.floor_char_boundary(MAX_SUMMARY)).unwrap_or_default();
+    match line.char_indices().nth(MAX_SUMMARY) {
         _ if line.is_empty() => name.to_owned(),
         Some((end, _)) => format!("{name}: {}…", line.get(..end).unwrap_or_default().trim_end()),
         None => format!("{name}: {line}"),

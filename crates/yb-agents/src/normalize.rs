@@ -1,4 +1,4 @@
-//! From a result to the log that all agents share.
+//! Converts a result to the log format that all agents share.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,69 +9,72 @@ use yb_claude::{RunSummary, TextOutput, UsageBaseline, strip_ansi};
 
 use yb_model::secrets::without_secrets;
 
+use super::codes::ErrorCode;
 use super::secrets::{redacted, secrets, secrets_of_json};
 use super::transcript::arguments;
-use super::{Adapter, AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
+use super::{AgentConfig, Executed, ExecutionContext, ExecutionResult, Transcript};
+use yb_case::AgentSpec;
 use yb_model::log::{
-    AgentInfo, Draft, Environment, ErrorRecord, Execution, LogMessage, ModelInfo, ModelSource, ModelUsage,
+    AgentInfo, Environment, ErrorRecord, Execution, LogMessage, LogParts, ModelInfo, ModelSource, ModelUsage,
     OutputFiles, RefusedConnection, Role, ToolCallRecord, Usage, UsageSource, YouBenchaLog,
 };
 
-/// What a name is when nobody said it.
+/// The placeholder of an unknown name.
 const UNKNOWN: &str = "unknown";
 
-/// What an agent's output tells.
-pub(super) enum Told<'a> {
+/// The content of an agent's output.
+pub(super) enum AgentOutput<'a> {
     /// Messages.
-    Frames(&'a Transcript),
+    Messages(&'a Transcript),
     /// Text with the patterns that Claude Code is known to print.
     Patterns(Box<TextOutput>),
-    /// Text, which is the answer.
-    Words(&'a str),
-    /// Nothing.
-    Nothing,
+    /// Text that is the answer.
+    Text(&'a str),
+    /// No output.
+    None,
 }
 
-impl<'a> Told<'a> {
-    /// Messages if there are any; else the text that came instead.
-    pub(super) fn by_claude(result: &'a ExecutionResult) -> Self {
+impl<'a> AgentOutput<'a> {
+    /// Messages if there are any, else the text.
+    pub(super) fn of_claude(result: &'a ExecutionResult) -> Self {
         match &result.transcript {
-            Some(transcript) if transcript.spoke() => Self::Frames(transcript),
-            _ if !result.was_started() => Self::Nothing,
+            Some(transcript) if transcript.spoke() => Self::Messages(transcript),
+            _ if !result.was_started() => Self::None,
             _ => Self::Patterns(Box::new(TextOutput::parse(&result.output))),
         }
     }
 }
 
-/// Makes the log.
+/// Creates the log.
 pub(super) fn log(
-    adapter: &dyn Adapter,
+    agent: &AgentSpec,
     provider: &str,
-    told: &Told<'_>,
+    output: &AgentOutput<'_>,
     result: &ExecutionResult,
     context: &ExecutionContext,
 ) -> YouBenchaLog {
-    let summary = if let Told::Frames(transcript) = told { Some(transcript.summary()) } else { None };
-    let version = match told {
-        Told::Patterns(text) => text.version.as_deref(),
+    let summary =
+        if let AgentOutput::Messages(transcript) = output { Some(transcript.summary()) } else { None };
+    let version = match output {
+        AgentOutput::Patterns(text) => text.version.as_deref(),
         _ => summary.and_then(RunSummary::cli_version),
     };
     let version = version.or(result.agent_version.as_deref());
     let mut errors: Vec<ErrorRecord> = result.errors.iter().map(clean).collect();
-    if let Told::Patterns(text) = told {
-        errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, result)));
+    if let AgentOutput::Patterns(text) = output {
+        errors.extend(text.parse_errors.iter().map(|problem| unreadable(problem, agent, result)));
     }
-    YouBenchaLog::new(Draft {
+    YouBenchaLog::new(LogParts {
         agent: AgentInfo {
-            name: adapter.name().to_owned(),
+            name: agent.name.to_owned(),
             version: version.unwrap_or(UNKNOWN).to_owned(),
-            adapter_version: adapter.version().to_owned(),
+            adapter_version: agent.adapter_version.to_owned(),
         },
-        model: model(told, provider, &context.config),
+        model: model(output, provider, &context.config),
         execution: execution(summary, result, context),
-        messages: messages(told, result, context),
-        tool_calls: tool_calls(told),
-        usage: usage(told),
+        messages: messages(output, result, context),
+        tool_calls: tool_calls(output),
+        usage: usage(output),
         errors,
         warnings: result.warnings.iter().map(|warning| strip_ansi(warning).into_owned()).collect(),
         environment: Environment {
@@ -93,17 +96,17 @@ fn clean(record: &ErrorRecord) -> ErrorRecord {
     ErrorRecord { message: strip_ansi(&record.message).into_owned(), ..record.clone() }
 }
 
-fn unreadable(problem: &str, result: &ExecutionResult) -> ErrorRecord {
+fn unreadable(problem: &str, agent: &AgentSpec, result: &ExecutionResult) -> ErrorRecord {
     ErrorRecord {
         message: problem.to_owned(),
         timestamp: result.completed_at.clone(),
-        code: Some("CLAUDE_OUTPUT_UNREADABLE".to_owned()),
+        code: Some(ErrorCode::Unreadable.for_agent(agent)),
         stack_trace: None,
         context: BTreeMap::new(),
     }
 }
 
-/// A path as the artifacts see it; with `/`, whatever the machine uses.
+/// A path relative to the artifacts, with `/` on every system.
 fn below(path: Option<&Path>, artifacts: &Path) -> Option<String> {
     let path = path?;
     let inner = path.strip_prefix(artifacts).unwrap_or(path);
@@ -111,9 +114,9 @@ fn below(path: Option<&Path>, artifacts: &Path) -> Option<String> {
     Some(parts.join("/"))
 }
 
-fn model(told: &Told<'_>, provider: &str, config: &AgentConfig) -> ModelInfo {
-    let from_output = match told {
-        Told::Frames(transcript) => transcript.summary().model().map(|model| {
+fn model(output: &AgentOutput<'_>, provider: &str, config: &AgentConfig) -> ModelInfo {
+    let from_output = match output {
+        AgentOutput::Messages(transcript) => transcript.summary().model().map(|model| {
             let source = match model.source {
                 FrameSource::Init => ModelSource::Init,
                 FrameSource::ModelUsage => ModelSource::ModelUsage,
@@ -122,8 +125,8 @@ fn model(told: &Told<'_>, provider: &str, config: &AgentConfig) -> ModelInfo {
             };
             (model.name, source)
         }),
-        Told::Patterns(text) => text.model.as_deref().map(|name| (name, ModelSource::Text)),
-        Told::Words(_) | Told::Nothing => None,
+        AgentOutput::Patterns(text) => text.model.as_deref().map(|name| (name, ModelSource::Text)),
+        AgentOutput::Text(_) | AgentOutput::None => None,
     };
     let configured = config.model.as_deref().map(|model| model.strip_prefix("anthropic/").unwrap_or(model));
     let (name, source) = from_output
@@ -177,7 +180,7 @@ fn execution(
     }
 }
 
-/// What was executed, without the secrets of variables, servers and settings.
+/// The executed command, without the secrets of variables, servers and settings.
 fn argv(executed: &Executed, context: &ExecutionContext) -> Vec<String> {
     let config = &context.config;
     let maps = config.mcp_servers.values().chain(&config.settings);
@@ -185,8 +188,12 @@ fn argv(executed: &Executed, context: &ExecutionContext) -> Vec<String> {
     executed.argv.iter().map(|argument| without_secrets(&argument.to_string_lossy(), known.clone())).collect()
 }
 
-/// The prompt, and what followed it.
-fn messages(told: &Told<'_>, result: &ExecutionResult, context: &ExecutionContext) -> Vec<LogMessage> {
+/// The prompt and all messages after it.
+fn messages(
+    output: &AgentOutput<'_>,
+    result: &ExecutionResult,
+    context: &ExecutionContext,
+) -> Vec<LogMessage> {
     let said = |role, content: &str, timestamp: &str| LogMessage {
         role,
         content: strip_ansi(content).into_owned(),
@@ -199,9 +206,9 @@ fn messages(told: &Told<'_>, result: &ExecutionResult, context: &ExecutionContex
     if let Some(prompt) = &result.prompt {
         messages.push(said(Role::User, &redacted(prompt, &context.host.env), &result.started_at));
     }
-    match told {
-        Told::Frames(transcript) => messages.extend_from_slice(transcript.messages()),
-        Told::Patterns(text) => messages.extend(text.messages.iter().map(|message| {
+    match output {
+        AgentOutput::Messages(transcript) => messages.extend_from_slice(transcript.messages()),
+        AgentOutput::Patterns(text) => messages.extend(text.messages.iter().map(|message| {
             let role = match message.role {
                 yb_claude::TextRole::User => Role::User,
                 yb_claude::TextRole::System => Role::System,
@@ -209,17 +216,17 @@ fn messages(told: &Told<'_>, result: &ExecutionResult, context: &ExecutionContex
             };
             said(role, &message.content, &result.completed_at)
         })),
-        Told::Words(text) if !text.trim().is_empty() => {
+        AgentOutput::Text(text) if !text.trim().is_empty() => {
             messages.push(said(Role::Assistant, text.trim(), &result.completed_at));
         }
-        Told::Words(_) | Told::Nothing => {}
+        AgentOutput::Text(_) | AgentOutput::None => {}
     }
     messages
 }
 
-fn tool_calls(told: &Told<'_>) -> Vec<ToolCallRecord> {
-    match told {
-        Told::Frames(transcript) => {
+fn tool_calls(output: &AgentOutput<'_>) -> Vec<ToolCallRecord> {
+    match output {
+        AgentOutput::Messages(transcript) => {
             let calls = transcript.summary().tools().iter().map(|call| ToolCallRecord {
                 id: Some(call.id.clone()),
                 name: call.name.clone(),
@@ -231,7 +238,7 @@ fn tool_calls(told: &Told<'_>) -> Vec<ToolCallRecord> {
             });
             calls.collect()
         }
-        Told::Patterns(text) => {
+        AgentOutput::Patterns(text) => {
             let calls = text.tool_calls.iter().map(|call| ToolCallRecord {
                 id: None,
                 name: call.name.clone(),
@@ -243,12 +250,12 @@ fn tool_calls(told: &Told<'_>) -> Vec<ToolCallRecord> {
             });
             calls.collect()
         }
-        Told::Words(_) | Told::Nothing => Vec::new(),
+        AgentOutput::Text(_) | AgentOutput::None => Vec::new(),
     }
 }
 
-/// Numbers that nobody reported are 0, and say so.
-fn usage(told: &Told<'_>) -> Usage {
+/// The usage; unreported numbers are 0 with the source `unreported`.
+fn usage(output: &AgentOutput<'_>) -> Usage {
     let mut usage = Usage {
         input_tokens: 0,
         prompt_tokens: 0,
@@ -268,8 +275,8 @@ fn usage(told: &Told<'_>) -> Usage {
         usage.total_tokens = input.saturating_add(output);
         usage.source = UsageSource::SelfReported;
     };
-    match told {
-        Told::Frames(transcript) => {
+    match output {
+        AgentOutput::Messages(transcript) => {
             if let Some(spent) = transcript.summary().usage(UsageBaseline::NewSession) {
                 count(spent.tokens.input, spent.tokens.output);
                 usage.cache_read_input_tokens = spent.tokens.cache_read;
@@ -281,17 +288,17 @@ fn usage(told: &Told<'_>) -> Usage {
                 metered(&mut usage, transcript);
             }
         }
-        Told::Patterns(text) => {
+        AgentOutput::Patterns(text) => {
             if let Some(tokens) = &text.usage {
                 count(tokens.input_tokens, tokens.output_tokens);
             }
         }
-        Told::Words(_) | Told::Nothing => {}
+        AgentOutput::Text(_) | AgentOutput::None => {}
     }
     usage
 }
 
-/// The figures of an agent that was ended before it could report any.
+/// Adds the metered usage of an agent that was stopped before it reported any.
 fn metered(usage: &mut Usage, transcript: &Transcript) {
     for (name, model) in transcript.meter().by_model() {
         let used = &model.used;

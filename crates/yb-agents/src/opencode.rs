@@ -1,10 +1,9 @@
-//! opencode as an agent: one prompt on stdin, JSON events on stdout, its log on stderr.
+//! The adapter of opencode: one prompt on stdin, JSON events on stdout, its log on stderr.
 //!
-//! Measured with 1.18.33. It retries 429, 5xx and refused connections five times within a minute, and says so in its log alone; then,
-//! and at once for other statuses, comes an `error` event with exit code 1. There is no event at the end of a run: its exit is the
-//! end, and the usage is the sum over its steps, subagents not among them. SIGTERM ends it by signal, and what its shell tool started
-//! lives on. A call outside of the workspace that nobody allowed ends the run with exit code 0; an agent that does not exist is a
-//! warning and its default agent. A prompt on stdin is taken as it is.
+//! Measured with 1.18.33. It retries 429, 5xx and refused connections five times within a minute, and reports that only in its log;
+//! then, and at once for other statuses, it prints an `error` event with exit code 1. There is no event at the end of a run, and the
+//! usage is the sum over its steps without subagents. SIGTERM kills it by signal, and processes of its shell tool survive. A denied
+//! call outside of the workspace ends the run with exit code 0. An unknown agent is a warning, and the default agent runs.
 
 mod reader;
 
@@ -13,24 +12,50 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{About, Call, Cli, Invocation, lay_over, permission_mode};
+use super::cli::{Call, Cli, Invocation, lay_over, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
+use yb_case::fields_agent::CLI_SECTION;
+use yb_case::shape::{Field, Kind};
+use yb_case::{
+    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+};
 
 /// Runs the installed `opencode`.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Opencode;
 
-static ABOUT: About = About {
+static SPEC: AgentSpec = AgentSpec {
     name: "opencode",
     label: "opencode",
-    folder: "opencode-logs",
+    summary: "opencode, with the models of many vendors",
+    adapter_version: "1.0.0",
+    log_dir: "opencode-logs",
     provider: "unknown",
-    program: "opencode",
-    variable: "YB_OPENCODE",
-    package: "opencode-ai",
-    login: "set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or another provider's key, or run `opencode auth login`",
+    error_prefix: "AGENT",
+    program: AgentProgram::Npm(NpmProgram {
+        bin: "opencode",
+        path_variable: "YB_OPENCODE",
+        package: "opencode-ai",
+        megabytes: 360,
+        install_scripts: true,
+    }),
+    credentials: Credentials {
+        variables: &[
+            "ANTHROPIC_API_KEY",
+            OPENAI_KEY,
+            "GEMINI_API_KEY",
+            "GOOGLE_GENERATIVE_AI_API_KEY",
+            "OPENROUTER_API_KEY",
+            "GROQ_API_KEY",
+            "MISTRAL_API_KEY",
+            "XAI_API_KEY",
+            "OPENCODE_API_KEY",
+        ],
+        login: Some("opencode auth login"),
+        hint: "set `OPENAI_API_KEY`, `ANTHROPIC_API_KEY` or another provider's key, or run `opencode auth login`",
+    },
     variables: &[
         "ANTHROPIC_API_KEY",
         "GEMINI_API_KEY",
@@ -44,11 +69,30 @@ static ABOUT: About = About {
         "XAI_API_KEY",
         "XDG_DATA_HOME",
     ],
+    apis: &[ModelApi::OPENAI],
+    bypass_variables: &[],
+    tools: AgentTools { read: &["read", "grep", "glob", "list"], edit: &["write", "edit"] },
+    model_rule: None,
+    config_keys: ConfigKeys::Only(&[
+        "agent_name",
+        "agent",
+        "append_system_prompt",
+        "system_prompt",
+        "permission_mode",
+        "tools",
+        "disallowed_tools",
+        "mcp_servers",
+        "effort",
+        "settings",
+        "extra_args",
+    ]),
+    section: Field::new("opencode", Kind::Object(&CLI_SECTION), "For opencode alone; others ignore it."),
+    capabilities: Capabilities { cost_limit: false, structured_output: false },
 };
 
 const OPENAI_KEY: &str = "OPENAI_API_KEY";
 const OPENAI_URL: &str = "OPENAI_BASE_URL";
-/// Keys of providers, and where their models are.
+/// Keys of providers and the hosts of their models.
 const PROVIDERS: [(&str, &str); 9] = [
     ("ANTHROPIC_API_KEY", "api.anthropic.com"),
     (OPENAI_KEY, "api.openai.com"),
@@ -60,14 +104,14 @@ const PROVIDERS: [(&str, &str); 9] = [
     ("XAI_API_KEY", "api.x.ai"),
     ("OPENCODE_API_KEY", "opencode.ai"),
 ];
-/// The provider that stands for an address which speaks Chat Completions.
+/// The provider of a custom Chat Completions address.
 const COMPATIBLE: &str = "openai-compatible";
-/// The package by which opencode speaks to it; it comes with the program.
+/// The npm package of that provider, which is bundled.
 const PACKAGE: &str = "@ai-sdk/openai-compatible";
 
 impl Cli for Opencode {
-    fn about(&self) -> &'static About {
-        &ABOUT
+    fn agent_spec(&self) -> &'static AgentSpec {
+        &SPEC
     }
 
     fn is_authenticated(&self, host: &Host) -> bool {
@@ -114,7 +158,7 @@ impl Cli for Opencode {
         if !config.trust_repo_settings {
             it.env.insert("OPENCODE_DISABLE_PROJECT_CONFIG", "1".into());
         }
-        // Its state, which HOME alone decides, unless a login is in the user's.
+        // Its state follows HOME, except for a stored login.
         if let Some(own) = login(&context.host) {
             it.env.insert("XDG_DATA_HOME", own.into());
         }
@@ -126,13 +170,13 @@ impl Cli for Opencode {
         Box::new(reader::OpencodeReader::new(model))
     }
 
-    /// A login is the user's own, because its tokens rotate; it is beside the sessions.
+    /// A stored login is writable, because its tokens rotate; sessions are in the same folder.
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
         login(&context.host).map_or(view.clone(), |data| view.writable(data.join("opencode")))
     }
 }
 
-/// The agent that stands for a system prompt of the case's own.
+/// The agent with the system prompt of the case.
 const AGENT: &str = "youbencha";
 
 fn disabling(name: &'static str) -> &'static str {
@@ -165,7 +209,7 @@ fn model(context: &ExecutionContext) -> Result<Option<String>, AdapterError> {
     }
 }
 
-/// Its configuration: the address, permissions, and what the case says.
+/// Its configuration: address, permissions, and the settings of the case.
 fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
     let (context, config) = (call.context, &call.context.config);
     let mut settings = json!({ "autoupdate": false, "share": "disabled", "permission": permission(context) });
@@ -175,13 +219,13 @@ fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
         let models: Map<String, Value> = [(name.to_owned(), json!({}))].into_iter().collect();
         settings["provider"] = json!({ COMPATIBLE: {
             "npm": PACKAGE, "models": models,
-            // The key stays in its variable: the configuration is shown in the log.
+            // The key stays in its variable, because the configuration is in the log.
             "options": { "baseURL": url.to_string_lossy(), "apiKey": format!("{{env:{OPENAI_KEY}}}") },
         } });
     }
     if let Some(model) = named {
         settings["model"] = model.as_str().into();
-        // Titles, for which it would else take the cheapest that it knows.
+        // For titles; by default it uses the cheapest known model.
         settings["small_model"] = model.into();
     }
     if let Some(text) = &config.system_prompt {
@@ -201,7 +245,7 @@ fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
     Ok(settings)
 }
 
-/// What it may do without being asked. Nobody can be asked, so what it would ask for is denied.
+/// Its permissions. There is no user to ask, so everything else is denied.
 fn permission(context: &ExecutionContext) -> Value {
     let config = &context.config;
     let mut rules = match permission_mode(config) {
@@ -222,7 +266,7 @@ fn permission(context: &ExecutionContext) -> Value {
     rules
 }
 
-/// A server as Claude Code and others write it, in opencode's words.
+/// Converts an MCP server from the usual format to opencode's.
 fn server_of(server: &Map<String, Value>) -> Value {
     if server.get("type").and_then(Value::as_str).is_some_and(|kind| ["local", "remote"].contains(&kind)) {
         return Value::Object(server.clone());
@@ -235,7 +279,7 @@ fn server_of(server: &Map<String, Value>) -> Value {
     json!({ "type": "local", "command": command, "environment": server.get("env"), "enabled": true })
 }
 
-/// The directory with a login of the user's in it; none if a variable has a key.
+/// The directory of a stored login; none if a variable has a key.
 fn login(host: &Host) -> Option<PathBuf> {
     if PROVIDERS.iter().any(|(key, _)| host.variable(key).is_some()) {
         return None;

@@ -1,8 +1,8 @@
-//! What Claude models cost, as the pinned CLI reckons: found by asking it, and compared with it in a test.
+//! Prices of Claude models, as the pinned CLI calculates them; a test compares both.
 
 /// Tokens of one API call, by price.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Used {
+pub(super) struct TokenCounts {
     pub(super) input: u64,
     pub(super) output: u64,
     /// Written to the cache for five minutes.
@@ -18,7 +18,7 @@ pub(super) struct Price {
     input: f64,
     output: f64,
     cache_read: f64,
-    /// From more than so many tokens in a prompt on, everything costs so many times as much.
+    /// Prompts with more tokens cost this many times as much.
     long: Option<(u64, f64)>,
 }
 
@@ -53,7 +53,7 @@ const PRICES: [(&str, Price); 23] = [
     ("claude-3-5-haiku", price(0.8, 4.0, 0.08)),
 ];
 
-/// What the CLI takes for a model that it has no price for; it then says `costBasis: "unknown"`.
+/// The price that the CLI uses for an unknown model; it then reports `costBasis: "unknown"`.
 const DEFAULT: Price = price(4.0, 20.0, 0.2);
 
 /// The price of a model.
@@ -62,8 +62,7 @@ pub(super) fn of(model: &str) -> Price {
     PRICES.iter().find(|(name, _)| names(&model, name)).map_or(DEFAULT, |(_, price)| *price)
 }
 
-/// Whether it is that model: a date, a region or a cloud's marks may be around the name, but no further number of a
-/// version.
+/// Whether a name is this model: a date, a region or a cloud's prefix may surround the name, but no further version number.
 fn names(model: &str, name: &str) -> bool {
     let Some((_, rest)) = model.split_once(name) else { return false };
     let number = rest.strip_prefix('-').unwrap_or(rest);
@@ -75,8 +74,8 @@ fn names(model: &str, name: &str) -> bool {
 const DATE: usize = 8;
 
 impl Price {
-    /// What one call costs.
-    pub(super) fn cost(&self, used: &Used) -> f64 {
+    /// The cost of one call.
+    pub(super) fn cost(&self, used: &TokenCounts) -> f64 {
         let prompt = used.input + used.cache_write + used.cache_write_1h + used.cache_read;
         let factor = self.long.filter(|(limit, _)| prompt > *limit).map_or(1.0, |(_, factor)| factor);
         let count = |tokens: u64, price: f64| tokens as f64 * price;
@@ -113,15 +112,17 @@ mod tests {
     #[test]
     fn each_kind_of_token_has_its_price() {
         let million = 1_000_000;
-        let used = Used { input: million, output: million, cache_write: million, ..Used::default() };
+        let used =
+            TokenCounts { input: million, output: million, cache_write: million, ..TokenCounts::default() };
         assert!((of("claude-opus-5").cost(&used) - 36.25).abs() < 1e-9);
-        let used = Used { cache_write_1h: million, cache_read: million, ..Used::default() };
+        let used = TokenCounts { cache_write_1h: million, cache_read: million, ..TokenCounts::default() };
         assert!((of("claude-opus-5").cost(&used) - 10.5).abs() < 1e-9);
     }
 
     #[test]
     fn a_long_prompt_may_cost_more() {
-        let used = |input, cache_read| Used { input, output: 100_000, cache_read, ..Used::default() };
+        let used =
+            |input, cache_read| TokenCounts { input, output: 100_000, cache_read, ..TokenCounts::default() };
         let haiku = of("claude-haiku-5-5");
         assert!((haiku.cost(&used(100_000, 0)) - 0.06).abs() < 1e-9);
         assert!((haiku.cost(&used(0, 300_000)) - 0.265).abs() < 1e-9);

@@ -1,4 +1,4 @@
-//! The prompt of an execution: given in the case, or in a file that can't be elsewhere than it says.
+//! Reads the prompt of an execution: from the case, or from a file below one of its roots.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -22,13 +22,13 @@ pub(super) fn prompt(context: &ExecutionContext) -> Result<String, AdapterError>
     })
 }
 
-/// The prompt's text, as far as it is known before there is a workspace that may have its file.
+/// The text of the prompt, if it is known before there is a workspace.
 pub(super) fn early(intent: &Intent<'_>) -> Result<Option<String>, AdapterError> {
     let roots: Vec<&Path> = intent.search_roots.iter().map(PathBuf::as_path).collect();
     known(intent.config, &roots)
 }
 
-/// The prompt's text; `None` if no root has its file.
+/// The text of the prompt; `None` if no root has the file.
 fn known(config: &AgentConfig, roots: &[&Path]) -> Result<Option<String>, AdapterError> {
     let text = match (&config.prompt, &config.prompt_file) {
         (Some(prompt), None) => Some(prompt.clone()),
@@ -61,7 +61,7 @@ fn check(text: &str) -> Result<(), AdapterError> {
     Ok(())
 }
 
-/// Where a prompt file may be, in order.
+/// The roots of prompt files, in order.
 fn roots(context: &ExecutionContext) -> Vec<&Path> {
     context.search_roots.iter().chain([&context.workspace]).map(PathBuf::as_path).collect()
 }
@@ -98,7 +98,7 @@ fn content(path: &Path) -> Result<String, String> {
     Ok(text)
 }
 
-/// Whether a path says nothing but which file below its root.
+/// Whether a path is relative and stays below its root.
 fn is_within(path: &Path) -> bool {
     let text = path.to_string_lossy();
     let foreign = text.contains(['\0', '\\']) || text.as_bytes().get(1) == Some(&b':');

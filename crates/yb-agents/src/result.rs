@@ -1,4 +1,4 @@
-//! What an execution gave, and whether one is possible at all.
+//! The result of an execution, and the availability of an agent.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,72 +7,72 @@ use jiff::Timestamp;
 use yb_supervise::RefusedConnection;
 
 use super::artifacts::Artifacts;
-use super::codes::Family;
-use super::drive::{Driven, millis};
+use super::drive::{AgentRun, millis};
 use super::transcript::iso;
-use super::verdict::{Agent, Verdict};
-use super::{Adapter, AdapterError, Transcript};
+use super::verdict::Verdict;
+use super::{AdapterError, Transcript};
+use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus, StdinContent};
 use yb_model::outcome::Outcome;
 
-/// What an execution gave.
+/// The result of an execution.
 #[derive(Debug, Clone)]
 pub struct ExecutionResult {
     /// The exit code; -1 after a timeout, 128 + n after signal n.
     pub exit_code: i32,
-    /// How it ended, in three words.
+    /// The status.
     pub status: ExecutionStatus,
-    /// What it was told; none if it was told nothing. Kept, because an agent may change the file it came from.
+    /// The prompt, if there was one. It is kept because an agent may change its file.
     pub prompt: Option<String>,
-    /// What it printed, both pipes as they came: the first [`MAX_OUTPUT_SIZE`](super::MAX_OUTPUT_SIZE) bytes, and a marker if there was more.
+    /// The output, stdout and stderr in order: the first [`MAX_OUTPUT_SIZE`](super::MAX_OUTPUT_SIZE) bytes, and a marker if there was more.
     pub output: String,
-    /// Whether there was more.
+    /// Whether the output was truncated.
     pub truncated: bool,
-    /// When it began, ISO 8601.
+    /// The start, ISO 8601.
     pub started_at: String,
-    /// When nothing of it was left, ISO 8601.
+    /// The end of the process tree, ISO 8601.
     pub completed_at: String,
-    /// Between the two, without what it was paused.
+    /// The duration without suspended time.
     pub duration_ms: u64,
-    /// What went wrong.
+    /// The errors.
     pub errors: Vec<ErrorRecord>,
-    /// What went otherwise than asked, without being an error.
+    /// The warnings.
     pub warnings: Vec<String>,
-    /// What it came to, if that decides the trial; none when the evaluators decide.
+    /// The outcome of the trial, if the execution decides it; none if the evaluators decide.
     pub outcome: Option<Outcome>,
-    /// The agent's version, if it was asked for it rather than saying it itself.
+    /// The version of the agent, if it is not in its messages.
     pub agent_version: Option<String>,
-    /// What the agent might do without being asked.
+    /// The permission mode.
     pub permission_mode: Option<String>,
-    /// How its processes were held together; none if nothing was started.
+    /// How its processes were contained; none if nothing was started.
     pub containment: Option<String>,
-    /// Its messages, from an agent that prints them.
+    /// Its messages, if it prints messages.
     pub transcript: Option<Transcript>,
-    /// All that it printed.
+    /// The log of all output.
     pub terminal_log: Option<PathBuf>,
-    /// Its messages, line by line.
+    /// The file of its messages, one per line.
     pub frames: Option<PathBuf>,
-    /// What was executed; none if nothing was started.
+    /// The executed command; none if nothing was started.
     pub executed: Option<Executed>,
-    /// Connections that its sandbox refused.
+    /// Connections that the sandbox refused.
     pub refused: Vec<RefusedConnection>,
 }
 
-/// What was executed, as it could be repeated by hand.
+/// The executed command.
 #[derive(Debug, Clone)]
 pub struct Executed {
-    /// The program and its arguments, as they were: secrets may be among them.
+    /// The program and its arguments, secrets included.
     pub argv: Vec<OsString>,
-    /// The names of the variables that it was given.
+    /// The names of its environment variables.
     pub env: Vec<OsString>,
-    /// What it could read.
+    /// The content of its stdin.
     pub stdin: StdinContent,
 }
 
 impl ExecutionResult {
-    pub(super) fn of(driven: Driven, prompt: String, agent: Agent, artifacts: Artifacts) -> Self {
+    pub(super) fn of(driven: AgentRun, prompt: String, agent: &AgentSpec, artifacts: Artifacts) -> Self {
         let Verdict { exit_code, status, errors, outcome } = Verdict::of(&driven, agent);
-        let Driven { report, transcript, output, truncated, warnings, .. } = driven;
+        let AgentRun { report, transcript, output, truncated, warnings, .. } = driven;
         Self {
             exit_code,
             status,
@@ -96,15 +96,15 @@ impl ExecutionResult {
         }
     }
 
-    /// What a log says about an execution that was never started.
+    /// The result of an execution that was not started.
     #[must_use]
-    pub fn not_started(adapter: &dyn Adapter, error: &AdapterError) -> Self {
+    pub fn not_started(agent: &AgentSpec, error: &AdapterError) -> Self {
         let now = iso(Timestamp::now());
         let hints: Vec<_> = error.hints().into_iter().map(Into::into).collect();
         let record = ErrorRecord {
             message: error.to_string(),
             timestamp: now.clone(),
-            code: Some(error.code().of(Family::of(adapter.name()))),
+            code: Some(error.code().for_agent(agent)),
             stack_trace: None,
             context: [("hints".to_owned(), serde_json::Value::Array(hints))].into(),
         };
@@ -131,13 +131,13 @@ impl ExecutionResult {
         }
     }
 
-    /// Whether there was an agent that could have said something.
+    /// Whether the agent was started.
     #[must_use]
     pub fn was_started(&self) -> bool {
         self.terminal_log.is_some()
     }
 
-    /// Whether its time was over.
+    /// Whether the deadline passed.
     #[must_use]
     pub fn timed_out(&self) -> bool {
         self.status == ExecutionStatus::Timeout

@@ -1,4 +1,4 @@
-//! Which variables hold secrets: by name, because nobody would mark them.
+//! Detects variables with secrets by their names.
 
 use std::ffi::OsStr;
 
@@ -7,7 +7,7 @@ use yb_model::secrets::without_secrets;
 
 use super::Environment;
 
-/// Last words of names whose values are secrets.
+/// Suffixes of names whose values are secrets.
 const SECRET_WORDS: [&str; 9] =
     ["KEY", "APIKEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "CREDENTIALS", "HEADERS", "AUTH"];
 
@@ -33,7 +33,7 @@ pub(crate) fn secrets_of_json(map: &Map<String, Value>) -> Vec<(String, Vec<u8>)
                 if is_secret(OsStr::new(name), OsStr::new(text))
                     || name.eq_ignore_ascii_case("authorization") =>
             {
-                // `Bearer` and other schemes are no secrets, and may be missing where the token appears.
+                // A scheme such as `Bearer` is no secret and may be missing where the token appears.
                 let token = text.rsplit(' ').next().unwrap_or(text);
                 found.push((name.clone(), token.as_bytes().to_vec()));
             }

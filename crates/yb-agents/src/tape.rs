@@ -1,6 +1,6 @@
-//! Tapes of a run: what is asked for, which tape belongs to which trial, and what became of it.
+//! Tapes of a run: options, the tape of each trial, and how it was used.
 
-mod wire;
+mod endpoint;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -10,50 +10,49 @@ use serde::{Deserialize, Serialize};
 
 use yb_case::{TapeMode, TapeSpeed};
 
-pub use wire::{Base, bases, stand_in};
-pub use wire::{ModelApi, model_apis};
+pub use endpoint::{ModelEndpoint, redirect_to_mock};
 
-/// How a tape's file ends.
+/// The file extension of tapes.
 pub const EXTENSION: &str = "tape";
 
-/// What a run does with tapes; by default nothing.
+/// What a run records and replays; by default nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TapeOptions {
-    /// A directory that gets a tape of each trial.
+    /// The directory for a recorded tape of each trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<PathBuf>,
-    /// Whether the agent's own prompts and tools are kept as well.
+    /// Whether the system prompts and tools of the agent are recorded as well.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub full_requests: bool,
-    /// A directory with a tape for each trial, or one tape for all.
+    /// The directory with a tape for each trial, or one tape for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replay: Option<PathBuf>,
-    /// How strictly a replay compares, instead of what the case says.
+    /// The mode of a replay, which overrides the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<TapeMode>,
-    /// How fast a replay answers, instead of what the case says.
+    /// The speed of a replay, which overrides the case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub speed: Option<TapeSpeed>,
-    /// What goes wrong on purpose in a replay, and at which step: `3:429`.
+    /// Injected faults of a replay, with their steps: `3:429`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
-    /// From where on a replay goes on with a live model.
+    /// The step after which a live model continues a replay.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fork: Option<ForkAt>,
 }
 
-/// Where a replay becomes live.
+/// The step after which a live model continues a replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ForkAt {
     /// The last turn of the main conversation that the tape answers.
     pub step: usize,
-    /// The model that answers from there on, instead of the one that the agent asks for.
+    /// The model that continues, instead of the one that the agent requests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl TapeOptions {
-    /// Whether nothing is asked for.
+    /// Whether nothing is recorded or replayed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
@@ -61,7 +60,7 @@ impl TapeOptions {
 }
 
 impl ForkAt {
-    /// After this turn, with this model.
+    /// A fork after a turn, with a model.
     #[must_use]
     pub fn new(step: usize, model: Option<String>) -> Self {
         Self { step, model }
@@ -109,13 +108,13 @@ pub enum TapeHow {
 }
 
 impl TapeHow {
-    /// Whether the model's answers are from a tape alone, so that doing it again tells nothing new.
+    /// Whether all answers are from a tape, so that a repeat adds no information.
     #[must_use]
     pub fn is_replay(self) -> bool {
         self == Self::Replayed
     }
 
-    /// Whether no model was paid.
+    /// Whether there were no paid API calls.
     #[must_use]
     pub fn is_free(self) -> bool {
         matches!(self, Self::Replayed | Self::Scripted | Self::RecordedScript)
@@ -127,13 +126,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The tape that recording a trial makes.
+/// The path of the recorded tape of a trial.
 #[must_use]
 pub fn recorded(directory: &Path, trial: &str) -> PathBuf {
     directory.join(format!("{trial}.{EXTENSION}"))
 }
 
-/// The tape that a trial is replayed from: its own, or else the one of the first repeat, or the file that is named for all.
+/// The path of the tape that a trial is replayed from: its own one, the one of the first repeat, or one file for all.
 #[must_use]
 pub fn replayed(path: &Path, trial: &str) -> PathBuf {
     if path.is_file() {
@@ -147,7 +146,7 @@ pub fn replayed(path: &Path, trial: &str) -> PathBuf {
     first.filter(|first| first.is_file()).unwrap_or(own)
 }
 
-/// What is not to be on a tape: every value of these variables that looks like a secret.
+/// The secrets among these variables, which are kept off tapes.
 #[must_use]
 pub fn secrets(env: &BTreeMap<String, String>) -> yb_tape::Secrets {
     let host = crate::Host::new(env);
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_has_a_tape_of_its_own_or_its_first_repeats() {
+    fn a_trial_without_a_tape_uses_the_tape_of_the_first_repeat() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a--x--1.tape", "a--x--2.tape", "all.tape"] {
             std::fs::write(dir.path().join(name), "").unwrap();

@@ -1,8 +1,7 @@
-//! What a trace of a run is made of. The engine tells what begins and what ends, while it happens; whoever makes spans of that
-//! is not known here.
+//! The tracing interface of the engine: it reports the start and the end of runs, trials, agents and evaluators as nodes of a tree.
+//! The implementation, which creates spans, is elsewhere.
 //!
-//! One node stands for a run, a trial, an agent or an evaluator, and begins those below it. A node that is dropped before it was
-//! ended stands for something that was given up.
+//! A node that is dropped before its end was reported stands for an aborted operation.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,20 +13,20 @@ use yb_model::{Isolation, Outcome};
 
 use crate::{Environment, Host};
 
-/// One node of a trace. Called from tasks that must not wait: to be quick.
+/// A node of a trace. Called from async tasks, so it must not block.
 pub trait Trace: Send + Sync {
-    /// Something begins below this.
+    /// Starts a child node.
     fn begin(&self, what: Begin<'_>) -> Arc<dyn Trace>;
 
-    /// What a child is told of its place in the trace, in the form of W3C trace context.
+    /// The `traceparent` for a child process (W3C trace context).
     fn parent(&self) -> Option<String> {
         None
     }
 
-    /// An agent printed a message; secrets are out of it.
+    /// A message of an agent, without secrets.
     fn message(&self, _message: &Message) {}
 
-    /// It is over.
+    /// Ends the node.
     fn end(&self, how: End<'_>);
 }
 
@@ -37,14 +36,14 @@ impl fmt::Debug for dyn Trace {
     }
 }
 
-/// What begins.
+/// The start of a node.
 #[derive(Debug, Clone, Copy)]
 pub enum Begin<'a> {
     /// An attempt at a trial.
     Trial(&'a TrialStart<'a>),
     /// An agent is about to be started: the trial's, or a judge.
     Agent(&'a AgentBegins<'a>),
-    /// An evaluator begins to look.
+    /// An evaluator.
     Evaluator {
         /// Its name in the case.
         name: &'a str,
@@ -79,7 +78,7 @@ pub struct TrialEnd<'a> {
     pub isolation: Option<Isolation>,
     /// The cost of agent and judges, if it was reported.
     pub cost_usd: Option<f64>,
-    /// Why it did not end well.
+    /// The error, if it failed.
     pub error: Option<&'a str>,
 }
 
@@ -90,9 +89,9 @@ pub struct AgentBegins<'a> {
     pub agent: &'a str,
     /// The model, if the case names one.
     pub model: Option<&'a str>,
-    /// What it is asked, if that is known yet.
+    /// The prompt, if it is known.
     pub prompt: Option<&'a str>,
-    /// What must not appear in a span.
+    /// Secrets, which are redacted.
     pub secrets: &'a [(String, Vec<u8>)],
 }
 
@@ -106,23 +105,23 @@ impl fmt::Debug for AgentBegins<'_> {
     }
 }
 
-/// How something ended.
+/// The end of a node.
 #[derive(Debug, Clone, Copy)]
 pub enum End<'a> {
     /// An attempt at a trial.
     Trial(&'a TrialEnd<'a>),
     /// An agent.
     Agent {
-        /// What it did and used.
+        /// Its log.
         log: &'a YouBenchaLog,
-        /// What its execution came to, where that decides.
+        /// Its outcome, if the execution decides it.
         outcome: Option<Outcome>,
     },
-    /// An evaluator; secrets are out of it.
+    /// An evaluator, without secrets.
     Evaluator(&'a Verdict),
 }
 
-/// Begins an agent, and tells it its place: a variable that the case names itself stays as it is.
+/// Starts the node of an agent and passes the trace context to it, unless the case sets the variables itself.
 pub fn begin_agent(
     below: Option<&Arc<dyn Trace>>,
     begins: &AgentBegins<'_>,

@@ -1,4 +1,4 @@
-//! The messages of an execution, folded as they come into what a log tells of them.
+//! Folds the messages of an execution into the messages of its log.
 
 use jiff::Timestamp;
 use yb_claude::frame::{AssistantMessage, UserMessage};
@@ -8,14 +8,14 @@ use super::meter::{Live, Meter};
 use super::reader::{ClaudeReader, Reader};
 use yb_model::log::{FunctionCall, LogMessage, MessageToolCall, Role};
 
-/// How much of one message is kept; all of it is in `frames.jsonl`.
+/// The most bytes of one message; `frames.jsonl` has all of it.
 const MESSAGE_LIMIT: usize = 256 << 10;
-/// How much of all messages is kept.
+/// The most bytes of all messages.
 const TRANSCRIPT_LIMIT: usize = 32 << 20;
-/// How many lines that could not be read are told of.
+/// The most lines that can't be parsed that are reported.
 const PROBLEMS: usize = 5;
 
-/// What was said in an execution, and what it came to.
+/// The messages of an execution and their summary.
 #[derive(Debug, Clone, Default)]
 pub struct Transcript {
     summary: RunSummary,
@@ -30,13 +30,13 @@ pub struct Transcript {
 }
 
 impl Transcript {
-    /// What the messages came to.
+    /// The summary of the messages.
     #[must_use]
     pub fn summary(&self) -> &RunSummary {
         &self.summary
     }
 
-    /// What is known of it so far.
+    /// The progress so far.
     #[must_use]
     pub fn live(&self) -> &Live {
         self.meter.live()
@@ -46,13 +46,13 @@ impl Transcript {
         &self.meter
     }
 
-    /// What was said, in order.
+    /// The messages, in order.
     #[must_use]
     pub fn messages(&self) -> &[LogMessage] {
         &self.messages
     }
 
-    /// Lines that look like messages and are none.
+    /// Lines that look like messages and can't be parsed.
     #[must_use]
     pub fn problems(&self) -> &[String] {
         &self.problems
@@ -64,14 +64,14 @@ impl Transcript {
         self.spoke
     }
 
-    /// Takes the next line of Claude Code into account, and gives its message if it is one.
+    /// Observes a line of Claude Code and returns its message, if it is one.
     pub fn observe_line(&mut self, line: &[u8]) -> Option<Message> {
         self.observe_with(&mut ClaudeReader, line).pop()
     }
 
-    /// Takes the next line into account, as its reader understands it.
+    /// Observes a line and returns its messages.
     pub(super) fn observe_with(&mut self, reader: &mut dyn Reader, line: &[u8]) -> Vec<Message> {
-        let messages = reader.line(line).unwrap_or_else(|problem| {
+        let messages = reader.parse_line(line).unwrap_or_else(|problem| {
             if self.problems.len() < PROBLEMS {
                 self.problems.push(problem);
             }
@@ -81,7 +81,7 @@ impl Transcript {
         messages
     }
 
-    /// Takes the next message into account.
+    /// Observes a message.
     pub(super) fn observe(&mut self, message: &Message) {
         self.spoke = true;
         self.summary.observe(message);
@@ -119,9 +119,9 @@ impl Transcript {
         self.answer.clone_from(&said.message.id);
     }
 
-    fn take_user(&mut self, told: &UserMessage) {
+    fn take_user(&mut self, user: &UserMessage) {
         let mut texts = String::new();
-        match &told.message.content {
+        match &user.message.content {
             MessageContent::Text(text) => texts.push_str(text),
             MessageContent::Blocks(blocks) => {
                 for block in blocks {
@@ -129,9 +129,9 @@ impl Transcript {
                         Block::Text(text) => texts.push_str(&text.text),
                         Block::ToolResult(result) => {
                             let content = self.keep(&result.content.text());
-                            let mut message = message(Role::Tool, content, told.timestamp.as_deref());
+                            let mut message = message(Role::Tool, content, user.timestamp.as_deref());
                             message.tool_call_id = Some(result.tool_use_id.clone());
-                            message.parent_tool_call_id.clone_from(&told.parent_tool_use_id);
+                            message.parent_tool_call_id.clone_from(&user.parent_tool_use_id);
                             self.messages.push(message);
                         }
                         _ => {}
@@ -142,8 +142,8 @@ impl Transcript {
         }
         if !texts.is_empty() {
             let content = self.keep(&texts);
-            let mut message = message(Role::User, content, told.timestamp.as_deref());
-            message.parent_tool_call_id.clone_from(&told.parent_tool_use_id);
+            let mut message = message(Role::User, content, user.timestamp.as_deref());
+            message.parent_tool_call_id.clone_from(&user.parent_tool_use_id);
             self.messages.push(message);
         }
     }
@@ -219,8 +219,8 @@ mod tests {
             r#"{"type":"assistant","message":{"id":"m2","content":[{"type":"thinking","thinking":"hm"}]}}"#,
             r#"{"type":"assistant","message":{"id":"m2","content":[{"type":"text","text":"Done."}]}}"#,
         ]);
-        let told: Vec<_> = transcript.messages().iter().map(|m| (m.role, m.content.as_str())).collect();
-        assert_eq!(told, [(Role::Assistant, "I look."), (Role::Tool, "red"), (Role::Assistant, "Done.")]);
+        let messages: Vec<_> = transcript.messages().iter().map(|m| (m.role, m.content.as_str())).collect();
+        assert_eq!(messages, [(Role::Assistant, "I look."), (Role::Tool, "red"), (Role::Assistant, "Done.")]);
         assert_eq!(transcript.messages()[0].tool_calls[0].function.arguments, r#"{"p":1}"#);
         assert_eq!(transcript.messages()[1].tool_call_id.as_deref(), Some("t1"));
     }

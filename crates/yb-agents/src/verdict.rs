@@ -1,4 +1,4 @@
-//! From how a process ended, and what it said, to status, exit code, errors and outcome.
+//! Derives status, exit code, errors and outcome from the exit and the output of an agent.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use serde_json::Value;
 use yb_claude::{ApiFailure, ApiFailureKind, ResultMessage, ResultSubtype, RunSummary, strip_ansi};
 use yb_supervise::{End, ExceededLimit, Report, Resource};
 
-use super::codes::{ErrorCode, Family};
-use super::drive::{Driven, millis};
+use super::codes::ErrorCode;
+use super::drive::{AgentRun, millis};
 use super::transcript::iso;
+use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus};
 use yb_model::outcome::Outcome;
 
-/// What an execution came to.
+/// The verdict about an execution.
 #[derive(Debug)]
 pub(super) struct Verdict {
     pub(super) exit_code: i32,
@@ -21,25 +22,15 @@ pub(super) struct Verdict {
     pub(super) outcome: Option<Outcome>,
 }
 
-/// One reason for which an execution did not go well.
+/// One reason for a failed execution.
 struct Reason {
     code: ErrorCode,
     message: String,
     outcome: Outcome,
 }
 
-/// Who is judged.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Agent {
-    /// What people call it.
-    pub(super) label: &'static str,
-    pub(super) family: Family,
-    /// How it gets its credentials.
-    pub(super) login: &'static str,
-}
-
 impl Verdict {
-    pub(super) fn of(driven: &Driven, agent: Agent) -> Self {
+    pub(super) fn of(driven: &AgentRun, agent: &AgentSpec) -> Self {
         let summary = driven.transcript.as_ref().map(|transcript| transcript.summary());
         let report = &driven.report;
         let status = match report.end {
@@ -66,7 +57,7 @@ impl Verdict {
     }
 }
 
-/// -1 for a timeout; never 0 for an end that was not the agent's own.
+/// The exit code: -1 for a timeout, and never 0 if the agent did not exit by itself.
 fn exit_code(report: &Report) -> i32 {
     match report.end {
         End::Exited { code } => code,
@@ -77,12 +68,12 @@ fn exit_code(report: &Report) -> i32 {
     }
 }
 
-/// The reason that decides comes first.
-fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<Reason> {
+/// All reasons; the first one decides.
+fn reasons(driven: &AgentRun, summary: Option<&RunSummary>, agent: &AgentSpec) -> Vec<Reason> {
     let label = agent.label;
     let reason = |code, message: String, outcome| Reason { code, message, outcome };
     match &driven.report.end {
-        // It was stopped because of this, whether or not it was faster than we were.
+        // It was stopped because of this, even if it exited first.
         _ if driven.auth_refused => {
             let failure = summary.and_then(RunSummary::pending_failure);
             let message =
@@ -107,7 +98,7 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
                 millis(*after)
             );
             let timeout = reason(ErrorCode::Timeout, message, Outcome::Timeout);
-            // Whoever waits for an API that is down did not use up its own time.
+            // A timeout while the API was down counts against the API.
             let api = summary.and_then(RunSummary::pending_failure).map(|failure| of_api(&failure, agent));
             api.filter(|api| api.outcome != Outcome::AgentError).into_iter().chain([timeout]).collect()
         }
@@ -130,12 +121,12 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
             let message = format!("{label} was stopped, {end}; `{name}` sets it");
             vec![reason(ErrorCode::OverQuota, message, Outcome::OverQuota)]
         }
-        // Nothing of the agent's ran, and it has no hand in what is told about that.
+        // The agent did not run, so it can't have caused this.
         End::SpawnFailed(error) => {
             let message = format!("{label} was not started: {error}");
             vec![reason(ErrorCode::SpawnFailed, message, Outcome::Infra)]
         }
-        // An agent can kill its supervisor. Were that the machine's fault, it could leave the pass rate that way.
+        // An agent can kill its shim. As an infrastructure failure, that would exclude the trial from the pass rate.
         end => {
             let message = format!("{label} could not be followed to its end: {end}");
             vec![reason(ErrorCode::SupervisorLost, message, Outcome::AgentError)]
@@ -143,8 +134,8 @@ fn reasons(driven: &Driven, summary: Option<&RunSummary>, agent: Agent) -> Vec<R
     }
 }
 
-/// What the agent said counts before its exit code: a limit that was reached is exit code 1, with a whole result.
-fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &Driven, agent: Agent) -> Option<Reason> {
+/// The reported result takes precedence over the exit code: a reached limit is exit code 1 with a complete result.
+fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &AgentRun, agent: &AgentSpec) -> Option<Reason> {
     if let Some(failure) = summary.and_then(RunSummary::api_failure) {
         return Some(of_api(&failure, agent));
     }
@@ -176,11 +167,11 @@ fn of_result(result: &ResultMessage) -> Option<Reason> {
     Some(Reason { code, message: format!("{name}: {message}"), outcome })
 }
 
-fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
+fn of_api(failure: &ApiFailure, agent: &AgentSpec) -> Reason {
     let message = &failure.message;
     let (code, outcome) = match failure.kind {
         ApiFailureKind::Unauthenticated => return unauthenticated(message, agent),
-        // Nobody but the account's owner can do something about it, as with a missing login.
+        // Only the owner of the account can fix it, as with missing credentials.
         ApiFailureKind::Billing => (ErrorCode::ApiError, Outcome::Unauthenticated),
         ApiFailureKind::RateLimited | ApiFailureKind::Overloaded => {
             (ErrorCode::RateLimit, Outcome::RateLimited)
@@ -191,14 +182,14 @@ fn of_api(failure: &ApiFailure, agent: Agent) -> Reason {
     Reason { code, message: message.clone(), outcome }
 }
 
-fn unauthenticated(message: &str, agent: Agent) -> Reason {
-    let message = format!("authentication failed: {message}; {}", agent.login);
+fn unauthenticated(message: &str, agent: &AgentSpec) -> Reason {
+    let message = format!("authentication failed: {message}; {}", agent.credentials.hint);
     Reason { code: ErrorCode::AuthFailed, message, outcome: Outcome::Unauthenticated }
 }
 
 struct Records<'a> {
-    driven: &'a Driven,
-    agent: Agent,
+    driven: &'a AgentRun,
+    agent: &'a AgentSpec,
     exit_code: i32,
     records: Vec<ErrorRecord>,
 }
@@ -212,7 +203,7 @@ impl Records<'_> {
         self.records.push(ErrorRecord {
             message: strip_ansi(message).into_owned(),
             timestamp: iso(self.driven.report.ended_at),
-            code: Some(code.of(self.agent.family)),
+            code: Some(code.for_agent(self.agent)),
             stack_trace: None,
             context,
         });

@@ -1,4 +1,4 @@
-//! What an agent sees of the machine under bubblewrap: its own places, what it is made of, what the case gave it.
+//! The view of an agent in a sandbox: its directories, its program, and the paths that the case names.
 
 use std::fs;
 use std::io;
@@ -10,25 +10,25 @@ use yb_supervise::Sandbox;
 
 use super::{Environment, ExecutionContext};
 
-/// Variables that name a place without a wish to show it: the user's own, or ours.
+/// Variables with paths that are not shown because of them.
 const NOT_SHOWN: [&str; 6] = [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::PATH, vars::TMPDIR, "PWD", "OLDPWD"];
 
-/// Where HOME and TMPDIR are, below the private directory.
+/// The folders of HOME and TMPDIR in the private directory.
 pub(super) const HOME: &str = "home";
 pub(super) const TMP: &str = "tmp";
 
-/// Places that a trial has and that are not to be seen from within.
+/// The directories of a sandboxed process.
 #[derive(Debug, Clone, Copy)]
 pub struct Places<'a> {
     /// Writable.
     pub workspace: &'a Path,
     /// Writable, with HOME and TMPDIR in it.
     pub private: &'a Path,
-    /// Not to be seen, whatever contains it.
+    /// Hidden, even below visible directories.
     pub hidden: &'a [PathBuf],
 }
 
-/// The workspace, a private HOME and TMPDIR, what the given variables name, and the system.
+/// The base view: the workspace, a private HOME and TMPDIR, paths in the given variables, and the system.
 pub fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox> {
     let tmp = places.private.join(TMP);
     let home = places.private.join(HOME);
@@ -48,7 +48,7 @@ pub fn base(places: Places<'_>, env: &Environment) -> io::Result<Sandbox> {
     Ok(named.fold(sandbox, |sandbox, (_, value)| show(sandbox, Path::new(value))))
 }
 
-/// Makes sure of a directory where an earlier child may have left anything, a link to others' files among it.
+/// Creates a directory where an earlier child may have left anything, such as a symlink.
 fn own_directory(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => return Ok(()),
@@ -76,7 +76,7 @@ fn server(sandbox: Sandbox, server: &Map<String, Value>) -> Sandbox {
     words.fold(sandbox, |sandbox, word| show_file(sandbox, Path::new(word)))
 }
 
-/// Shows what is named by a full path, if it is there.
+/// Shows an absolute path, if it exists.
 pub(super) fn show(sandbox: Sandbox, path: &Path) -> Sandbox {
     if path.is_absolute() && path.parent().is_some() && path.exists() {
         sandbox.read_only(path)
@@ -85,19 +85,19 @@ pub(super) fn show(sandbox: Sandbox, path: &Path) -> Sandbox {
     }
 }
 
-/// The same, for a file and not for a directory.
+/// Shows an absolute path of a file, if it exists.
 pub(super) fn show_file(sandbox: Sandbox, path: &Path) -> Sandbox {
     if path.is_file() { show(sandbox, path) } else { sandbox }
 }
 
-/// What a program of npm's needs beside itself.
+/// Shows the packages of an npm program.
 pub(super) fn show_packages(sandbox: Sandbox, program: &Path) -> Sandbox {
     let Ok(real) = program.canonicalize() else { return sandbox };
     let packages = real.ancestors().filter(|path| path.ends_with("node_modules")).last();
     packages.map_or(sandbox.clone(), |packages| sandbox.read_only(packages))
 }
 
-/// Programs ask who they are; inside there are three.
+/// Writes the user database of the sandbox, which has three users.
 fn users(home: &Path) -> [(&'static str, String); 2] {
     let (user, group) = ids();
     let home = home.display();
@@ -107,7 +107,7 @@ fn users(home: &Path) -> [(&'static str, String); 2] {
     [("/etc/passwd", passwd), ("/etc/group", format!("root:x:0:\nnogroup:x:65534:\nagent:x:{group}:\n"))]
 }
 
-/// Root is somebody else inside.
+/// The id of the user in the sandbox.
 fn ids() -> (u32, u32) {
     #[cfg(unix)]
     {

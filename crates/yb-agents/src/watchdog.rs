@@ -1,6 +1,6 @@
-//! Ends the wait of an agent that asks a dead or overloaded API for ever: "retrying, and nothing else for so long".
+//! Detects an agent that only retries requests to an API that does not answer.
 //!
-//! An agent that says that it retries is told by that. One that retries without a word is told by its silence, for which
+//! An agent that reports its retries is detected by them. One that retries silently is detected by the absence of output, for which
 //! it gets three times as long, and only while none of its tools runs: a model may think for minutes.
 
 use std::collections::BTreeSet;
@@ -9,33 +9,33 @@ use std::time::{Duration, Instant};
 use yb_claude::frame::SystemMessage;
 use yb_claude::{Block, Message};
 
-use super::reader::Retries;
+use super::reader::RetryBehavior;
 
-/// How long an agent may try to reach its model without getting anywhere, unless somebody says otherwise.
+/// The default time that an agent may only retry requests to its API.
 pub const DEFAULT_PATIENCE: Duration = Duration::from_secs(60);
-/// How many times as long silence is borne.
-const SILENCE: u32 = 3;
+/// The factor by which the patience is longer without output.
+const SILENT_FACTOR: u32 = 3;
 
-/// How long an agent may take to leave that was told to.
-const FAREWELL: Duration = Duration::from_secs(20);
+/// The time in which an agent that is done has to exit.
+const EXIT_GRACE: Duration = Duration::from_secs(20);
 
 /// Watches one execution.
 #[derive(Debug)]
 pub(super) struct Watchdog {
     patience: Duration,
-    retries: Retries,
-    /// When there was last something else than a retry, or the first of the retries that are all there was since.
+    retries: RetryBehavior,
+    /// The last event that was no retry, or the first retry after it.
     progress: Instant,
     retrying: bool,
-    /// Calls that have not returned.
+    /// Tool calls without a result.
     running: BTreeSet<String>,
     done: bool,
-    /// Until when it may stay that was told to go.
+    /// The deadline for the exit of an agent that is done.
     leaves: Option<Instant>,
 }
 
 impl Watchdog {
-    pub(super) fn new(patience: Duration, retries: Retries, now: Instant) -> Self {
+    pub(super) fn new(patience: Duration, retries: RetryBehavior, now: Instant) -> Self {
         Self {
             patience,
             retries,
@@ -47,11 +47,11 @@ impl Watchdog {
         }
     }
 
-    /// Takes a message into account.
+    /// Observes a message.
     pub(super) fn observe(&mut self, message: &Message, now: Instant) {
         match message {
             Message::System(SystemMessage::ApiRetry(_)) => {
-                // What came before, such as a slow start, was no retry.
+                // The time before the first retry, such as a slow start, does not count.
                 if !self.retrying {
                     self.progress = now;
                 }
@@ -65,8 +65,8 @@ impl Watchdog {
                     }
                 }
             }
-            Message::User(told) => {
-                for block in told.message.content.blocks() {
+            Message::User(user) => {
+                for block in user.message.content.blocks() {
                     if let Block::ToolResult(result) = block {
                         self.running.remove(&result.tool_use_id);
                     }
@@ -79,52 +79,52 @@ impl Watchdog {
         self.progress = now;
     }
 
-    /// A line that means nothing to us is a sign of life all the same, though not of an API that answers.
-    pub(super) fn heard(&mut self, now: Instant) {
+    /// Observes a line without a message: a sign of life of the agent, but not of the API.
+    pub(super) fn output(&mut self, now: Instant) {
         if !self.retrying {
             self.progress = now;
         }
     }
 
-    /// When patience ends, if nothing happens until then.
+    /// The time at which the agent is stopped if nothing happens until then.
     pub(super) fn deadline(&self) -> Option<Instant> {
         if self.leaves.is_some() {
             return self.leaves;
         }
-        if self.done || self.patience.is_zero() || self.retries == Retries::Bounded {
+        if self.done || self.patience.is_zero() || self.retries == RetryBehavior::Bounded {
             return None;
         }
-        let limit = if self.retrying && self.retries == Retries::Slowly {
-            self.patience * SILENCE
+        let limit = if self.retrying && self.retries == RetryBehavior::ReportedSlow {
+            self.patience * SILENT_FACTOR
         } else if self.retrying {
             self.patience
-        } else if self.retries == Retries::Silently && self.running.is_empty() {
-            self.patience * SILENCE
+        } else if self.retries == RetryBehavior::Silent && self.running.is_empty() {
+            self.patience * SILENT_FACTOR
         } else {
             return None;
         };
         self.progress.checked_add(limit)
     }
 
-    /// Watches no more: the agent is being ended.
-    pub(super) fn rest(&mut self) {
+    /// Stops watching: the agent is being stopped.
+    pub(super) fn stop(&mut self) {
         self.done = true;
         self.leaves = None;
     }
 
-    /// The agent has said all that it was asked for, and may go.
+    /// Starts the deadline for the exit of an agent that is done.
     pub(super) fn dismiss(&mut self, now: Instant) {
         if !self.done || self.leaves.is_none() {
-            self.leaves = now.checked_add(FAREWELL);
+            self.leaves = now.checked_add(EXIT_GRACE);
         }
     }
 
-    /// Time that the agent was held does not count.
-    pub(super) fn held(&mut self, now: Instant) {
+    /// Excludes the time in which the agent was suspended.
+    pub(super) fn suspended(&mut self, now: Instant) {
         self.progress = now;
     }
 
-    /// How long there was nothing but retries.
+    /// The time since the last progress.
     pub(super) fn waited(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.progress)
     }
@@ -134,7 +134,7 @@ impl Watchdog {
 mod tests {
     use serde_json::json;
 
-    use super::super::reader::{self, About, Failure, Finish, Kind};
+    use super::super::reader::{self, Failure, FailureKind, MessageContext, RunEnd};
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -144,45 +144,48 @@ mod tests {
     }
 
     #[test]
-    fn retries_use_up_patience_and_anything_else_renews_it() {
+    fn retries_use_up_the_patience_and_other_messages_renew_it() {
         let began = Instant::now();
         let after = |seconds| began + Duration::from_secs(seconds);
-        let retry = reader::retries(&Failure::kind(Kind::Network, "x"), 1).unwrap();
-        let mut dog = Watchdog::new(PATIENCE, Retries::Aloud, began);
+        let retry = reader::api_retry(&Failure::kind(FailureKind::Network, "x"), 1).unwrap();
+        let mut dog = Watchdog::new(PATIENCE, RetryBehavior::Reported, began);
         assert_eq!(at(&dog, began), None);
         dog.observe(&retry, after(2));
         dog.observe(&retry, after(6));
-        // A word that is no message changes nothing while it retries.
-        dog.heard(after(7));
+        // A line without a message changes nothing while the agent retries.
+        dog.output(after(7));
         assert_eq!(at(&dog, began), Some(12));
-        dog.observe(&reader::said("Hello.", &About::default()).unwrap(), after(8));
+        dog.observe(&reader::assistant_text("Hello.", &MessageContext::default()).unwrap(), after(8));
         assert_eq!(at(&dog, began), None);
         dog.observe(&retry, after(9));
         assert_eq!(at(&dog, began), Some(19));
-        dog.held(after(20));
+        dog.suspended(after(20));
         assert_eq!(at(&dog, began), Some(30));
-        dog.observe(&reader::finished(&Finish::default()).unwrap(), after(21));
+        dog.observe(&reader::run_result(&RunEnd::default()).unwrap(), after(21));
         assert_eq!(at(&dog, began), None);
     }
 
     #[test]
-    fn silence_counts_for_who_retries_silently_and_while_no_tool_runs() {
+    fn silence_counts_only_for_silent_retries_without_a_running_tool() {
         let began = Instant::now();
         let after = |seconds| began + Duration::from_secs(seconds);
-        let mut dog = Watchdog::new(PATIENCE, Retries::Silently, began);
+        let mut dog = Watchdog::new(PATIENCE, RetryBehavior::Silent, began);
         assert_eq!(at(&dog, began), Some(30));
-        dog.observe(&reader::called("c", "bash", &json!({}), &About::default()).unwrap(), after(5));
+        dog.observe(
+            &reader::tool_call("c", "bash", &json!({}), &MessageContext::default()).unwrap(),
+            after(5),
+        );
         assert_eq!(at(&dog, began), None);
-        dog.observe(&reader::returned("c", "", false, &About::default()).unwrap(), after(40));
+        dog.observe(&reader::tool_result("c", "", false, &MessageContext::default()).unwrap(), after(40));
         assert_eq!(at(&dog, began), Some(70));
         assert_eq!(dog.waited(after(50)), Duration::from_secs(10));
-        let mut slow = Watchdog::new(PATIENCE, Retries::Slowly, began);
+        let mut slow = Watchdog::new(PATIENCE, RetryBehavior::ReportedSlow, began);
         assert_eq!(slow.deadline(), None);
-        slow.observe(&reader::retries(&Failure::kind(Kind::Network, "x"), 1).unwrap(), after(1));
+        slow.observe(&reader::api_retry(&Failure::kind(FailureKind::Network, "x"), 1).unwrap(), after(1));
         assert_eq!(at(&slow, began), Some(31));
-        let mut bounded = Watchdog::new(PATIENCE, Retries::Bounded, began);
-        bounded.observe(&reader::retries(&Failure::kind(Kind::Network, "x"), 1).unwrap(), began);
+        let mut bounded = Watchdog::new(PATIENCE, RetryBehavior::Bounded, began);
+        bounded.observe(&reader::api_retry(&Failure::kind(FailureKind::Network, "x"), 1).unwrap(), began);
         assert_eq!(bounded.deadline(), None);
-        assert_eq!(Watchdog::new(Duration::ZERO, Retries::Silently, began).deadline(), None);
+        assert_eq!(Watchdog::new(Duration::ZERO, RetryBehavior::Silent, began).deadline(), None);
     }
 }

@@ -7,11 +7,9 @@ use yb_claude::PermissionMode;
 
 use super::check::{Checker, join};
 use super::evaluator::number;
-use super::fields_agent::{AGENTS, CLAUDE_CODE, supports};
 use super::hook::texts;
 use super::prompt::{self, Dirs};
 use super::types::{Agent, AgentConfig, Start};
-use crate::programs::known_clis;
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Span, Value};
 
@@ -37,11 +35,11 @@ pub(crate) fn read(
     Some(Agent { kind, agent_name, model, version, prompt: prompt?, config: settings })
 }
 
-/// The version of the agent's program; a pin that nobody could hold is a mistake.
+/// Reads the version of the agent's program; an agent without an npm program can't be pinned.
 fn version(agent: &Node, kind: &str, checker: &mut Checker<'_, '_>) -> Option<String> {
     let entry = agent.entry("version")?;
     let text = entry.node.text()?;
-    if AGENTS.contains(&kind) && known_clis().iter().all(|cli| cli.name != kind) {
+    if checker.agents.get(kind).is_some_and(|spec| spec.npm().is_none()) {
         let message = format!("`{kind}` has no version that could be pinned: {}", quoted(text));
         checker.found.error(entry.key.span, "agent.version", message).hint("leave `version` out");
     }
@@ -79,12 +77,12 @@ fn agent_name(agent: &Node, config: Option<&Node>, checker: &mut Checker<'_, '_>
 
 fn model(agent: &Node, config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> Option<String> {
     for entry in agent.get("models").map(Node::entries).unwrap_or_default() {
-        if !AGENTS.contains(&entry.key.name.as_str()) {
+        if !checker.agents.contains(&entry.key.name) {
             let message = format!("unknown agent: {}", quoted(&entry.key.name));
             let key = join("agent.models", &entry.key.name);
             let severity = checker.severity(entry.key.span);
             let found = checker.found.add(severity, entry.key.span, key, message);
-            found.did_you_mean(&entry.key.name, AGENTS.iter().copied());
+            found.did_you_mean(&entry.key.name, checker.agents.names());
         }
     }
     let places = [
@@ -96,38 +94,27 @@ fn model(agent: &Node, config: Option<&Node>, kind: &str, checker: &mut Checker<
     let own = agent.get("models").and_then(|models| models.get(kind));
     let own = own.and_then(|node| Some((node.text()?, node.span)));
     let (name, span) = own.or(shared)?;
-    if kind == CLAUDE_CODE {
-        let plain = name.strip_prefix("anthropic/").unwrap_or(name);
-        let plain = plain.strip_suffix("[1m]").unwrap_or(plain);
-        if !is_full_name(plain) {
-            checker
-                .found
-                .warning(
-                    span,
-                    "agent.model",
-                    format!("not the full name of a Claude model: {}", quoted(name)),
-                )
-                .expected("`claude-` and a name, such as `claude-sonnet-4-5`")
-                .hint("an alias can mean another model tomorrow; `agent.models` names one for each agent");
-        }
+    if let Some(rule) = checker.agents.get(kind).and_then(|spec| spec.model_rule.as_ref())
+        && !(rule.is_full_name)(name)
+    {
+        let message = format!("not the full name of {}: {}", rule.model, quoted(name));
+        checker
+            .found
+            .warning(span, "agent.model", message)
+            .expected(rule.expected)
+            .hint("an alias can mean another model tomorrow; `agent.models` names one for each agent");
     }
     Some(name.to_owned())
 }
 
-fn is_full_name(model: &str) -> bool {
-    model.strip_prefix("claude-").is_some_and(|rest| {
-        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_alphanumeric() || "_-.".contains(c))
-    })
-}
-
 /// Keys that all agents share, but this one does not know.
 fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
-    if !AGENTS.contains(&kind) {
+    if !checker.agents.contains(kind) {
         return;
     }
     for entry in config.map(Node::entries).unwrap_or_default() {
         let name = entry.key.name.as_str();
-        if super::fields_agent::CONFIG.field(name).is_some() && !supports(kind, name) {
+        if super::fields_agent::CONFIG.field(name).is_some() && !checker.agents.supports(kind, name) {
             checker
                 .found
                 .warning(
@@ -142,9 +129,10 @@ fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
 
 fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> AgentConfig {
     let section = config.and_then(|config| config.get(kind));
+    let agents = checker.agents;
     let get = |key: &str| {
         let own = section.and_then(|section| section.get(key));
-        own.or_else(|| config.filter(|_| supports(kind, key)).and_then(|config| config.get(key)))
+        own.or_else(|| config.filter(|_| agents.supports(kind, key)).and_then(|config| config.get(key)))
     };
     let text = |key: &str| get(key).and_then(Node::text).map(str::to_owned);
     let list = |key: &str| get(key).map(|node| texts(Some(node)));

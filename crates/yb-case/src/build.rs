@@ -43,7 +43,7 @@ pub fn build(
     found: &mut Diagnostics<'_>,
     elsewhere: &mut Vec<Diagnostic>,
 ) -> Option<Case> {
-    let mut checker = Checker { mode: draft.mode, found };
+    let mut checker = Checker { mode: draft.mode, agents: &options.agents, found };
     checker.object(root, &CASE, "");
     guard::check(root.get("network"), &mut checker);
     hook::check(root.get("pre_execution"), "pre_execution", &mut checker);
@@ -55,6 +55,7 @@ pub fn build(
     check_expected(root, &mut checker);
     let expected = expected::read(root, dir, &mut checker);
     let context = evaluator::Context {
+        specs: &options.evaluators,
         dir,
         variables: &options.variables,
         has_expected: root.get("expected").is_some(),

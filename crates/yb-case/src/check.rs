@@ -1,6 +1,7 @@
 //! Validates a tree against the field descriptions and reports all errors.
 
-use super::shape::{Field, Kind, Need, Object, list_of};
+use super::agent_spec::AgentSpecs;
+use super::shape::{Field, Kind, Object, Presence, list_of};
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, Severity, quoted};
 use yb_yaml::{Entry, Node, SourceLayer, Span, Value};
 
@@ -31,6 +32,8 @@ pub(crate) fn join(path: &str, step: &str) -> String {
 /// Validates one file.
 pub(crate) struct Checker<'f, 's> {
     pub(crate) mode: Mode,
+    /// The agents that the file may name.
+    pub(crate) agents: &'f AgentSpecs,
     pub(crate) found: &'f mut Diagnostics<'s>,
 }
 
@@ -43,7 +46,11 @@ impl Checker<'_, '_> {
             (Kind::Word(words), Value::Text(text)) if !words.contains(&text.as_str()) => {
                 self.wrong(node, kind, path).did_you_mean(text, words.iter().copied());
             }
-            (Kind::Word(_), Value::Text(_)) => {}
+            (Kind::AgentType, Value::Text(text)) if !self.agents.contains(text) => {
+                let names = self.agents.names();
+                self.wrong(node, kind, path).did_you_mean(text, names);
+            }
+            (Kind::Word(_) | Kind::AgentType, Value::Text(_)) => {}
             (Kind::Whole { min, max }, Value::Int(number)) if (min..=max).contains(number) => {}
             (Kind::Number { .. }, Value::Int(number)) => self.number(node, *number as f64, kind, path),
             (Kind::Number { .. }, Value::Float(number)) => self.number(node, *number, kind, path),
@@ -58,7 +65,7 @@ impl Checker<'_, '_> {
             },
             (Kind::List { of, min }, Value::List(items)) => {
                 if items.len() < min {
-                    self.found.error(node.span, path, "empty list").expected(kind.expected());
+                    self.found.error(node.span, path, "empty list").expected(kind.expected(self.agents));
                 }
                 for (at, item) in items.iter().enumerate() {
                     self.check(item, of, &join(path, &format!("[{at}]")));
@@ -80,7 +87,10 @@ impl Checker<'_, '_> {
                     self.wrong(node, kind, path);
                 }
             },
-            (Kind::Text { .. } | Kind::Word(_), Value::Bool(_) | Value::Int(_) | Value::Float(_)) => {
+            (
+                Kind::Text { .. } | Kind::Word(_) | Kind::AgentType,
+                Value::Bool(_) | Value::Int(_) | Value::Float(_),
+            ) => {
                 self.wrong(node, kind, path).hint("put it in double quotes");
             }
             _ => {
@@ -92,14 +102,14 @@ impl Checker<'_, '_> {
     /// Validates a mapping with known keys.
     pub(crate) fn object(&mut self, node: &Node, object: &Object, path: &str) {
         for Entry { key, node } in node.entries() {
-            match object.field(&key.name) {
+            match self.agents.fields_of(object).find(|field| field.name == key.name) {
                 Some(field) if node.value == Value::Null => self.nothing(key.span, field, path),
                 Some(field) => self.check(node, &field.kind, &join(path, field.name)),
                 None => self.unknown(key.span, &key.name, object, path),
             }
         }
         for field in object.fields {
-            if field.need != Need::Optional && node.entry(field.name).is_none() {
+            if field.presence != Presence::Optional && node.entry(field.name).is_none() {
                 self.missing(first_place(node), field, path);
             }
         }
@@ -113,33 +123,38 @@ impl Checker<'_, '_> {
     pub(crate) fn unknown(&mut self, at: Span, name: &str, object: &Object, path: &str) {
         let message = format!("unknown key: {}", quoted(name));
         let found = self.found.add(self.severity(at), at, join(path, name), message);
-        if found.did_you_mean(name, object.names()).hint.is_none() {
-            found.expected(format!("one of {}", list_of(object.names())));
+        let names = self.agents.fields_of(object).map(|field| field.name);
+        if found.did_you_mean(name, names).hint.is_none() {
+            let names = self.agents.fields_of(object).map(|field| field.name);
+            found.expected(format!("one of {}", list_of(names)));
         }
     }
 
     fn nothing(&mut self, at: Span, field: &Field, path: &str) {
-        if field.need == Need::Required {
+        if field.presence == Presence::Required {
             self.missing(at, field, path);
         } else if !matches!(field.kind, Kind::Any) {
             let message = format!("no value: `{}`", field.name);
             self.found
                 .warning(at, join(path, field.name), message)
-                .expected(field.kind.expected())
+                .expected(field.kind.expected(self.agents))
                 .hint("the key is ignored; remove the line");
         }
     }
 
     fn missing(&mut self, at: Span, field: &Field, path: &str) {
-        let severity = if field.need == Need::Required { Severity::Error } else { self.mode.severity() };
+        let severity =
+            if field.presence == Presence::Required { Severity::Error } else { self.mode.severity() };
         let message = format!("missing key: `{}`", field.name);
-        self.found.add(severity, at, join(path, field.name), message).expected(field.kind.expected());
+        self.found
+            .add(severity, at, join(path, field.name), message)
+            .expected(field.kind.expected(self.agents));
     }
 
     /// Reports a value of the wrong type.
     pub(crate) fn wrong(&mut self, node: &Node, kind: &Kind, path: &str) -> &mut Diagnostic {
         let message = format!("wrong value: {}", node.describe());
-        self.found.error(node.span, path, message).expected(kind.expected())
+        self.found.error(node.span, path, message).expected(kind.expected(self.agents))
     }
 
     fn text(&mut self, node: &Node, text: &str, kind: &Kind, path: &str) {
@@ -148,7 +163,7 @@ impl Checker<'_, '_> {
         if text.contains('\0') {
             self.found.error(node.span, path, "NUL character in the string").hint("remove it");
         } else if length < min {
-            self.found.error(node.span, path, "empty string").expected(kind.expected());
+            self.found.error(node.span, path, "empty string").expected(kind.expected(self.agents));
         } else if length > max {
             let message = format!("string too long: {length} characters");
             self.found.error(node.span, path, message).expected(format!("at most {max}"));
@@ -174,7 +189,7 @@ fn first_place(node: &Node) -> Span {
 /// Returns whether a value has this type, apart from its limits. Then the error for this type is the most precise one.
 fn fits(kind: &Kind, value: &Value) -> bool {
     match kind {
-        Kind::Text { .. } | Kind::Word(_) => matches!(value, Value::Text(_)),
+        Kind::Text { .. } | Kind::Word(_) | Kind::AgentType => matches!(value, Value::Text(_)),
         Kind::Bool => matches!(value, Value::Bool(_)),
         Kind::Whole { .. } => matches!(value, Value::Int(_)),
         Kind::Number { .. } => matches!(value, Value::Int(_) | Value::Float(_)),

@@ -280,7 +280,7 @@ impl Settings {
     /// Returns the network access of agents.
     #[must_use]
     pub fn network(&self) -> NetworkMode {
-        self.text("network").and_then(NetworkMode::read).unwrap_or_default()
+        self.text("network").and_then(NetworkMode::parse).unwrap_or_default()
     }
 
     /// Returns the resource limits of a trial, without those set to 0 (no limit).

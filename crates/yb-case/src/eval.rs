@@ -8,7 +8,8 @@ use super::fields::{EVAL, ISOLATION_DEFAULT};
 use super::guard::TrialLimits;
 use super::types::{Agent, AgentConfig, Case, Isolation, Prompt, Start, Timeouts};
 use super::{
-    Evaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem, time,
+    ConfiguredEvaluator, Expected, LoadOptions, PostHook, Script, dir_of, evaluator, expected, hook, stem,
+    time,
 };
 use crate::suite::SourceFile;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
@@ -36,9 +37,9 @@ pub struct EvalFile {
     pub base: Option<String>,
     /// The expected result.
     pub expected: Option<Expected>,
-    /// The evaluators, in order.
-    pub evaluators: Vec<Evaluator>,
-    /// Commands that prepare a tree for grading.
+    /// What grades it, in order.
+    pub evaluators: Vec<ConfiguredEvaluator>,
+    /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
     /// Hooks to run after grading.
     pub post_evaluation: Vec<PostHook>,
@@ -97,7 +98,7 @@ pub fn load_eval(path: &Path, options: &LoadOptions) -> LoadedEval {
             }
             let mode = super::mode(&root, &mut found)?;
             super::variables::substitute(&mut root, &options.variables, &mut found);
-            let mut checker = Checker { mode, found: &mut found };
+            let mut checker = Checker { mode, agents: &options.agents, found: &mut found };
             Some(build(path, &root, options, &mut checker, &mut elsewhere))
         }),
     });
@@ -127,7 +128,12 @@ fn build(
     let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
     let directory = directory(root, "directory", dir, checker);
     let expected = directory_of_files(root, dir, checker);
-    let context = evaluator::Context { dir, variables: &options.variables, has_expected: expected.is_some() };
+    let context = evaluator::Context {
+        specs: &options.evaluators,
+        dir,
+        variables: &options.variables,
+        has_expected: expected.is_some(),
+    };
     let (evaluators, mut in_files) = evaluator::read(root.get("evaluators"), &context, checker);
     elsewhere.append(&mut in_files);
     let timeouts = root.get("timeouts").and_then(|timeouts| timeouts.get("evaluators"));
@@ -149,8 +155,8 @@ fn build(
     }
 }
 
-/// Returns the `base_commit` of a `git-diff` evaluator, for compatibility with the original youBencha.
-fn base_of(evaluators: &[Evaluator]) -> Option<String> {
+/// The commit that the original's `git-diff` compares with.
+fn base_of(evaluators: &[ConfiguredEvaluator]) -> Option<String> {
     let base = evaluators.iter().find_map(|one| one.config.get("base_commit")?.as_str());
     base.filter(|base| *base != "HEAD").map(str::to_owned)
 }

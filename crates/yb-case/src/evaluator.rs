@@ -1,135 +1,81 @@
-//! Evaluators: bare names, `{name, config}`, and files that define one.
+//! Evaluators of a case: bare names, `{name, config}`, and files that define one.
 
-mod answer;
-mod budget;
-mod command;
-mod files;
-mod judge;
-mod trajectory;
+pub mod reader;
+mod spec;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
 use super::check::{Checker, join};
-use super::fields_evaluator::{
-    AGENTIC_JUDGE, ANSWER, BUDGET, COMMAND, EVALUATOR_FILE, EVALUATORS, EXPECTED_DIFF, FILES, GIT_DIFF,
-    TRAJECTORY, config_of, known,
-};
+use super::fields_evaluator::EVALUATOR_FILE;
 use super::files as case_files;
-use super::hook::texts;
-use super::shape::Kind;
+use super::shape::{Kind, list_of};
 use super::types::EnvVar;
 use super::variables;
+use reader::ConfigReader;
 use yb_yaml::diagnostic::{Diagnostic, Diagnostics, quoted};
 use yb_yaml::{Node, Syntax, Value};
 
-pub use answer::Answer;
-pub use budget::Budget;
-pub use command::{CommandCheck, Find, HiddenFile, Metric, Report, ReportFormat, Run, Tests};
-pub use files::Files;
-pub use judge::{Judge, JudgeAssertion, Panelist};
-pub use trajectory::{CallCount, Trajectory};
+pub(crate) use reader::number;
+pub use spec::{EvaluatorConfig, EvaluatorInput, EvaluatorSpec, EvaluatorSpecs};
 
-/// What grades one aspect of a result.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Evaluator {
-    /// Its name, as written.
+/// An evaluator with its configuration, as a case names it.
+#[derive(Debug, Clone)]
+pub struct ConfiguredEvaluator {
+    /// The name, as written.
     pub name: String,
-    /// The file that defines it, where there is one.
+    /// The file that defines it, if any.
     pub file: Option<PathBuf>,
-    /// What its file says about it.
+    /// The description in its file.
     pub description: Option<String>,
-    /// What it looks at.
-    pub check: Check,
-    /// Its configuration as it was written.
+    /// The spec that the name refers to; `None` if the evaluator is unknown.
+    pub spec: Option<&'static EvaluatorSpec>,
+    /// The configuration as the spec parsed it; `None` if the evaluator is unknown.
+    pub parsed: Option<Arc<dyn EvaluatorConfig>>,
+    /// The configuration as written.
     pub config: Map<String, Json>,
-    /// The digests of the files that its configuration names, sorted.
+    /// The digests of the files that the configuration names, sorted.
     pub inputs: Vec<String>,
-    /// Whether it asserts nothing, so that its passing means nothing.
+    /// Whether it asserts nothing, so that it always passes.
     pub vacuous: bool,
 }
 
-impl Evaluator {
-    /// Variables that it wants from the environment.
+impl ConfiguredEvaluator {
+    /// Returns the environment variables that it reads.
+    #[must_use]
     pub fn variables(&self) -> &[EnvVar] {
-        if let Check::Command(command) = &self.check { &command.env } else { &[] }
+        self.parsed.as_ref().map(|parsed| parsed.variables()).unwrap_or_default()
     }
 }
 
-/// What an evaluator looks at.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Check {
-    /// How much changed.
-    GitDiff(GitDiff),
-    /// How near the result is to the expected one.
-    ExpectedDiff(ExpectedDiff),
-    /// What a command says: a build, a test run, a linter.
-    Command(Box<CommandCheck>),
-    /// Which files there are, and what is in them.
-    Files(Files),
-    /// What the agent did on its way.
-    Trajectory(Trajectory),
-    /// What the agent used.
-    Budget(Budget),
-    /// What the agent says at its end.
-    Answer(Answer),
-    /// What another agent thinks of it.
-    AgenticJudge(Box<Judge>),
-    /// Nothing that is known here.
-    Unknown,
-}
-
-/// Limits for what may change.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct GitDiff {
-    /// The most files that may change.
-    pub max_files_changed: Option<u64>,
-    /// The most lines that may be added.
-    pub max_lines_added: Option<u64>,
-    /// The most lines that may be removed.
-    pub max_lines_removed: Option<u64>,
-    /// The most lines that may be added and removed.
-    pub max_total_changes: Option<u64>,
-    /// The least spread of changes over files, in bits.
-    pub min_change_entropy: Option<f64>,
-    /// The most spread of changes over files, in bits.
-    pub max_change_entropy: Option<f64>,
-    /// Globs of the files that count; all of them if there are none.
-    pub include: Vec<String>,
-    /// Globs of files that do not count.
-    pub exclude: Vec<String>,
-}
-
-impl GitDiff {
-    /// Whether it asserts nothing.
-    fn is_vacuous(&self) -> bool {
-        *self == Self { include: self.include.clone(), exclude: self.exclude.clone(), ..Self::default() }
+/// Compares what the files say. The parsed configuration follows from it.
+impl PartialEq for ConfiguredEvaluator {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |one: &Self| (one.spec.map(|spec| spec.name), one.vacuous);
+        (&self.name, &self.file, &self.description) == (&other.name, &other.file, &other.description)
+            && (&self.config, &self.inputs) == (&other.config, &other.inputs)
+            && key(self) == key(other)
     }
 }
 
-/// How near a result must be to the expected one.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct ExpectedDiff {
-    /// How alike they must be, from 0 to 1.
-    pub threshold: f64,
-}
-
-/// What evaluators are read with.
+/// The parts of a case that its evaluators depend on.
 pub(crate) struct Context<'a> {
+    pub(crate) specs: &'a EvaluatorSpecs,
     pub(crate) dir: &'a Path,
     pub(crate) variables: &'a BTreeMap<String, String>,
     pub(crate) has_expected: bool,
 }
 
-/// Reads the evaluators of a case; the findings in their own files come apart.
+/// Reads the evaluators of a case. Diagnostics about evaluator files are returned separately.
 pub(crate) fn read(
     node: Option<&Node>,
     context: &Context<'_>,
     checker: &mut Checker<'_, '_>,
-) -> (Vec<Evaluator>, Vec<Diagnostic>) {
-    let mut evaluators: Vec<Evaluator> = Vec::new();
+) -> (Vec<ConfiguredEvaluator>, Vec<Diagnostic>) {
+    let mut evaluators: Vec<ConfiguredEvaluator> = Vec::new();
     let mut elsewhere = Vec::new();
     for (at, node) in node.map(Node::items).unwrap_or_default().iter().enumerate() {
         let path = format!("evaluators[{at}]");
@@ -146,7 +92,7 @@ pub(crate) fn read(
             }
             (None, None, None) => {
                 if matches!(node.value, Value::Map(_)) && node.entry("name").is_none() {
-                    let error = checker.found.error(node.span, &path, "an evaluator without a name");
+                    let error = checker.found.error(node.span, &path, "evaluator without a name");
                     error.expected("`name`, or `file`");
                 }
                 None
@@ -157,7 +103,7 @@ pub(crate) fn read(
             checker
                 .found
                 .warning(node.span, &path, format!("evaluator named twice: {}", quoted(&evaluator.name)))
-                .hint("tell them apart in reports: more may follow a name after `-`, as in `command-lint`");
+                .hint("distinguish them in reports by a label after `-`, as in `command-lint`");
         }
         evaluators.push(evaluator);
     }
@@ -171,12 +117,12 @@ fn from_file(
     context: &Context<'_>,
     checker: &mut Checker<'_, '_>,
     elsewhere: &mut Vec<Diagnostic>,
-) -> Option<Evaluator> {
+) -> Option<ConfiguredEvaluator> {
     if let Some(config) = node.entry("config") {
         checker
             .found
-            .error(config.key.span, join(path, "config"), "a configuration beside a `file`")
-            .hint("it belongs into the file");
+            .error(config.key.span, join(path, "config"), "both `file` and `config`")
+            .hint("move the configuration into the file");
     }
     let text = file.text()?;
     let loaded = case_files::find(context.dir, text)
@@ -205,7 +151,7 @@ fn from_file(
         }
         Ok(content) => yb_yaml::parse(content, Syntax::from_path(&shown), &mut found).and_then(|mut tree| {
             variables::substitute(&mut tree, context.variables, &mut found);
-            let mut inner = Checker { mode: checker.mode, found: &mut found };
+            let mut inner = Checker { mode: checker.mode, agents: checker.agents, found: &mut found };
             inner.check(&tree, &Kind::Object(&EVALUATOR_FILE), "");
             let name = tree.get("name").and_then(Node::text)?;
             let mut evaluator = one(name, &tree, tree.get("config"), "", context, &mut inner)?;
@@ -218,7 +164,7 @@ fn from_file(
     evaluator
 }
 
-/// Reads an evaluator, and keeps what the files said that its configuration names.
+/// Reads an evaluator together with the digests of the files that its configuration names.
 fn one(
     name: &str,
     node: &Node,
@@ -226,11 +172,11 @@ fn one(
     path: &str,
     context: &Context<'_>,
     checker: &mut Checker<'_, '_>,
-) -> Option<Evaluator> {
+) -> Option<ConfiguredEvaluator> {
     let (evaluator, files) = case_files::recorded(|| define(name, node, config, path, context, checker));
     let mut inputs: Vec<String> = files.into_iter().map(|(_, digest)| digest).collect();
     inputs.sort();
-    evaluator.map(|evaluator| Evaluator { inputs, ..evaluator })
+    evaluator.map(|evaluator| ConfiguredEvaluator { inputs, ..evaluator })
 }
 
 fn define(
@@ -240,111 +186,61 @@ fn define(
     path: &str,
     context: &Context<'_>,
     checker: &mut Checker<'_, '_>,
-) -> Option<Evaluator> {
+) -> Option<ConfiguredEvaluator> {
     let at = node.entry("name").map_or(node.span, |entry| entry.node.span);
-    let config_path = join(path, "config");
     let none = Node { value: Value::Map(Vec::new()), span: at };
     let config = config.unwrap_or(&none);
-    let check = match known(name) {
+    let spec = context.specs.get(name);
+    let parsed = match spec {
+        Some(spec) => {
+            if matches!(config.value, Value::Map(_)) {
+                checker.object(config, spec.config, &join(path, "config"));
+            }
+            let mut reader = ConfigReader {
+                config,
+                path,
+                at,
+                dir: context.dir,
+                has_expected: context.has_expected,
+                mode: checker.mode,
+                agents: checker.agents,
+                found: &mut *checker.found,
+            };
+            Some((spec.read)(&mut reader)?)
+        }
         None => {
             let severity = checker.mode.severity();
             let message = format!("unknown evaluator: {}", quoted(name));
             let key = if node.text().is_some() { path.to_owned() } else { join(path, "name") };
             let found = checker.found.add(severity, at, key, message);
-            found.did_you_mean(name, EVALUATORS.iter().copied());
-            if found.hint.is_none() {
+            if found.did_you_mean(name, context.specs.names()).hint.is_none() {
                 found.hint(format!(
-                    "known are {}; it would be skipped",
-                    super::shape::list_of(EVALUATORS.iter().copied())
+                    "it would be skipped; known evaluators are {}",
+                    list_of(context.specs.names())
                 ));
             }
-            Check::Unknown
-        }
-        Some(known) => {
-            if let Some(object) = config_of(name).filter(|_| matches!(config.value, Value::Map(_))) {
-                checker.object(config, object, &config_path);
-            }
-            match known {
-                GIT_DIFF => Check::GitDiff(git_diff(config, config.get("assertions").unwrap_or(&none))),
-                EXPECTED_DIFF => {
-                    if !context.has_expected {
-                        let severity = checker.mode.severity();
-                        checker
-                            .found
-                            .add(severity, at, path.to_owned(), "nothing is expected: `expected-diff` can't look".to_owned())
-                            .hint("name what is expected: `expected_source: branch` (or `commit`, `directory`, `patch`) and `expected: …`");
-                    }
-                    let threshold = config.get("threshold").and_then(number).unwrap_or(0.8);
-                    Check::ExpectedDiff(ExpectedDiff { threshold })
-                }
-                COMMAND => Check::Command(Box::new(command::read(config, &config_path, context, checker)?)),
-                FILES => Check::Files(files::read(config, &config_path, context, checker)),
-                TRAJECTORY => Check::Trajectory(trajectory::read(config.get("assertions").unwrap_or(&none))),
-                BUDGET => Check::Budget(budget::read(config.get("assertions").unwrap_or(&none))),
-                ANSWER => Check::Answer(answer::read(config, &config_path, context, checker)),
-                _ => Check::AgenticJudge(Box::new(judge::read(config, &config_path, context, checker)?)),
-            }
+            None
         }
     };
-    let vacuous = match &check {
-        Check::GitDiff(limits) => limits.is_vacuous(),
-        Check::AgenticJudge(judge) => judge.assertions.is_empty(),
-        Check::Files(files) => *files == Files { tampering: files.tampering, ..Files::default() },
-        Check::Trajectory(trajectory) => *trajectory == Trajectory::default(),
-        Check::Budget(budget) => *budget == Budget::default(),
-        Check::Answer(answer) => *answer == Answer::default(),
-        Check::ExpectedDiff(_) | Check::Command(_) | Check::Unknown => false,
-    };
+    let vacuous = parsed.as_ref().is_some_and(|parsed| parsed.is_vacuous());
     if vacuous {
         checker
             .found
-            .warning(
-                at,
-                path,
-                format!("vacuous: nothing is asserted, so its passing means nothing: {}", quoted(name)),
-            )
-            .hint("say under `config.assertions` what must hold");
+            .warning(at, path, format!("vacuous: it asserts nothing, so it always passes: {}", quoted(name)))
+            .hint("add assertions under `config.assertions`");
     }
     let config = match config.to_json() {
         Json::Object(config) => config,
         _ => Map::new(),
     };
-    let name = name.to_owned();
-    Some(Evaluator { name, file: None, description: None, check, config, inputs: Vec::new(), vacuous })
-}
-
-fn git_diff(config: &Node, node: &Node) -> GitDiff {
-    let count = |key: &str| count(node, key);
-    GitDiff {
-        max_files_changed: count("max_files_changed"),
-        max_lines_added: count("max_lines_added"),
-        max_lines_removed: count("max_lines_removed"),
-        max_total_changes: count("max_total_changes"),
-        min_change_entropy: node.get("min_change_entropy").and_then(number),
-        max_change_entropy: node.get("max_change_entropy").and_then(number),
-        include: texts(config.get("include")),
-        exclude: texts(config.get("exclude")),
-    }
-}
-
-/// A count of a mapping.
-fn count(node: &Node, key: &str) -> Option<u64> {
-    match node.get(key).map(|node| &node.value) {
-        Some(Value::Int(number)) => u64::try_from(*number).ok(),
-        _ => None,
-    }
-}
-
-pub(crate) fn number(node: &Node) -> Option<f64> {
-    match node.value {
-        Value::Int(number) => Some(number as f64),
-        Value::Float(number) => Some(number),
-        _ => None,
-    }
-}
-
-/// The name under which reports know all judges.
-#[must_use]
-pub fn is_judge(name: &str) -> bool {
-    known(name) == Some(AGENTIC_JUDGE)
+    Some(ConfiguredEvaluator {
+        name: name.to_owned(),
+        file: None,
+        description: None,
+        spec,
+        parsed,
+        config,
+        inputs: Vec::new(),
+        vacuous,
+    })
 }

@@ -13,27 +13,27 @@ const HEADERS: Kind = Kind::Map { names: Format::Any, of: &text(0, usize::MAX) }
 pub(crate) static PRE_EXECUTION: Object = Object {
     name: "preExecution",
     fields: &[
-        Field::new("name", Kind::Word(&[SCRIPT]), "Type of the hook.").required(),
-        Field::new("config", FREE, "Configuration of the hook.").required(),
+        Field::new("name", Kind::Word(&[SCRIPT]), "Kind of hook.").required(),
+        Field::new("config", FREE, "Configuration.").required(),
     ],
 };
 
 pub(crate) static POST_EVALUATION: Object = Object {
     name: "postEvaluation",
     fields: &[
-        Field::new("name", Kind::Word(&[SCRIPT, WEBHOOK, DATABASE]), "Type of the hook.").required(),
-        Field::new("config", FREE, "Configuration of the hook.").required(),
+        Field::new("name", Kind::Word(&[SCRIPT, WEBHOOK, DATABASE]), "Kind of hook.").required(),
+        Field::new("config", FREE, "Configuration.").required(),
     ],
 };
 
 static SCRIPT_CONFIG: Object = Object {
     name: "script",
     fields: &[
-        Field::new("command", TEXT, "Command for the shell.").required(),
-        Field::new("args", TEXTS, "Arguments, in which variables such as `${WORKSPACE_DIR}` are replaced."),
-        Field::new("env", VARIABLES, "Environment variables; `${ENV:NAME}` is replaced."),
-        Field::new("timeout_ms", MILLISECONDS, "Timeout in milliseconds.").default("30000"),
-        Field::new("working_dir", TEXT, "Working directory; by default the workspace."),
+        Field::new("command", TEXT, "Shell command.").required(),
+        Field::new("args", TEXTS, "Arguments; `${WORKSPACE_DIR}` and similar variables are expanded."),
+        Field::new("env", VARIABLES, "Environment variables; `${ENV:NAME}` is expanded."),
+        Field::new("timeout_ms", MILLISECONDS, "Timeout.").default("30000"),
+        Field::new("working_dir", TEXT, "Working directory [default: workspace]."),
     ],
 };
 
@@ -41,9 +41,9 @@ static SCRIPT_CONFIG: Object = Object {
 pub(crate) static PREPARE: Object = Object {
     name: "prepare",
     fields: &[
-        Field::new("command", TEXT, "Command for the shell.").required(),
-        Field::new("env", VARIABLES, "Environment variables; `${ENV:NAME}` is replaced."),
-        Field::new("timeout_ms", MILLISECONDS, "Timeout in milliseconds.").default("600000"),
+        Field::new("command", TEXT, "Shell command.").required(),
+        Field::new("env", VARIABLES, "Environment variables; `${ENV:NAME}` is expanded."),
+        Field::new("timeout_ms", MILLISECONDS, "Timeout.").default("600000"),
         Field::new(
             "working_dir",
             formatted(500, Format::RelativePath),
@@ -55,24 +55,29 @@ pub(crate) static PREPARE: Object = Object {
 static WEBHOOK_CONFIG: Object = Object {
     name: "webhook",
     fields: &[
-        Field::new("url", TEXT, "URL that receives the results; `${ENV:NAME}` is replaced.").required(),
+        Field::new("url", TEXT, "URL that receives the results; `${ENV:NAME}` is expanded.").required(),
         Field::new("method", Kind::Word(&["POST", "PUT", "PATCH"]), "HTTP method.").default("\"POST\""),
-        Field::new("headers", HEADERS, "Additional headers; `${ENV:NAME}` is replaced."),
-        Field::new("include_artifacts", Kind::Bool, "Also send the path of the artifacts.").default("false"),
-        Field::new("retry_on_failure", Kind::Bool, "Retry up to three times.").default("true"),
-        Field::new("timeout_ms", MILLISECONDS, "Timeout in milliseconds.").default("5000"),
+        Field::new("headers", HEADERS, "Further headers; `${ENV:NAME}` is expanded."),
+        Field::new("include_artifacts", Kind::Bool, "Whether to send the path of the artifacts.")
+            .default("false"),
+        Field::new("retry_on_failure", Kind::Bool, "Whether to retry up to three times.").default("true"),
+        Field::new("timeout_ms", MILLISECONDS, "Timeout.").default("5000"),
     ],
 };
 
 static DATABASE_CONFIG: Object = Object {
     name: "database",
     fields: &[
-        Field::new("type", Kind::Word(&["json-file"]), "Type of the store.").required(),
-        Field::new("output_path", formatted(1000, Format::Any), "File that receives one JSON line per run.")
-            .required(),
-        Field::new("include_full_bundle", Kind::Bool, "Write the complete results instead of a summary.")
+        Field::new("type", Kind::Word(&["json-file"]), "Kind of store.").required(),
+        Field::new(
+            "output_path",
+            formatted(1000, Format::Any),
+            "File that receives a line of JSON per trial.",
+        )
+        .required(),
+        Field::new("include_full_bundle", Kind::Bool, "Whether to write the complete results or a summary.")
             .default("true"),
-        Field::new("append", Kind::Bool, "Append to the file instead of replacing it.").default("true"),
+        Field::new("append", Kind::Bool, "Whether to append to the file or replace it.").default("true"),
     ],
 };
 

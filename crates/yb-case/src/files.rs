@@ -5,21 +5,28 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Component, Path, PathBuf};
 
-/// Why a path is rejected without accessing the file system.
+/// Why a path is refused by its text alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum PathError {
+pub enum PathError {
+    /// It is empty.
     #[error("the path is empty")]
     Empty,
+    /// It is absolute.
     #[error("the path is absolute")]
     Absolute,
+    /// It contains `..`.
     #[error("the path contains `..`")]
     Parent,
+    /// It contains a control character.
     #[error("the path contains a control character")]
     Control,
 }
 
-/// Parses a path that lexically stays below its base directory.
-pub(crate) fn relative(text: &str) -> Result<PathBuf, PathError> {
+/// Parses a path that can't lead out of the directory that it starts from, by its text alone.
+///
+/// # Errors
+/// When it is empty, absolute, or contains `..` or a control character.
+pub fn relative(text: &str) -> Result<PathBuf, PathError> {
     if text.trim().is_empty() {
         return Err(PathError::Empty);
     }
@@ -38,19 +45,25 @@ pub(crate) fn relative(text: &str) -> Result<PathBuf, PathError> {
     if path.as_os_str().is_empty() { Err(PathError::Empty) } else { Ok(path) }
 }
 
-/// Why a file can't be used.
+/// Why a file that a case names can't be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum FileError {
+pub enum FileError {
+    /// The path is not allowed.
     #[error("{0}")]
     Bad(#[from] PathError),
+    /// There is no such file.
     #[error("no such file")]
     Missing,
-    #[error("a symbolic link leads out of the directory")]
+    /// A symbolic link leads out of the directory.
+    #[error("a link leads out of the directory")]
     Outside,
+    /// It is a directory, a pipe or a device.
     #[error("not a file")]
     NotAFile,
+    /// It exceeds the limit.
     #[error("the file is too large")]
     TooLarge,
+    /// It can't be read.
     #[error("{0}")]
     Io(io::Error),
 }

@@ -1,15 +1,15 @@
-//! Formats of strings, each with a pattern for the JSON Schema.
+//! Formats of strings, each with its pattern for editors.
 
 use yb_claude::Options;
 
 /// The format of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
-    /// Any string without NUL.
+    /// Any string.
     Any,
-    /// The name of an agent.
+    /// The name of an agent definition.
     Name,
-    /// The prefix of a run name.
+    /// The prefix of a run's name.
     WorkspaceName,
     /// The name of an environment variable.
     EnvName,
@@ -17,22 +17,22 @@ pub enum Format {
     Tag,
     /// The name of a model.
     Model,
-    /// An exact program version.
+    /// An exact version of a program.
     Version,
     /// A tool, or a permission rule for a tool.
     Tool,
     /// A flag without dashes.
     Flag,
-    /// A relative path without `..`.
+    /// A relative path that can't leave its directory.
     RelativePath,
-    /// An HTTP or HTTPS URL.
+    /// The URL of a webhook.
     HttpUrl,
     /// A host rule for the network.
     Host,
 }
 
 impl Format {
-    /// Describes the expected string in a message.
+    /// Returns the text of the `expected` line in messages.
     #[must_use]
     pub fn expected(self) -> &'static str {
         match self {
@@ -53,7 +53,7 @@ impl Format {
         }
     }
 
-    /// Returns the regular expression for the JSON Schema, without anchors.
+    /// Returns the regular expression for editors, without anchors.
     pub(crate) fn pattern(self) -> Option<&'static str> {
         Some(match self {
             Self::Any | Self::RelativePath => return None,
@@ -83,7 +83,7 @@ impl Format {
             Self::EnvName => all("_") && !text.starts_with(|c: char| c.is_ascii_digit()),
             Self::Tag => all("._-:/"),
             Self::Version => crate::programs::is_exact(text),
-            // The crate of the agent knows its rules.
+            // The crate of the agent decides.
             Self::Model => Options::default().with_model(text).validate().is_ok(),
             Self::Tool => Options::default().with_allowed_tools([text]).validate().is_ok(),
             Self::Flag => all("-") && text.starts_with(|c: char| c.is_ascii_alphabetic()),

@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use yb_stats::{Estimand, Question};
+use yb_stats::{Estimand, RegressionCriteria};
 
 use crate::Isolation;
 use crate::shape::list_of;
 
 /// The values of the gate `isolation`, strongest first.
 pub const LEVELS: &[&str] = &["bubblewrap", "landlock", "external"];
-/// The values of `no_regression.estimand`.
+/// The values of `estimand`.
 pub const ESTIMANDS: &[&str] = &["suite", "new-cases"];
-/// The values of `no_regression.on_inconclusive`.
+/// The values of `on_inconclusive`.
 pub const ON_INCONCLUSIVE: &[&str] = &["cannot_tell", "pass", "fail"];
 
 /// Conditions on the results of a run.
@@ -131,7 +131,7 @@ impl GateOverride {
                 }
                 _ => Err("expected a number from 0.0001 to 0.5".to_owned()),
             },
-            "no_regression.estimand" => match Estimand::read(value) {
+            "no_regression.estimand" => match Estimand::parse(value) {
                 Some(estimand) => {
                     gates.comparison().estimand = estimand;
                     Ok(())
@@ -188,7 +188,7 @@ impl Gates {
 
     /// Returns the comparison; a new one has the default values and an empty `against`.
     fn comparison(&mut self) -> &mut NoRegression {
-        let Question { tolerance, alpha } = Question::default();
+        let RegressionCriteria { tolerance, alpha } = RegressionCriteria::default();
         self.no_regression.get_or_insert_with(|| NoRegression {
             against: String::new(),
             tolerance,

@@ -33,7 +33,7 @@ impl Network {
     pub(crate) fn from_node(node: &Node) -> Option<Self> {
         let mode = node.text().or_else(|| node.get("mode")?.text())?;
         let allow = super::hook::texts(node.get("allow"));
-        Some(Self { mode: NetworkMode::read(mode)?, allow })
+        Some(Self { mode: NetworkMode::parse(mode)?, allow })
     }
 }
 

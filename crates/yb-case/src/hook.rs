@@ -67,7 +67,7 @@ pub struct Database {
 }
 
 impl Script {
-    /// Returns all strings in which `${ENV:NAME}` is expanded.
+    /// Iterates over the texts in which `${ENV:NAME}` is replaced.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         let words = std::iter::once(self.command.as_str()).chain(self.args.iter().map(String::as_str));
         words.chain(self.env.iter().map(|(_, value)| value.as_str()))

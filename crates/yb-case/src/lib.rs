@@ -1,6 +1,7 @@
-//! Cases, suites and configuration: parses a file into a [`Case`], or reports all errors in it.
+//! Cases: a file becomes a [`Case`], or a list of everything that is wrong with it.
 //!
 //! ```
+//! use yb_agents::Adapters;
 //! use yb_case::LoadOptions;
 //!
 //! let text = "
@@ -11,12 +12,14 @@
 //! agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 //! evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 //! ";
-//! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+//! let options = LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators());
+//! let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &options);
 //! assert!(loaded.diagnostics.is_empty());
 //! assert_eq!(loaded.case.map(|case| case.name.clone()).as_deref(), Some("greeting"));
 //! ```
 
 mod agent;
+pub mod agent_spec;
 mod build;
 pub mod check;
 pub mod config;
@@ -51,17 +54,19 @@ use yb_yaml::diagnostic::{Diagnostic, Diagnostics};
 use yb_yaml::{DecodeError, Node, ParseOptions, Span, Syntax, Value};
 
 use check::Mode;
+
 use fields::VERSION;
 
+pub use agent_spec::{
+    AgentProgram, AgentSpec, AgentSpecs, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi,
+    ModelRule, NpmProgram,
+};
 pub use build::{CaseInput, build, dir_of, environment};
 
 pub use eval::MANUAL;
 pub use eval::{EvalFile, LoadedEval, is_eval_file, load_eval};
-pub use evaluator::{
-    Answer, Budget, CallCount, Check, CommandCheck, Evaluator, ExpectedDiff, Files, Find, GitDiff,
-    HiddenFile, Judge, JudgeAssertion, Metric, Panelist, Report, ReportFormat, Run, Tests, Trajectory,
-    is_judge,
-};
+pub use evaluator::reader::{self as config_reader, ConfigReader};
+pub use evaluator::{ConfiguredEvaluator, EvaluatorConfig, EvaluatorInput, EvaluatorSpec, EvaluatorSpecs};
 pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Network, TrialLimits};
 pub use hook::{Database, PostHook, Script, Webhook};
@@ -72,35 +77,26 @@ pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Time
 pub use variables::{environment_names, with_environment};
 pub use yb_model::NetworkMode;
 
-/// Returns the agent names that a case accepts, whether or not this version can run them.
-#[must_use]
-pub fn agent_names() -> &'static [&'static str] {
-    fields_agent::AGENTS
-}
-
-/// Returns the keys of `agent.config` that some agents do not support.
-pub fn agent_settings() -> impl Iterator<Item = &'static str> {
-    let shared = ["prompt", "prompt_file", "model", "agent"];
-    let fields = fields_agent::CONFIG.fields.iter().map(|field| field.name);
-    fields.filter(move |name| !shared.contains(name) && !fields_agent::AGENTS.contains(name))
-}
-
-/// Returns whether an agent supports a key of `agent.config`. An unsupported key is a warning and has no effect.
-#[must_use]
-pub fn agent_knows(agent: &str, setting: &str) -> bool {
-    fields_agent::supports(agent, setting)
-}
-
-/// Options for loading a case.
-#[derive(Debug, Clone, Default)]
+/// Options of loading a case, a suite or an eval file.
+#[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// The values for `${NAME}`.
+    /// The agents that a file may name.
+    pub agents: AgentSpecs,
+    /// The evaluators that a file may name.
+    pub evaluators: EvaluatorSpecs,
+    /// The values of `${NAME}`.
     pub variables: BTreeMap<String, String>,
-    /// Whether repositories on private hosts are allowed.
+    /// Whether hosts in private networks may be named.
     pub private_hosts: PrivateHosts,
 }
 
 impl LoadOptions {
+    /// Options with these agents and evaluators, without variables and without private hosts.
+    #[must_use]
+    pub fn new(agents: AgentSpecs, evaluators: EvaluatorSpecs) -> Self {
+        Self { agents, evaluators, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
+    }
+
     /// Sets the variables.
     #[must_use]
     pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
@@ -108,7 +104,7 @@ impl LoadOptions {
         self
     }
 
-    /// Sets whether private hosts are allowed.
+    /// Sets the rule for hosts in private networks.
     #[must_use]
     pub fn with_private_hosts(mut self, hosts: PrivateHosts) -> Self {
         self.private_hosts = hosts;

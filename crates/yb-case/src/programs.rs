@@ -1,47 +1,7 @@
-//! The agents whose programs can be installed and pinned.
+//! Versions of agents' programs.
 
-/// A program that npm has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownCli {
-    /// What a case calls the agent.
-    pub name: &'static str,
-    /// Its package.
-    pub package: &'static str,
-    /// The program that npm links.
-    pub bin: &'static str,
-    /// About how much it takes on the disk, in MB.
-    pub megabytes: u32,
-    /// Whether it is of no use until the scripts of its packages have run.
-    pub scripts: bool,
-}
-
-static KNOWN: [KnownCli; 5] = [
-    KnownCli {
-        name: "claude-code",
-        package: "@anthropic-ai/claude-code",
-        bin: "claude",
-        megabytes: 350,
-        scripts: false,
-    },
-    KnownCli { name: "codex", package: "@openai/codex", bin: "codex", megabytes: 440, scripts: false },
-    KnownCli {
-        name: "copilot-cli",
-        package: "@github/copilot",
-        bin: "copilot",
-        megabytes: 190,
-        scripts: false,
-    },
-    KnownCli { name: "gemini", package: "@google/gemini-cli", bin: "gemini", megabytes: 100, scripts: false },
-    KnownCli { name: "opencode", package: "opencode-ai", bin: "opencode", megabytes: 360, scripts: true },
-];
-
-/// Every program that can be installed.
+/// Whether a text is an exact version. Ranges and tags are not: what they mean changes over time.
 #[must_use]
-pub fn known_clis() -> &'static [KnownCli] {
-    &KNOWN
-}
-
-/// A whole version, never a range or a tag: those mean something else tomorrow.
 pub fn is_exact(version: &str) -> bool {
     let (numbers, rest) = match version.find(['-', '+']) {
         Some(at) => (&version[..at], &version[at + 1..]),

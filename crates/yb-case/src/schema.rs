@@ -1,35 +1,49 @@
-//! The JSON Schema of case and eval files, generated from the field descriptions.
+//! The JSON Schemas of case and eval files, derived from the tables that the checker uses.
+
+use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
+use super::agent_spec::AgentSpecs;
+use super::evaluator::EvaluatorSpecs;
 use super::fields::{CASE, EVAL};
-use super::fields_evaluator::{self, EVALUATOR, EVALUATORS};
+use super::fields_evaluator::EVALUATOR;
 use super::fields_hook::{self, DATABASE, POST_EVALUATION, PRE_EXECUTION, SCRIPT, WEBHOOK};
 use super::format::Format;
-use super::shape::{Field, Kind, Need, Object};
+use super::shape::{Field, Kind, Object, Presence};
 
-/// Returns the schema of case files, as pretty-printed JSON with a final newline.
+/// Returns the JSON Schema of case files, as pretty JSON with a final line break.
 #[must_use]
-pub fn schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn schema(agents: &AgentSpecs, evaluators: &EvaluatorSpecs) -> String {
+    let mut maker = Maker::new(agents, evaluators);
     let root = maker.object(&CASE);
     maker.document("youBencha case", &root)
 }
 
-/// Returns the schema of eval files, as pretty-printed JSON with a final newline.
+/// Returns the JSON Schema of eval files, as pretty JSON with a final line break.
 #[must_use]
-pub fn eval_schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn eval_schema(agents: &AgentSpecs, evaluators: &EvaluatorSpecs) -> String {
+    let mut maker = Maker::new(agents, evaluators);
     let root = maker.object(&EVAL);
     maker.document("youBencha eval file", &root)
 }
 
-pub(crate) struct Maker {
+/// Builds a schema and the definitions that it refers to.
+pub(crate) struct Maker<'a> {
     pub(crate) defs: Map<String, Value>,
+    /// The name of each definition that was begun.
+    names: HashMap<*const Object, String>,
+    /// The agents that a file may name.
+    pub(crate) agents: &'a AgentSpecs,
+    evaluators: &'a EvaluatorSpecs,
 }
 
-impl Maker {
-    /// Returns the complete schema document with all definitions.
+impl<'a> Maker<'a> {
+    pub(crate) fn new(agents: &'a AgentSpecs, evaluators: &'a EvaluatorSpecs) -> Self {
+        Self { defs: Map::new(), names: HashMap::new(), agents, evaluators }
+    }
+
+    /// Returns the whole document: the root schema with its definitions.
     pub(crate) fn document(self, title: &str, root: &Value) -> String {
         let mut all = Map::new();
         all.insert("$schema".into(), "https://json-schema.org/draft/2020-12/schema".into());
@@ -40,21 +54,30 @@ impl Maker {
     }
 
     fn reference(&mut self, object: &'static Object) -> Value {
-        if !self.defs.contains_key(object.name) {
-            self.defs.insert(object.name.to_owned(), Value::Null);
-            let made = self.object(object);
-            self.defs.insert(object.name.to_owned(), made);
+        if let Some(name) = self.names.get(&std::ptr::from_ref(object)) {
+            return json!({ "$ref": format!("#/$defs/{name}") });
         }
-        json!({ "$ref": format!("#/$defs/{}", object.name) })
+        // Tables of different evaluators may have the same name.
+        let mut name = object.name.to_owned();
+        let mut number = 1;
+        while self.defs.contains_key(&name) {
+            number += 1;
+            name = format!("{}{number}", object.name);
+        }
+        self.names.insert(object, name.clone());
+        self.defs.insert(name.clone(), Value::Null);
+        let made = self.object(object);
+        self.defs.insert(name.clone(), made);
+        json!({ "$ref": format!("#/$defs/{name}") })
     }
 
     pub(crate) fn object(&mut self, object: &'static Object) -> Value {
         let properties: Map<String, Value> =
-            object.fields.iter().map(|field| (field.name.to_owned(), self.field(field))).collect();
+            self.agents.fields_of(object).map(|field| (field.name.to_owned(), self.field(field))).collect();
         let required: Vec<&str> = object
             .fields
             .iter()
-            .filter(|field| field.need == Need::Required)
+            .filter(|field| field.presence == Presence::Required)
             .map(|field| field.name)
             .collect();
         let mut made = json!({"type": "object", "properties": properties, "additionalProperties": false});
@@ -66,27 +89,25 @@ impl Maker {
         } else if std::ptr::eq(object, &EVALUATOR) {
             made["oneOf"] =
                 json!([{"required": ["name"]}, {"required": ["file"], "properties": {"config": false}}]);
-            let patterns: Vec<String> = EVALUATORS.iter().map(|name| format!("{name}([-:].*)?")).collect();
-            let names: Vec<(&str, &str)> =
-                EVALUATORS.iter().copied().zip(patterns.iter().map(String::as_str)).collect();
-            made["allOf"] = self.by_name(&names, fields_evaluator::config_of);
+            let evaluators = self.evaluators;
+            let configs = evaluators.iter().map(|spec| (format!("{}([-:].*)?", spec.name), spec.config));
+            made["allOf"] = self.config_by_name(configs);
         } else if std::ptr::eq(object, &PRE_EXECUTION) || std::ptr::eq(object, &POST_EVALUATION) {
-            made["allOf"] = self.by_name(
-                &[(SCRIPT, "script"), (WEBHOOK, "webhook"), (DATABASE, "database")],
-                fields_hook::config_of,
-            );
+            let hooks = [SCRIPT, WEBHOOK, DATABASE].into_iter();
+            let configs = hooks.filter_map(|name| Some((name.to_owned(), fields_hook::config_of(name)?)));
+            made["allOf"] = self.config_by_name(configs);
         }
         made
     }
 
-    /// Selects the schema of `config` by `name`.
-    fn by_name(&mut self, names: &[(&str, &str)], config_of: fn(&str) -> Option<&'static Object>) -> Value {
-        let cases = names.iter().filter_map(|(name, pattern)| {
-            let config = self.reference(config_of(name)?);
-            Some(json!({
+    /// Selects the schema of `config` by the pattern that `name` matches.
+    fn config_by_name(&mut self, configs: impl Iterator<Item = (String, &'static Object)>) -> Value {
+        let cases = configs.map(|(pattern, config)| {
+            let config = self.reference(config);
+            json!({
                 "if": {"properties": {"name": {"type": "string", "pattern": format!("^{pattern}$")}}, "required": ["name"]},
                 "then": {"properties": {"config": config}},
-            }))
+            })
         });
         cases.collect()
     }
@@ -117,6 +138,7 @@ impl Maker {
                 }
                 made
             }
+            Kind::AgentType => json!({"type": "string", "enum": self.agents.names().collect::<Vec<_>>()}),
             Kind::Word(words) => json!({"type": "string", "enum": words}),
             Kind::Bool => json!({"type": "boolean"}),
             Kind::Whole { min, max } => {
@@ -167,7 +189,7 @@ impl Maker {
     }
 }
 
-/// Returns the pattern of a format. It accepts any string with a variable, whose value is unknown here.
+/// Returns the pattern of a format, which also accepts any text with a variable.
 fn pattern(format: Format) -> Option<String> {
     format.pattern().map(|pattern| format!(r"^({pattern})$|\$\{{"))
 }

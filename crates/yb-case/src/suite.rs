@@ -1,10 +1,12 @@
 //! Suites: cases combined with agent configurations. All combinations are merged and validated before a run.
 //!
 //! ```
+//! use yb_agents::Adapters;
 //! use yb_case::{LoadOptions, suite};
 //!
 //! let dir = std::env::temp_dir();
-//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &LoadOptions::default());
+//! let options = LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators());
+//! let loaded = suite::load(&dir.join("no-such-suite.yaml"), &options);
 //! assert!(loaded.suite.is_none());
 //! assert_eq!(loaded.diagnostics.len(), 1);
 //! ```

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::evaluator::Evaluator;
+use super::evaluator::ConfiguredEvaluator;
 use super::expected::Expected;
 use super::guard::{Network, TrialLimits};
 use super::hook::{PostHook, Script};
@@ -33,9 +33,9 @@ pub struct Case {
     pub agent: Agent,
     /// The expected result.
     pub expected: Option<Expected>,
-    /// The evaluators, in order.
-    pub evaluators: Vec<Evaluator>,
-    /// Commands that prepare a tree for grading.
+    /// What grades the result, in order.
+    pub evaluators: Vec<ConfiguredEvaluator>,
+    /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
     /// Hooks to run before the agent.
     pub pre_execution: Vec<Script>,
@@ -253,7 +253,7 @@ impl Case {
         for hook in &self.post_evaluation {
             names.extend(hook.texts().flat_map(named));
         }
-        for variable in self.evaluators.iter().flat_map(Evaluator::variables) {
+        for variable in self.evaluators.iter().flat_map(ConfiguredEvaluator::variables) {
             match &variable.value {
                 None => names.push(variable.name.clone()),
                 Some(value) => names.extend(named(value)),

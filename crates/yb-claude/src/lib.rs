@@ -28,8 +28,8 @@
 //! query or client is dropped, and even if the host program is killed, the CLI **and every process that it started** are
 //! killed, including daemons in other sessions and process groups.
 //!
-//! Without `shim_main`, only the CLI process itself is guaranteed to end: shells and servers started by the agent may keep
-//! running. A program that can't call it can use a separate shim executable that does nothing but call `shim_main`:
+//! Without `shim_main`, only the CLI process itself is guaranteed to end. Its descendants are killed on a best-effort
+//! basis: daemons may survive, and all descendants may survive if the host program is killed. A program that can't call it can use a separate shim executable that does nothing but call `shim_main`:
 //! see [`ClaudeCodeProvider::with_shim`] and [`sdk::Subprocess::with_shim`]. On Windows a job object serves the same
 //! purpose, and `shim_main` does nothing.
 //!

@@ -1,4 +1,4 @@
-//! Baselines: a run's results under a name, in one file that outlives the run and can be carried to another machine.
+//! Baselines: named copies of a run's results, each in one file that is independent of the run and the machine.
 
 use std::fs;
 use std::io;
@@ -10,59 +10,59 @@ use serde_json::Value;
 use crate::run::{self, RunDir, RunError, RunInfo, RunResults};
 use yb_case::format::Format;
 
-/// The folder, below the workspace directory.
+/// The directory of baselines, below the workspace directory.
 const FOLDER: &str = "baselines";
-/// The format of the files; a newer one is not read.
+/// The version of the format. Newer files are rejected.
 const VERSION: u64 = 1;
 
-/// A run's results under a name.
+/// A named copy of a run's results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Baseline {
-    /// Of this format.
+    /// Version of this format.
     pub version: u64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// When it was set, ISO 8601.
+    /// Creation time, ISO 8601.
     pub set_at: String,
-    /// What the run came to.
+    /// The results of the run.
     pub results: RunResults,
 }
 
-/// Why there is no such baseline.
+/// An error of reading or writing a baseline.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaselineError {
-    /// A name that can't be one.
-    #[error("not a name for a baseline: `{name}`")]
+    /// The name is invalid.
+    #[error("invalid baseline name: `{name}`")]
     Name {
-        /// As it was written.
+        /// The name.
         name: String,
     },
-    /// Nothing has the name.
-    #[error("no baseline and no run is called `{name}`")]
+    /// No baseline or run has this name.
+    #[error("no baseline or run named `{name}`")]
     Missing {
-        /// As it was written.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The available baselines.
         known: Vec<String>,
     },
-    /// The run has not all its results.
-    #[error("run `{run}` has {pending} of its trials still to do")]
+    /// The run has pending trials.
+    #[error("run `{run}` is incomplete, pending trials: {pending}")]
     Unfinished {
         /// The run.
         run: String,
-        /// How many.
+        /// Number of pending trials.
         pending: usize,
     },
-    /// A file that can't be read or written.
+    /// The file can't be read or written.
     #[error("failed to {what} the baseline `{}`: {reason}", path.display())]
     File {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
 }
@@ -73,7 +73,7 @@ impl BaselineError {
         move |error| Self::File { what, path, reason: error.to_string() }
     }
 
-    /// The ways out, where there are any to name.
+    /// Returns hints, if there are any.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -81,11 +81,11 @@ impl BaselineError {
                 vec![format!("expected {}, and not `latest`", Format::WorkspaceName.expected())]
             }
             Self::Missing { name, known } if known.is_empty() => {
-                vec![format!("make one of a run: `yb baseline set {name} RUN`")]
+                vec![format!("create a baseline from a run: `yb baseline set {name} RUN`")]
             }
             Self::Missing { name, known } => {
                 let known = known.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-                vec![format!("there are the baselines {known}; `yb baseline set {name} RUN` makes one")]
+                vec![format!("available baselines: {known}; create one with `yb baseline set {name} RUN`")]
             }
             Self::Unfinished { run, .. } => vec![format!("finish it first: `yb run --resume {run}`")],
             Self::File { .. } => Vec::new(),
@@ -100,10 +100,10 @@ fn file(root: &Path, name: &str) -> Result<PathBuf, BaselineError> {
     Ok(root.join(FOLDER).join(format!("{name}.json")))
 }
 
-/// Gives a run's results a name, which may have been another's.
+/// Saves a run's results as a baseline. Replaces an existing baseline of the same name.
 ///
 /// # Errors
-/// When the run is not complete, the name can't be one, or the file can't be written.
+/// Returns an error when the run is incomplete, the name is invalid, or the file can't be written.
 pub fn set(root: &Path, name: &str, info: &RunInfo) -> Result<Baseline, BaselineError> {
     let path = file(root, name)?;
     if let pending @ 1.. = info.state.tally().pending() {
@@ -129,10 +129,10 @@ pub fn set(root: &Path, name: &str, info: &RunInfo) -> Result<Baseline, Baseline
     Ok(baseline)
 }
 
-/// Reads one.
+/// Reads a baseline.
 ///
 /// # Errors
-/// When there is none, or its file can't be used.
+/// Returns an error when there is none or its file can't be read.
 pub fn read(root: &Path, name: &str) -> Result<Baseline, BaselineError> {
     let path = file(root, name)?;
     if !path.is_file() {
@@ -142,22 +142,22 @@ pub fn read(root: &Path, name: &str) -> Result<Baseline, BaselineError> {
 }
 
 fn from_file(path: &Path) -> Result<Baseline, BaselineError> {
-    let wrong = |reason: String| BaselineError::File { what: "read", path: path.to_owned(), reason };
+    let invalid = |reason: String| BaselineError::File { what: "read", path: path.to_owned(), reason };
     let bytes = fs::read(path).map_err(BaselineError::file("read", path))?;
-    let mut value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+    let mut value: Value = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
     match value["version"].as_u64() {
         Some(version) if version <= VERSION => {}
         Some(version) => {
-            return Err(wrong(format!("it has version {version}; this version reads up to {VERSION}")));
+            return Err(invalid(format!("it has version {version}; this version reads up to {VERSION}")));
         }
-        None => return Err(wrong("it is no baseline".to_owned())),
+        None => return Err(invalid("not a baseline".to_owned())),
     }
-    let results = RunResults::from_json(value["results"].take()).map_err(wrong)?;
+    let results = RunResults::from_json(value["results"].take()).map_err(invalid)?;
     let text = |key: &str| value[key].as_str().unwrap_or_default().to_owned();
     Ok(Baseline { version: VERSION, name: text("name"), set_at: text("set_at"), results })
 }
 
-/// The names of all, sorted.
+/// Returns the names of all baselines, sorted.
 #[must_use]
 pub fn names(root: &Path) -> Vec<String> {
     let entries = fs::read_dir(root.join(FOLDER)).into_iter().flatten().flatten();
@@ -169,10 +169,10 @@ pub fn names(root: &Path) -> Vec<String> {
     names
 }
 
-/// Forgets one; the run stays.
+/// Removes a baseline; the run is kept.
 ///
 /// # Errors
-/// When there is none, or its file can't be removed.
+/// Returns an error when there is none or its file can't be removed.
 pub fn remove(root: &Path, name: &str) -> Result<(), BaselineError> {
     let path = file(root, name)?;
     match fs::remove_file(&path) {
@@ -183,41 +183,41 @@ pub fn remove(root: &Path, name: &str) -> Result<(), BaselineError> {
     }
 }
 
-/// Something to compare with.
+/// The results of a run or a baseline, for comparisons.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct Recorded {
-    /// The baseline's name, if it is one.
+pub struct RecordedRun {
+    /// Name of the baseline, if it is one.
     pub baseline: Option<String>,
-    /// What it came to.
+    /// The results.
     pub results: RunResults,
 }
 
-impl From<Baseline> for Recorded {
+impl From<Baseline> for RecordedRun {
     fn from(from: Baseline) -> Self {
         Self { baseline: Some(from.name), results: from.results }
     }
 }
 
-impl Recorded {
-    /// A run as it is now.
+impl RecordedRun {
+    /// Reads the current results of a run.
     ///
     /// # Errors
-    /// When it can't be read.
+    /// Returns an error when the run can't be read.
     pub fn run(run: RunDir) -> Result<Self, RunError> {
         let info = RunInfo::read(run)?;
         Ok(Self { baseline: None, results: RunResults::of(&info.plan, &info.state) })
     }
 
-    /// What a name means: a baseline, then a run or its beginning. A path may be a run's directory, its `results.json` or a
-    /// baseline's file.
+    /// Finds a baseline or, if there is none, a run by name or prefix. A path may be a run directory, a `results.json` or
+    /// the file of a baseline.
     ///
     /// # Errors
-    /// When it is nothing, or can't be read.
+    /// Returns an error when nothing matches or the file can't be read.
     pub fn find(root: &Path, name: &str) -> Result<Self, RunError> {
         let path = Path::new(name);
         if path.is_file() {
-            // Only one of the two has the other's results inside of it.
+            // The formats differ: a baseline contains results.
             return match from_file(path) {
                 Ok(baseline) => Ok(baseline.into()),
                 Err(_) => Ok(Self { baseline: None, results: RunResults::read(path)? }),
@@ -237,10 +237,11 @@ impl Recorded {
         }
     }
 
-    /// The same for a run that is to be compared with an earlier one: `latest` is the newest before it.
+    /// Finds a baseline or run to compare `run` with. Unlike in [`find`](Self::find), `latest` is the newest run before
+    /// `run`.
     ///
     /// # Errors
-    /// When it is nothing, or can't be read.
+    /// Returns an error when nothing matches or the file can't be read.
     pub(crate) fn before(root: &Path, name: &str, run: Option<&str>) -> Result<Self, RunError> {
         if name != "latest" {
             return Self::find(root, name);
@@ -253,7 +254,7 @@ impl Recorded {
         }
     }
 
-    /// How people are told of it.
+    /// Returns the display name.
     #[must_use]
     pub fn label(&self) -> String {
         match &self.baseline {

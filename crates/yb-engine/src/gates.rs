@@ -1,78 +1,82 @@
 //! Gates: evaluates the results of a run against the gates of its suite, so that a CI job can act on one exit code.
 
-mod answer;
+mod evaluate;
 
 use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::baseline::Recorded;
+use crate::baseline::RecordedRun;
 use crate::run::{RunError, RunResults};
 
 pub use yb_case::gates::{GateLimits, GateOverride, Gates, NoRegression, OnInconclusive};
 
-/// Whether a gate holds.
+/// The status of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Answer {
-    /// It does.
-    Held,
-    /// It does not.
+pub enum GateStatus {
+    /// The gate passed.
+    #[serde(rename = "held")]
+    Passed,
+    /// The gate failed.
     Failed,
-    /// Nobody knows.
-    CannotTell,
+    /// The results do not suffice to decide.
+    #[serde(rename = "cannot_tell")]
+    Inconclusive,
 }
 
-impl Answer {
-    /// In words.
+impl GateStatus {
+    /// Returns the display name.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
-            Self::Held => "held",
+            Self::Passed => "passed",
             Self::Failed => "failed",
-            Self::CannotTell => "cannot tell",
+            Self::Inconclusive => "inconclusive",
         }
     }
 
-    /// The one that counts for several.
-    fn strongest(all: &[GateAnswer]) -> Self {
-        let any = |answer| all.iter().any(|one| one.answer == answer);
+    /// Returns the combined status: `Failed` takes precedence over `Inconclusive`.
+    fn combined(all: &[GateResult]) -> Self {
+        let any = |status| all.iter().any(|one| one.status == status);
         if any(Self::Failed) {
             Self::Failed
-        } else if any(Self::CannotTell) {
-            Self::CannotTell
+        } else if any(Self::Inconclusive) {
+            Self::Inconclusive
         } else {
-            Self::Held
+            Self::Passed
         }
     }
 }
 
-/// What all gates of a run say.
+/// The results of all gates of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct GateReport {
-    /// All together: one that failed is stronger than one that nobody can tell.
-    pub answer: Answer,
-    /// Each, in the order of the file.
-    pub gates: Vec<GateAnswer>,
+    /// The combined status: `failed` takes precedence over `cannot_tell`.
+    #[serde(rename = "answer")]
+    pub status: GateStatus,
+    /// The results of the gates, in file order.
+    pub gates: Vec<GateResult>,
 }
 
-/// What one gate says.
+/// The result of one gate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct GateAnswer {
-    /// Its key, such as `min_pass_rate` or `tags.slow.min_pass_rate`.
+pub struct GateResult {
+    /// The key, such as `min_pass_rate` or `tags.slow.min_pass_rate`.
     pub gate: String,
-    /// Whether it holds.
-    pub answer: Answer,
-    /// Why, in one sentence.
+    /// The status.
+    #[serde(rename = "answer")]
+    pub status: GateStatus,
+    /// The reason.
     pub reason: String,
-    /// What was measured, if that is a number.
+    /// The measured value, if it is a number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub value: Option<f64>,
-    /// What it was compared with.
+    /// The limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<f64>,
 }
@@ -81,11 +85,11 @@ pub struct GateAnswer {
 /// comparison counts as a pass: then a first run can become the baseline.
 ///
 /// # Errors
-/// When it does not exist or can't be read.
+/// Returns an error when the run does not exist or can't be read.
 pub fn check(gates: &Gates, root: &Path) -> Result<(), RunError> {
     match &gates.no_regression {
         Some(gate) if gate.on_inconclusive != OnInconclusive::Pass => {
-            Recorded::before(root, &gate.against, None).map(drop)
+            RecordedRun::before(root, &gate.against, None).map(drop)
         }
         _ => Ok(()),
     }
@@ -97,16 +101,16 @@ pub fn evaluate(gates: &Gates, results: &RunResults, root: &Path) -> Option<Gate
     if gates.is_empty() {
         return None;
     }
-    let mut answers = answer::limits("", &gates.limits, results, |_| true);
+    let mut gate_results = evaluate::limits("", &gates.limits, results, |_| true);
     let max_lost = gates.limits.max_lost.unwrap_or(crate::compare::MAX_LOST);
-    answers.extend(
-        gates.no_regression.as_ref().map(|gate| answer::no_regression(gate, max_lost, results, root)),
+    gate_results.extend(
+        gates.no_regression.as_ref().map(|gate| evaluate::no_regression(gate, max_lost, results, root)),
     );
     for (tag, limits) in &gates.tags {
-        answers.extend(answer::limits(&format!("tags.{tag}."), limits, results, |trial| {
+        gate_results.extend(evaluate::limits(&format!("tags.{tag}."), limits, results, |trial| {
             trial.tags.contains(tag)
         }));
     }
-    let answer = Answer::strongest(&answers);
-    Some(GateReport { answer, gates: answers })
+    let status = GateStatus::combined(&gate_results);
+    Some(GateReport { status, gates: gate_results })
 }

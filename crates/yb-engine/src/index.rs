@@ -1,52 +1,52 @@
-//! An index over all runs of a workspace directory, as a SQLite file: derived from the journals, made again at any time, and
-//! never a reason for anything to fail.
+//! A SQLite index of all runs in a workspace directory. It is derived from the journals and can be rebuilt at any time; an
+//! error of the index never fails a run.
 
 use std::path::{Path, PathBuf};
 
-/// Below the workspace directory.
+/// The index file, below the workspace directory.
 const FILE: &str = "index.sqlite";
 
-/// Why there is no index.
+/// An error of the index.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum IndexError {
-    /// The file can't be written or asked.
+    /// The file can't be written or queried.
     #[error("failed to use the index `{}`: {reason}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// The runs can't be listed.
     #[error(transparent)]
     Runs(#[from] crate::run::RunError),
-    /// There is no SQLite in this program.
-    #[error("this build has no index: it is made on Linux and macOS only")]
+    /// This build has no SQLite.
+    #[error("the index is only available on Linux and macOS")]
     Unsupported,
 }
 
-/// What an answer of the index consists of.
+/// The result of a query.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Answer {
+pub struct QueryResult {
     /// The names of the columns.
     pub columns: Vec<String>,
     /// The rows, as JSON values.
     pub rows: Vec<Vec<serde_json::Value>>,
 }
 
-/// How many runs are in the index, and how many could not be read.
+/// The number of indexed and of unreadable runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
-pub struct Indexed {
-    /// Those that are in it.
+pub struct IndexSummary {
+    /// Indexed runs.
     pub runs: usize,
-    /// Those whose plan or journal can't be read.
+    /// Runs whose plan or journal can't be read.
     pub unreadable: usize,
 }
 
-/// Where the index of a workspace directory is.
+/// Returns the path of the index.
 #[must_use]
 pub fn file(root: &Path) -> PathBuf {
     root.join(FILE)
@@ -56,40 +56,40 @@ pub fn file(root: &Path) -> PathBuf {
 pub use sqlite::{query, rebuild, update};
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub use nowhere::{query, rebuild, update};
+pub use unsupported::{query, rebuild, update};
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 mod sqlite;
 
-/// Systems where nobody builds SQLite for us.
+/// Stubs for systems without SQLite.
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
-mod nowhere {
+mod unsupported {
     use std::path::Path;
 
-    use super::{Answer, IndexError, Indexed};
+    use super::{IndexError, IndexSummary, QueryResult};
     use crate::run::RunResults;
 
-    /// Not here.
+    /// Not supported on this system.
     ///
     /// # Errors
-    /// Always.
+    /// Always returns [`IndexError::Unsupported`].
     pub fn update(_: &Path, _: &RunResults) -> Result<(), IndexError> {
         Err(IndexError::Unsupported)
     }
 
-    /// Not here.
+    /// Not supported on this system.
     ///
     /// # Errors
-    /// Always.
-    pub fn rebuild(_: &Path) -> Result<Indexed, IndexError> {
+    /// Always returns [`IndexError::Unsupported`].
+    pub fn rebuild(_: &Path) -> Result<IndexSummary, IndexError> {
         Err(IndexError::Unsupported)
     }
 
-    /// Not here.
+    /// Not supported on this system.
     ///
     /// # Errors
-    /// Always.
-    pub fn query(_: &Path, _: &str) -> Result<Answer, IndexError> {
+    /// Always returns [`IndexError::Unsupported`].
+    pub fn query(_: &Path, _: &str) -> Result<QueryResult, IndexError> {
         Err(IndexError::Unsupported)
     }
 }

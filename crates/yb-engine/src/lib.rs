@@ -2,14 +2,16 @@
 
 pub mod baseline;
 pub mod compare;
+mod extensions;
 pub mod gates;
 pub mod index;
 pub mod run;
 pub mod suggest;
 pub mod trial;
 
+pub use extensions::Extensions;
 pub use yb_agents as adapter;
-pub use yb_agents::{tape, tools, trace};
+pub use yb_agents::{programs, tape, trace};
 pub use yb_case as case;
 pub use yb_case::{config, suite};
 pub use yb_evaluate as evaluate;

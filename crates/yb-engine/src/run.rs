@@ -1,43 +1,44 @@
-//! A run: many trials from one plan, each recorded before anything relies on it, so that whatever dies, nothing that
-//! was finished is lost or repeated.
+//! Runs: the trials of one plan, each recorded in a journal before its result is used, so that a crash neither loses
+//! nor repeats a finished trial.
 //!
 //! ```text
-//! Suite ──Setup::prepare──▶ Ready ──Ready::begin──▶ OpenRun ──OpenRun::execute──▶ RunState
-//! runs/<id> ──Setup::resume─────────────────────────▲
+//! Suite ──RunContext::prepare──▶ PreparedRun ──start──▶ ActiveRun ──execute──▶ RunOutcome
+//! runs/<id> ──RunContext::resume──────────────────────▲
 //! ```
 
 mod budget;
 mod dir;
-mod dispatch;
+mod dispatcher;
 mod error;
 mod event;
-mod find;
 mod governor;
 mod journal;
 mod lock;
-mod open;
+mod lookup;
 mod plan;
 mod prepare;
 mod regrade;
 mod results;
+mod resume;
 mod state;
 mod unit;
 
 pub use dir::{CACHE, RUNS, RunDir};
-pub use dispatch::{Control, Limits, Over};
-pub(crate) use error::is_full;
-pub use error::{Problem, RunError};
+pub use dispatcher::{Control, ExecutionLimits, RunOutcome};
+pub(crate) use error::is_disk_full;
+pub use error::{PreflightProblem, RunError};
 pub use event::{
-    AttemptRecord, Entry, Graded, JOURNAL_VERSION, Progress, RunEvent, Spend, StopReason, Then, Told, Trees,
+    AttemptRecord, AttemptTrees, EvaluatorVerdict, JOURNAL_VERSION, JournalEntry, Progress, RetryDecision,
+    RunEvent, RunnerEvent, Spend, StopReason,
 };
-pub use find::{RunInfo, all_runs, find_run, find_trial, newest_unfinished};
 pub(crate) use journal::sync_folder;
-pub use journal::{Found, Journal, JournalError, read as read_journal};
-pub use lock::{Locked, RunLock};
-pub(crate) use open::replace;
-pub use open::{OpenRun, Rerun};
+pub use journal::{Journal, JournalContents, JournalError, read as read_journal};
+pub use lock::{LockAttempt, RunLock};
+pub use lookup::{RunInfo, all_runs, find_run, find_trial, newest_unfinished};
 pub use plan::{Filter, PLAN_VERSION, Plan, PlanOptions, PlannedTrial, Selection};
-pub use prepare::{Ready, Setup};
-pub use regrade::{Graders, Grading, Regrade, Regraded};
+pub use prepare::{PreparedRun, RunContext};
+pub use regrade::{GraderSource, Grading, RegradeOptions, RegradedTrial};
 pub use results::{RunResults, TrialResults};
-pub use state::{InFlight, RunState, Tally, TrialState};
+pub use resume::ActiveRun;
+pub(crate) use resume::replace;
+pub use state::{InFlightAttempt, RunState, RunTally, TrialState};

@@ -1,6 +1,6 @@
-//! A case suggested by an agent, out of what another agent left: asked once, and once more if the answer is not valid.
+//! Suggests a case from the output of an agent: another agent writes it, with one retry if it is invalid.
 //!
-//! The agent works on a copy, and its answer is only text to us: it is checked like any case and never run here.
+//! The agent works on a copy. Its answer is validated like any case and never run.
 
 mod prompt;
 
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::trial::{Runner, TrialError, agent_host};
-use prompt::Facts;
-use yb_agents::{AgentConfig, AvailabilityStatus, CommandSpec, ExecutionContext, ExecutionResult, adapter};
+use prompt::OutputFacts;
+use yb_agents::{AgentConfig, AvailabilityStatus, CommandConfig, ExecutionContext, ExecutionResult};
 use yb_case::LoadOptions;
 use yb_model::log::ExecutionStatus;
 use yb_model::outcome::Outcome;
@@ -21,29 +21,27 @@ use yb_yaml::diagnostic::Diagnostic;
 /// The file that the agent is asked to write.
 const FILE: &str = "testcase-suggestion.yaml";
 const SCHEMA_FILE: &str = "case.schema.json";
-/// A larger answer is no case.
+/// The maximum size of a case in bytes.
 const MAX_BYTES: u64 = 1024 * 1024;
-/// What the agent may use: it looks, and writes one file.
-const TOOLS: [&str; 5] = ["Read", "Grep", "Glob", "Write", "Edit"];
 
-/// What is asked for.
+/// A request for a case.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
-pub struct Request {
-    /// Which agent is asked.
+pub struct SuggestRequest {
+    /// The agent that writes the case.
     pub agent: String,
-    /// The program, for the agent `command`.
-    pub command: Option<CommandSpec>,
-    /// What an agent left.
+    /// The command, for the agent `command`.
+    pub command: Option<CommandConfig>,
+    /// The output of the agent whose task becomes the case.
     pub output_dir: PathBuf,
-    /// Instructions instead of the usual ones; a head between `---` lines is left out.
+    /// Replaces the built-in instructions; front matter between `---` lines is ignored.
     pub instructions: Option<String>,
-    /// Where the case will be; its relative paths start there.
+    /// The path of the new case, to which its relative paths refer.
     pub save: PathBuf,
 }
 
-impl Request {
-    /// A request with the usual instructions.
+impl SuggestRequest {
+    /// Returns a request with the built-in instructions.
     pub fn new(agent: impl Into<String>, output_dir: impl Into<PathBuf>, save: impl Into<PathBuf>) -> Self {
         Self {
             agent: agent.into(),
@@ -55,50 +53,50 @@ impl Request {
     }
 }
 
-/// What came of it.
+/// A suggested case, or the reason why there is none.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Suggestion {
     /// The case's text, if it is valid.
     pub case: Option<String>,
-    /// What is wrong or doubtful in the last answer.
+    /// Errors and warnings of the last answer.
     pub diagnostics: Vec<Diagnostic>,
-    /// How often the agent was asked.
+    /// The number of times the agent ran.
     pub rounds: usize,
-    /// Set when the agent itself failed: what it came to, and why.
+    /// Outcome and reason, if the agent itself failed.
     pub failed: Option<(Outcome, String)>,
     /// The directory with the raw answers and the agent's logs.
     pub kept: PathBuf,
 }
 
 impl Runner {
-    /// Asks an agent for a case. `tell` hears what happens.
+    /// Runs an agent that suggests a case. Calls `report` with progress messages.
     ///
     /// # Errors
-    /// When the agent could not be asked.
+    /// Returns an error when the agent can't be run.
     pub async fn suggest(
         &self,
-        request: &Request,
-        tell: &mut (dyn FnMut(String) + Send),
+        request: &SuggestRequest,
+        report: &mut (dyn FnMut(String) + Send),
     ) -> Result<Suggestion, TrialError> {
-        let known = adapter(&request.agent).ok_or_else(|| TrialError::unsupported_agent(&request.agent))?;
+        let known = self.adapter(&request.agent)?;
         let mut config = AgentConfig {
             model: self.settings.model().map(str::to_owned),
-            tools: Some(TOOLS.map(str::to_owned).into()),
+            tools: known.spec().edit_tools(),
             permission_mode: Some("acceptEdits".to_owned()),
-            command: request.command.clone(),
+            section: request.command.as_ref().map(CommandConfig::to_section).unwrap_or_default(),
             ..AgentConfig::default()
         };
-        let mut host = agent_host(&request.agent, &self.env);
+        let mut host = agent_host(known.spec(), &self.env);
         host.shim.clone_from(&self.shim);
         let available = known.check_availability(&config, &host).await;
         if available.status != AvailabilityStatus::Ready {
             return Err(TrialError::Unavailable { message: available.message, hints: available.hints });
         }
-        let desk = Desk::create(&self.settings.workspace_dir())?;
-        let facts = self.lay_out(request, &desk).await?;
-        let first = prompt::first(request.instructions.as_deref(), &facts);
-        let options = LoadOptions::default().with_variables(self.settings.variables());
+        let dirs = SuggestDirs::create(&self.settings.workspace_dir())?;
+        let facts = self.copy_output(request, &dirs).await?;
+        let first = prompt::first(request.instructions.as_deref(), &facts, &self.extensions.evaluators);
+        let options = self.extensions.load_options().with_variables(self.settings.variables());
 
         let mut question = first.clone();
         let mut suggestion = Suggestion {
@@ -106,22 +104,22 @@ impl Runner {
             diagnostics: Vec::new(),
             rounds: 0,
             failed: None,
-            kept: desk.kept.clone(),
+            kept: dirs.kept.clone(),
         };
         for round in 1..=2 {
-            tell(format!("{} is working", request.agent));
+            report(format!("{} is working", request.agent));
             suggestion.rounds = round;
-            let artifacts = desk.kept.join(format!("round-{round}"));
+            let artifacts = dirs.kept.join(format!("round-{round}"));
             make(&artifacts)?;
             config.prompt = Some(question);
-            let private = desk.private.join(format!("round-{round}"));
+            let private = dirs.private.join(format!("round-{round}"));
             make(&private)?;
             let mut context =
-                ExecutionContext::new(&desk.work, &artifacts, &private, config.clone(), host.clone());
+                ExecutionContext::new(&dirs.work, &artifacts, &private, config.clone(), host.clone());
             context.timeout = self.settings.timeouts().agent;
             context.cancellation = self.stop.token().clone();
             let result = known.execute(&context).await?;
-            let answer = answer(&desk.work.join(FILE), &result);
+            let answer = answer(&dirs.work.join(FILE), &result);
             if let Some(text) = &answer {
                 write(&artifacts.join("answer.yaml"), text.as_bytes())?;
             }
@@ -133,8 +131,8 @@ impl Runner {
             }
             let Some(text) = answer else {
                 suggestion.diagnostics.clear();
-                question = prompt::again(&first, None, &[]);
-                tell("no case in the answer".to_owned());
+                question = prompt::second(&first, None, &[]);
+                report("no case in the answer".to_owned());
                 continue;
             };
             let loaded = yb_case::parse(&request.save, text.as_bytes(), &options);
@@ -143,15 +141,19 @@ impl Runner {
                 suggestion.case = Some(text);
                 break;
             }
-            question = prompt::again(&first, Some(&text), &suggestion.diagnostics);
-            tell("the case is not valid".to_owned());
-            let _ = fs::remove_file(desk.work.join(FILE));
+            question = prompt::second(&first, Some(&text), &suggestion.diagnostics);
+            report("the case is invalid".to_owned());
+            let _ = fs::remove_file(dirs.work.join(FILE));
         }
         Ok(suggestion)
     }
 
-    /// Puts copies of the work and of its last commit before the agent; nothing of a repository's own `.git` is used.
-    async fn lay_out(&self, request: &Request, desk: &Desk) -> Result<Facts, TrialError> {
+    /// Copies the output and its last commit for the agent, without using the configuration of the repository.
+    async fn copy_output(
+        &self,
+        request: &SuggestRequest,
+        dirs: &SuggestDirs,
+    ) -> Result<OutputFacts, TrialError> {
         let root = self.settings.workspace_dir().join("cache");
         let mut git = Git::new(root.join("git-home"))?
             .deadline(self.settings.timeouts().clone)
@@ -166,28 +168,33 @@ impl Runner {
 
         let output = Source::Directory(directory.clone());
         let output = cache.resolve(&output, &Revision::Default, Refresh::Moving).await?;
-        cache.cut(&output, History::Full).await?.workspace(&git, desk.work.join("output"), &options).await?;
+        cache
+            .pruned_repo(&output, History::Full)
+            .await?
+            .workspace(&git, dirs.work.join("output"), &options)
+            .await?;
         let mut commit = None;
-        // A repository without a commit has nothing to compare with.
+        // A repository without a commit has no base to compare with.
         if directory.join(".git").exists()
             && let Ok(head) =
                 cache.resolve(&Source::Local(directory.clone()), &Revision::Default, Refresh::Moving).await
         {
-            let committed = desk.work.join("committed");
-            cache.cut(&head, History::Full).await?.workspace(&git, committed, &options).await?;
+            let committed = dirs.work.join("committed");
+            cache.pruned_repo(&head, History::Full).await?.workspace(&git, committed, &options).await?;
             commit = Some(head.commit);
         }
-        write(&desk.work.join(SCHEMA_FILE), yb_case::schema().as_bytes())?;
+        let schema = yb_case::schema(&self.extensions.adapters.specs(), &self.extensions.evaluators);
+        write(&dirs.work.join(SCHEMA_FILE), schema.as_bytes())?;
         let beside =
             request.save.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let beside = beside.canonicalize().ok();
         let named = beside.and_then(|dir| directory.strip_prefix(dir).ok().map(Path::to_owned));
         let named = named.filter(|path| !path.as_os_str().is_empty()).unwrap_or(directory);
-        Ok(Facts { directory: serde_json::Value::from(named.to_string_lossy()).to_string(), commit })
+        Ok(OutputFacts { directory: serde_json::Value::from(named.to_string_lossy()).to_string(), commit })
     }
 }
 
-/// The file that the agent wrote, or the block at the end of its last words.
+/// Returns the file that the agent wrote, or the last fenced block of its final message.
 fn answer(file: &Path, result: &ExecutionResult) -> Option<String> {
     let written = fs::symlink_metadata(file).is_ok_and(|found| found.is_file() && found.len() <= MAX_BYTES);
     if written && let Ok(bytes) = fs::read(file) {
@@ -197,34 +204,34 @@ fn answer(file: &Path, result: &ExecutionResult) -> Option<String> {
     prompt::fenced(spoken.map_or(result.output.as_str(), |transcript| transcript.summary().final_text()))
 }
 
-/// Where the agent works, and what is kept of it.
-struct Desk {
+/// The directories of a suggestion.
+struct SuggestDirs {
     work: PathBuf,
     private: PathBuf,
     kept: PathBuf,
 }
 
-impl Desk {
+impl SuggestDirs {
     fn create(root: &Path) -> Result<Self, TrialError> {
         let root = std::path::absolute(root).map_err(TrialError::io(root))?;
         let now = Timestamp::now();
         let name = format!("suggest-{}-{}", now.strftime("%Y-%m-%d"), now.as_millisecond());
         let kept = root.join("suggestions").join(name);
-        let desk = Self { work: kept.join("work"), private: kept.join("private"), kept };
-        for directory in [&desk.work, &desk.private] {
+        let dirs = Self { work: kept.join("work"), private: kept.join("private"), kept };
+        for directory in [&dirs.work, &dirs.private] {
             make(directory)?;
         }
-        // A directory that is looked at may contain this one; what is ignored is not copied.
+        // The output directory may contain this one: ignored files are not copied.
         let ignore = root.join(".gitignore");
         if !ignore.exists() {
             write(&ignore, b"*\n")?;
         }
-        Ok(desk)
+        Ok(dirs)
     }
 }
 
-/// The copies and the agent's private files go, however it ended; answers and logs stay.
-impl Drop for Desk {
+/// Removes the copies and the agent's private files. Answers and logs are kept.
+impl Drop for SuggestDirs {
     fn drop(&mut self) {
         for directory in [&self.work, &self.private] {
             let _ = fs::remove_dir_all(directory);

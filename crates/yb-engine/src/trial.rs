@@ -1,100 +1,97 @@
-//! One trial: resolve, prepare, act, capture, grade, record.
+//! Trials: checks whether a case can run, resolves its start, and runs attempts at it.
 
 mod agent;
+mod attempt;
+mod attempt_dirs;
 mod error;
 mod eval;
 mod grade;
 mod hooks;
 mod isolation;
-mod place;
-mod tape;
+mod model_endpoint;
 mod webhook;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
-
-use jiff::Timestamp;
 use tokio::sync::OnceCell;
-use yb_supervise::{CancellationToken, PauseSwitch, disk_usage};
+use yb_supervise::{CancellationToken, PauseSwitch};
 
+pub(crate) use attempt_dirs::PRIVATE;
 pub use error::TrialError;
-pub use eval::Evaluated;
+pub use eval::DirectoryEvaluation;
 pub(crate) use grade::expected_tree;
 pub use hooks::HookResult;
-pub(crate) use place::PRIVATE;
 pub use yb_agents::agent_host;
 
+use crate::Extensions;
 use crate::run::RunDir;
-use place::Place;
 use yb_agents::tape::{TapeOptions, TapeUse};
-use yb_agents::trace::{self, AgentBegins, End, Trace};
-use yb_agents::{
-    AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
-    Isolation, Observer, adapter, without_secrets,
-};
+use yb_agents::trace::Trace;
+use yb_agents::{Adapter, AvailabilityStatus, Host, Intent, Isolation, Observer};
 use yb_case::config::Settings;
 use yb_case::{Case, Start};
-use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
+use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
-use yb_model::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
+use yb_model::results::Results;
 use yb_repo::{
-    Cache, CaptureWarning, Cut, Git, History, HostPolicy, Identity, Include, ObjectStore, Refresh, RepoError,
-    Resolved, Revision, Source, StartTree, WorkspaceOptions, blocking,
+    Cache, Git, History, HostPolicy, ObjectStore, PathGlobs, PrunedRepo, Refresh, RepoError, ResolvedCommit,
+    Revision, Source, StartTree,
 };
 
 const RESULTS_FILE: &str = "results.json";
 
-/// What a trial needs beside its case.
+/// Runs trials: settings, environment and overrides, without a case.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct Runner {
-    /// The settings that hold.
+    /// The effective settings.
     pub settings: Settings,
-    /// The environment from which the agent's part is chosen.
+    /// The environment from which the agent's variables are selected.
     pub env: BTreeMap<String, String>,
-    /// Which hosts may be fetched from.
+    /// The hosts that may be fetched from.
     pub hosts: HostPolicy,
-    /// The program that contains every child; by default the running one.
+    /// The shim executable that supervises child processes; defaults to the current executable.
     pub shim: Option<PathBuf>,
-    /// Ends the trial.
-    pub stop: Stop,
-    /// Holds everything still.
+    /// Stops the trial.
+    pub stop: StopHandle,
+    /// Suspends all child processes.
     pub pause: PauseSwitch,
-    /// The isolation, where it is another than the case's.
+    /// Overrides the isolation of the case.
     pub isolation: Option<yb_case::Isolation>,
-    /// The network, where it is another than the case's.
+    /// Overrides the network access of the case.
     pub network: Option<yb_case::NetworkMode>,
-    /// What is done with tapes, beside what the case says.
+    /// Tape options that override those of the case.
     pub tape: TapeOptions,
-    /// Looks on while the agent works.
+    /// Receives live data of the running agent.
     pub observer: Option<Arc<dyn Observer>>,
-    /// The trial's node in a trace, where there is one.
+    /// The trace node of the trial, if it is traced.
     pub trace: Option<Arc<dyn Trace>>,
+    /// The agents and evaluators that cases may name.
+    pub extensions: Extensions,
 }
 
-/// Ends trials, and knows what that makes of them.
+/// Stops a trial and sets the outcome that this leads to.
 #[derive(Debug, Clone, Default)]
-pub struct Stop {
+pub struct StopHandle {
     token: CancellationToken,
     outcome: Arc<OnceLock<Outcome>>,
 }
 
-impl Stop {
-    /// Ends the trial, which came to this unless it ended by itself before.
-    pub fn with(&self, outcome: Outcome) {
+impl StopHandle {
+    /// Stops the trial with this outcome. Has no effect on the outcome of a trial that has already ended.
+    pub fn stop_with(&self, outcome: Outcome) {
         let _ = self.outcome.set(outcome);
         self.token.cancel();
     }
 
-    /// What it came to, if it was stopped.
+    /// Returns the outcome set by the stop, if the trial was stopped.
     #[must_use]
     pub fn outcome(&self) -> Option<Outcome> {
         self.outcome.get().copied()
     }
 
-    /// Cancelled when the trial is to end.
+    /// Returns the token that is cancelled when the trial is stopped.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.token
@@ -102,196 +99,200 @@ impl Stop {
 }
 
 impl Runner {
-    /// A runner with these settings and this environment.
+    /// Returns a runner with these settings and this environment.
     #[must_use]
-    pub fn new(settings: Settings, env: BTreeMap<String, String>) -> Self {
+    pub fn new(settings: Settings, env: BTreeMap<String, String>, extensions: Extensions) -> Self {
         Self {
             settings,
             env,
             hosts: HostPolicy::default(),
             shim: None,
-            stop: Stop::default(),
+            stop: StopHandle::default(),
             pause: PauseSwitch::default(),
             isolation: None,
             network: None,
             tape: TapeOptions::default(),
             observer: None,
             trace: None,
+            extensions,
         }
+    }
+
+    /// The adapter of an agent.
+    pub(crate) fn adapter(&self, agent: &str) -> Result<&'static dyn Adapter, TrialError> {
+        self.extensions.adapters.get(agent).ok_or_else(|| TrialError::unsupported_agent(agent))
     }
 }
 
-/// What an attempt's children are kept from.
-pub(super) struct View {
+/// The sandbox of the processes of an attempt.
+pub(super) struct SandboxSpec {
     pub(super) isolation: Isolation,
     pub(super) hidden: Vec<PathBuf>,
     pub(super) network: yb_case::Network,
     pub(super) limits: yb_case::TrialLimits,
 }
 
-/// What a trial tells while it runs.
+/// A step that a trial has reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Step {
-    /// The workspace is there.
+pub enum TrialStep {
+    /// The workspace was created.
     Prepared {
-        /// Its directory.
+        /// The directory of the workspace.
         workspace: PathBuf,
     },
-    /// A hook ran before the agent.
+    /// A hook before the agent starts.
     Hook {
-        /// Its command.
+        /// The command of the hook.
         command: String,
     },
-    /// The agent begins.
+    /// The agent starts.
     Acting {
-        /// Which agent.
+        /// The name of the agent.
         agent: &'static str,
     },
-    /// The agent is done, and what it left is recorded.
+    /// The agent ended and its changes were captured.
     Captured,
 }
 
-/// Where a case starts: found once, for all its trials.
+/// The resolved start of a case, shared by all its trials.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct StartPoint {
     git: Git,
-    /// What the case's file was when the run began, in short.
+    /// Digest of the case file when the run started.
     config_hash: String,
-    cut: Cut,
+    cut: PrunedRepo,
     source: String,
     branch: String,
-    expected: Option<Resolved>,
+    expected: Option<ResolvedCommit>,
 }
 
 impl StartPoint {
-    /// The commit.
+    /// Returns the start commit.
     #[must_use]
     pub fn commit(&self) -> &str {
         self.cut.commit()
     }
 
-    /// Where it came from, without credentials.
+    /// Returns the source of the commit, without credentials.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 }
 
-/// The tree that trials of one combination begin with, once the first of them has recorded it. A case with hooks before
-/// the agent has none: a hook may do something else each time.
+/// The start tree that the trials of one combination share, once the first of them has recorded it. Not used for cases
+/// with hooks before the agent, which need not be deterministic.
 #[derive(Debug, Default)]
-pub struct KnownStart(OnceCell<Known>);
+pub struct SharedStartTree(OnceCell<RecordedStart>);
 
 #[derive(Debug)]
-struct Known {
+struct RecordedStart {
     start: Arc<StartTree>,
-    /// What its workspace takes on disk.
+    /// Disk usage of the workspace.
     disk: u64,
 }
 
-/// Which attempt of which trial, and where it belongs.
+/// The context of one attempt at a trial.
 #[derive(Debug, Clone, Copy)]
-pub struct Attempt<'a> {
-    /// The run.
+pub struct AttemptContext<'a> {
+    /// The run directory.
     pub run: &'a RunDir,
-    /// The run's store of trees.
+    /// The object store of the run.
     pub store: &'a ObjectStore,
-    /// Where the case starts.
+    /// The start of the case.
     pub start: &'a StartPoint,
-    /// The tree that others of its combination began with.
-    pub known: &'a KnownStart,
+    /// The start tree shared by the combination.
+    pub known: &'a SharedStartTree,
     /// The trial's folder.
     pub trial: &'a str,
-    /// Counts from 1.
+    /// The number of the attempt, from 1.
     pub number: u32,
 }
 
-/// A finished trial.
+/// A finished attempt.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Finished {
-    /// What it came to.
+pub struct FinishedAttempt {
+    /// The outcome.
     pub outcome: Outcome,
     /// The agent's log.
     pub log: YouBenchaLog,
-    /// What `results.json` says.
+    /// The contents of `results.json`.
     pub results: Results,
-    /// The trees before and after.
+    /// The start tree and the end tree.
     pub trees: (String, String),
-    /// The artifacts by name, with their digests; all of them are on disk.
+    /// Digests of the artifacts by name. All of them are synced to disk.
     pub artifacts: BTreeMap<String, String>,
-    /// What went otherwise than asked.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// The tape that it was recorded on or replayed from.
+    /// The tape that was recorded or replayed.
     pub tape: Option<TapeUse>,
-    /// What it cost, where a tape knows better than the agent.
+    /// The actual cost, where the tape determines it instead of the agent.
     pub spent: Option<f64>,
 }
 
 impl Runner {
-    /// Finds out whether a case can be run at all, without starting or writing anything.
+    /// Checks whether a case can run, without starting a process or writing a file.
     ///
     /// # Errors
-    /// When it can't.
+    /// Returns the reason why the case can't run.
     pub fn check(&self, case: &Case) -> Result<(), TrialError> {
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter = self.adapter(&case.agent.kind)?;
         refuse_unsupported(case)?;
         webhook::check(case, &self.env)?;
         self.check_variables(case)?;
-        Include::new(&case.capture_include)?;
+        PathGlobs::new(&case.capture_include)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = self.host(case)?;
         let roots = std::slice::from_ref(&case.dir);
         let level = self.level(case)?;
         adapter.validate(&Intent::new(&config, &host, level.used, roots).with_network(&level.network))?;
-        self.check_judges(case)
+        self.check_evaluators(case)
     }
 
-    /// Finds out whether the case's agent is installed and may ask its model. Returns its version, if it said.
+    /// Checks whether the agent of a case is installed and authenticated. Returns its version, if known.
     ///
     /// # Errors
-    /// When it is not, or the case can't be run at all.
+    /// Returns an error when the agent is not available or the case can't run.
     pub async fn check_agent(&self, case: &Case) -> Result<Option<String>, TrialError> {
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
+        let adapter = self.adapter(&case.agent.kind)?;
         let config = agent::config(case, self.settings.model(), &self.env)?;
         let host = self.host(case)?;
         let availability = adapter.check_availability(&config, &host).await;
         if availability.status == AvailabilityStatus::Ready {
-            self.judges_available(case).await?;
+            self.check_evaluator_availability(case).await?;
             Ok(availability.version)
         } else {
             Err(TrialError::Unavailable { message: availability.message, hints: availability.hints })
         }
     }
 
-    /// What tells accounts apart, without telling anything about them.
+    /// Returns a key that identifies the account of the agent without revealing its credentials.
     ///
     /// # Errors
-    /// When a variable that the case names is not set.
+    /// Returns an error when a variable that the case names is not set.
     pub fn account(&self, case: &Case) -> Result<String, TrialError> {
         let mut hasher = blake3::Hasher::new();
-        for (name, value) in agent::secrets(case, &self.env)? {
+        for (name, value) in agent::secrets(case, self.agent_spec(case), &self.env)? {
             hasher.update(name.as_bytes()).update(b"=").update(&value).update(b"\0");
         }
         Ok(format!("{}:{}", case.agent.kind, hasher.finalize().to_hex()))
     }
 
-    /// The names of the secrets that the case's agent is given.
+    /// Returns the names of the secrets that the agent of a case receives.
     ///
     /// # Errors
-    /// When a variable that the case names is not set.
+    /// Returns an error when a variable that the case names is not set.
     pub fn credentials(&self, case: &Case) -> Result<Vec<String>, TrialError> {
         Ok(self.secrets(case)?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Finds the commit that a case starts with, or takes the one that is given, and readies it for workspaces.
+    /// Resolves the start commit of a case, or uses `commit`, and prepares it for creating workspaces.
     ///
     /// # Errors
-    /// When there is no such commit, or it can't be fetched.
+    /// Returns an error when the commit does not exist or can't be fetched.
     pub async fn start_point(
         &self,
         case: &Case,
@@ -311,12 +312,12 @@ impl Runner {
             Start::Directory(path) => (Source::Directory(path.clone()), Revision::Default, None),
         };
         let cache = Cache::new(cache, &git)?.hosts(self.hosts);
-        // Asking git for its version takes as long as a small fetch: both at once, and the version's word first.
+        // Checking git's version takes as long as a small fetch, so both run concurrently. A version error takes precedence.
         let (version, resolved) =
             tokio::join!(git.check(), cache.resolve(&source, &revision, Refresh::Moving));
         version.map_err(RepoError::from)?;
         let resolved = resolved?;
-        let cut = cache.cut(&resolved, History::Full).await?;
+        let cut = cache.pruned_repo(&resolved, History::Full).await?;
         let branch = branch.unwrap_or_else(|| "main".to_owned());
         let expected = grade::resolve_expected(case, &cache, &source).await?;
         let file = std::fs::read(&case.file).unwrap_or_default();
@@ -324,180 +325,14 @@ impl Runner {
         Ok(StartPoint { git, config_hash, cut, source: source.to_string(), branch, expected })
     }
 
-    /// Opens the store of a run. What an agent did until it was stopped is recorded too, so the recording itself is
-    /// not cancelled.
+    /// Opens the object store of a run. Capturing is not cancelled with the trial, so that the changes of a stopped agent
+    /// are recorded too.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// Returns an error when the store can't be opened.
     pub async fn store(&self, run: &RunDir, cache: &Path) -> Result<ObjectStore, TrialError> {
         let recorder = self.git(cache)?.cancel_on(CancellationToken::new());
         Ok(ObjectStore::open(run.objects(), &recorder).await?)
-    }
-
-    /// Runs a case once: prepare, act, capture, grade, record.
-    ///
-    /// # Errors
-    /// When there is nothing to report: the case can't be run here, or the machine failed before the agent began.
-    pub async fn attempt(
-        &self,
-        case: &Case,
-        cache: &Path,
-        attempt: &Attempt<'_>,
-        tell: &mut (dyn FnMut(Step) + Send),
-    ) -> Result<Finished, TrialError> {
-        let (began, started_at) = (Instant::now(), Timestamp::now());
-        let adapter =
-            adapter(&case.agent.kind).ok_or_else(|| TrialError::unsupported_agent(&case.agent.kind))?;
-        let include = Include::new(&case.capture_include)?;
-        let config = agent::config(case, self.settings.model(), &self.env)?;
-        let mut host = self.host(case)?;
-        let secrets = self.secrets(case)?;
-        let (start_point, store) = (attempt.start, attempt.store);
-        let level = self.level(case)?;
-        let hidden = self.hidden(case, attempt);
-        let view = View { isolation: level.used, hidden, network: level.network, limits: level.limits };
-        let place = Place::create(attempt.run, attempt.trial, attempt.number)?;
-
-        let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
-        let options = WorkspaceOptions { branch: start_point.branch.clone(), identity: Some(identity) };
-        let git = start_point.git.clone().cancel_on(self.stop.token.clone());
-        let workspace = start_point.cut.workspace(&git, &place.workspace, &options).await?;
-        tell(Step::Prepared { workspace: place.workspace.clone() });
-        let mut warnings: Vec<String> = level.warnings;
-        warnings.extend(workspace.unsupported().iter().map(ToString::to_string));
-
-        let mut told = Vec::new();
-        for hook in &case.pre_execution {
-            tell(Step::Hook { command: hook.command.clone() });
-            told.push(hooks::before(hook, case, &place, self, &start_point.branch, &view).await?);
-            place.write(hooks::HOOKS_FILE, &told)?;
-            if let Some(failed) = told.iter().find(|hook| !hook.succeeded) {
-                return Err(failed.error());
-            }
-        }
-        let (start, disk_before) = if case.pre_execution.is_empty() {
-            let record = async || {
-                let start = Arc::new(store.start(&place.trial, &workspace, &include).await?);
-                let folder = place.workspace.clone();
-                let disk = blocking(move || Ok(disk_usage(&folder))).await?;
-                Ok::<_, RepoError>(Known { start, disk })
-            };
-            let Known { start, disk } = attempt.known.0.get_or_try_init(record).await?;
-            store.start_as(&place.trial, start)?;
-            (start.clone(), Some(*disk))
-        } else {
-            (Arc::new(store.start(&place.trial, &workspace, &include).await?), None)
-        };
-        warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
-
-        // What can't be graded is not worth an agent's time.
-        self.prepare_grading(case, cache, attempt, &start.tree).await?;
-
-        tell(Step::Acting { agent: adapter.name() });
-        let begins = AgentBegins {
-            agent: adapter.name(),
-            model: config.model.as_deref(),
-            prompt: config.prompt.as_deref(),
-            secrets: &secrets,
-        };
-        let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
-        let reel = self.reel(case, attempt, &place, &mut host)?;
-        let mut context = self.context(case, &place, config, host, view);
-        context.trace.clone_from(&trace);
-        context.disk_before = disk_before;
-        let ended = tokio::select! {
-            ended = adapter.execute(&context) => ended,
-            // What its tape has nothing more for, and what does not end by that, is ended.
-            never = async {
-                match &reel {
-                    Some(reel) => reel.is_lost().await,
-                    None => std::future::pending().await,
-                }
-                context.cancellation.cancel();
-                std::future::pending().await
-            } => never,
-        };
-        let mut executed = match ended {
-            Ok(result) => result,
-            Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
-            Err(error) => ExecutionResult::not_started(adapter, &error),
-        };
-        if executed.outcome == Some(Outcome::Cancelled) {
-            executed.outcome = self.stop.outcome().or(executed.outcome);
-        }
-        let played = match reel {
-            Some(reel) => Some(reel.finish(&mut executed).await),
-            None => None,
-        };
-        let mut log = adapter.normalize_log(&executed, &context);
-        if let Some(played) = &played {
-            played.observe(&mut log.usage);
-        }
-        if let Some(trace) = &trace {
-            trace.end(End::Agent { log: &log, outcome: executed.outcome });
-        }
-        let end = store.end(&place.trial, workspace.path(), &start).await?;
-        warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
-        tell(Step::Captured);
-
-        log.write(&place.artifacts)?;
-        let trees = (start.tree.as_str(), end.tree.as_str());
-        let (evaluators, graded) = self.grade(case, cache, attempt, trees, &log, &place).await?;
-        let outcome = executed.outcome.unwrap_or(graded);
-        let results = Results {
-            version: results::VERSION,
-            test_case: start_point.test_case(case),
-            execution: RunInfo {
-                started_at: started_at.to_string(),
-                completed_at: Timestamp::now().to_string(),
-                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-                youbencha_version: env!("CARGO_PKG_VERSION"),
-                environment: environment(attempt.run.path()),
-                isolation: context.isolation,
-                network: context.network.mode,
-            },
-            agent: AgentInfo {
-                kind: adapter.name().to_owned(),
-                youbencha_log_path: LOG_FILE.to_owned(),
-                status: executed.status,
-                exit_code: executed.exit_code,
-            },
-            summary: Summary::of(&evaluators),
-            artifacts: Artifacts {
-                agent_log: LOG_FILE.to_owned(),
-                reports: Vec::new(),
-                evaluator_artifacts: evaluators
-                    .iter()
-                    .flat_map(|one| one.artifacts.iter().map(|a| a.path.clone()))
-                    .collect(),
-            },
-            evaluators,
-            outcome,
-        };
-        place.write(RESULTS_FILE, &results)?;
-        warnings.extend(executed.warnings.iter().cloned());
-        for hook in &case.post_evaluation {
-            let result = hooks::after(hook, case, &place, self, &results).await?;
-            if !result.succeeded {
-                warnings.push(format!("post-evaluation failed: `{}`: {}", result.what, result.message));
-            }
-            told.push(result);
-            place.write(hooks::HOOKS_FILE, &told)?;
-        }
-        for warning in &mut warnings {
-            *warning = without_secrets(warning, secrets.iter().cloned());
-        }
-        place.finish(self.settings.keep_workspace())?;
-        let artifacts = place.seal()?;
-        let (tape, spent) = match played {
-            Some(played) => {
-                let (tape, spent) = played.told(log.usage.estimated_cost_usd);
-                (Some(tape), spent)
-            }
-            None => (None, None),
-        };
-        let trees = (start.tree.clone(), end.tree);
-        Ok(Finished { outcome, log, results, trees, artifacts, warnings, tape, spent })
     }
 
     fn git(&self, cache: &Path) -> Result<Git, TrialError> {
@@ -511,49 +346,9 @@ impl Runner {
         })
     }
 
-    fn context(
-        &self,
-        case: &Case,
-        place: &Place,
-        config: AgentConfig,
-        host: Host,
-        view: View,
-    ) -> ExecutionContext {
-        let mut context =
-            ExecutionContext::new(&place.workspace, &place.artifacts, &place.private, config, host);
-        context.search_roots = vec![case.dir.clone()];
-        context.timeout = self.settings.timeouts().agent;
-        context.isolation = view.isolation;
-        context.hidden = view.hidden;
-        context.network = view.network;
-        context.limits = view.limits;
-        context.cancellation = self.stop.token.child_token();
-        context.pause = self.pause.clone();
-        context.observer.clone_from(&self.observer);
-        context
-    }
-
-    /// What must not appear in anything that is kept.
+    /// Returns the secrets that must not appear in any artifact.
     fn secrets(&self, case: &Case) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
-        agent::secrets(case, &self.env)
-    }
-}
-
-impl StartPoint {
-    fn test_case(&self, case: &Case) -> TestCase {
-        TestCase {
-            name: case.name.clone(),
-            description: case.description.clone(),
-            config_file: case.file.display().to_string(),
-            config_hash: self.config_hash.clone(),
-            repo: self.source.clone(),
-            branch: self.branch.clone(),
-            commit: self.commit().to_owned(),
-            expected_branch: match &case.expected {
-                Some(yb_case::Expected::Branch(name)) => Some(name.clone()),
-                _ => None,
-            },
-        }
+        agent::secrets(case, self.agent_spec(case), &self.env)
     }
 }
 
@@ -562,12 +357,12 @@ fn environment(folder: &Path) -> BTreeMap<&'static str, String> {
     [("os", os), ("node_version", "none".to_owned()), ("workspace_dir", folder.display().to_string())].into()
 }
 
-/// What a case asks for and this engine can't do yet is said before anything is started, never skipped in silence.
+/// Returns an error when a case uses evaluators that are not supported, so that they are never skipped silently.
 fn refuse_unsupported(case: &Case) -> Result<(), TrialError> {
     let missing: Vec<String> = case
         .evaluators
         .iter()
-        .filter(|evaluator| !yb_evaluate::runs(evaluator))
+        .filter(|evaluator| !yb_evaluate::is_supported(evaluator))
         .map(|evaluator| format!("the evaluator `{}`", evaluator.name))
         .collect();
     if missing.is_empty() { Ok(()) } else { Err(TrialError::Unsupported { what: missing }) }

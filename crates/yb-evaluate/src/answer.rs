@@ -1,85 +1,219 @@
-//! `answer`: what an agent says at its end, in words or as an object. It is what is graded, so it is nobody's word for
-//! anything else.
+//! `answer`: asserts what the final message of the agent says, as text or as JSON.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use regex::Regex;
 use serde_json::{Value, json};
 
-use super::{Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
-use yb_case::Answer;
+use super::{Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config};
+use yb_case::shape::{FREE, Field, Kind, ONE_OR_MORE, Object, RELATIVE_PATH, text};
+use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
 use yb_model::log::{Role, YouBenchaLog};
+use yb_yaml::diagnostic::quoted;
 
-/// The tool by which Claude Code gives an answer that follows a schema.
-const STRUCTURED: &str = "StructuredOutput";
-/// How much of an answer a verdict shows.
-const SHOWN: usize = 2_000;
+/// The tool by which Claude Code returns structured output.
+const STRUCTURED_OUTPUT: &str = "StructuredOutput";
+/// How many characters of an answer a verdict contains.
+const MAX_SHOWN: usize = 2_000;
+/// The largest file with assertions.
+const MAX_FILE_BYTES: usize = 4 << 20;
 
-#[async_trait]
-impl Evaluator for Answer {
-    fn need(&self) -> Need {
-        Need::Log
+pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
+    name: "answer",
+    summary: "the final message of the agent, as text or as JSON",
+    input: EvaluatorInput::Log,
+    config: &CONFIG,
+    read,
+};
+
+static CONFIG: Object = Object {
+    name: "answer",
+    fields: &[
+        Field::new("assertions", Kind::Object(&ASSERTIONS), "Assertions on the final answer."),
+        Field::new(
+            "assertions_file",
+            RELATIVE_PATH,
+            "JSON file with further assertions, relative to this file; variables are not expanded.",
+        ),
+    ],
+};
+
+static ASSERTIONS: Object = Object {
+    name: "answerAssertions",
+    fields: &[
+        Field::new("equals", text(0, usize::MAX), "Expected final answer, without surrounding whitespace."),
+        Field::new("contains", ONE_OR_MORE, "Texts that the answer must contain."),
+        Field::new("matches", ONE_OR_MORE, "Regular expressions that the answer must match."),
+        Field::new("json", Kind::Any, "Expected JSON value, structured or as text."),
+        Field::new("json_schema", FREE, "JSON Schema that the value must match."),
+    ],
+};
+
+/// Assertions about the final message of an agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct AnswerCheck {
+    /// The whole text, without surrounding white space.
+    equals: Option<String>,
+    contains: Vec<String>,
+    /// Regular expressions.
+    matches: Vec<String>,
+    json: Option<Value>,
+    json_schema: Option<Value>,
+}
+
+fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
+    let mut check = AnswerCheck::default();
+    if let Some(node) = reader.get("assertions") {
+        check = AnswerCheck::from_json(&node.to_json());
+        for expression in &check.matches {
+            let at = node.get("matches").unwrap_or(node).span;
+            reader.check_regex(expression, at, "assertions.matches");
+        }
+        if let (Some(schema), Some(at)) = (&check.json_schema, node.get("json_schema")) {
+            reader.check_json_schema(schema, at.span, "assertions.json_schema");
+        }
     }
+    if let Some(more) = read_assertions_file(reader) {
+        check.equals = more.equals.or(check.equals);
+        check.contains.extend(more.contains);
+        check.matches.extend(more.matches);
+        check.json = more.json.or(check.json);
+        check.json_schema = more.json_schema.or(check.json_schema);
+    }
+    Some(into_config(check))
+}
 
-    async fn evaluate(&self, subject: &Subject, _desk: &Desk) -> Result<Verdict, GradeError> {
-        judge(self, &subject.log)
+/// Reads and checks `assertions_file`.
+fn read_assertions_file(reader: &mut ConfigReader<'_, '_>) -> Option<AnswerCheck> {
+    const KEY: &str = "assertions_file";
+    let node = reader.get(KEY)?;
+    let path = node.text()?;
+    let content = reader.read_file(path, MAX_FILE_BYTES).map_err(|error| error.to_string());
+    let value = content
+        .and_then(|bytes| serde_json::from_slice::<Value>(&bytes).map_err(|error| error.to_string()))
+        .and_then(|value| match value.as_object() {
+            None => Err("not a JSON object".to_owned()),
+            Some(map) => {
+                let known = |key: &String| ASSERTIONS.names().any(|name| name == key);
+                match map.keys().find(|key| !known(key)) {
+                    Some(key) => Err(format!("unknown key `{key}`")),
+                    None => Ok(value),
+                }
+            }
+        });
+    match value {
+        Ok(value) => {
+            let check = AnswerCheck::from_json(&value);
+            for expression in &check.matches {
+                reader.check_regex(expression, node.span, KEY);
+            }
+            if let Some(schema) = &check.json_schema {
+                reader.check_json_schema(schema, node.span, KEY);
+            }
+            Some(check)
+        }
+        Err(error) => {
+            let message = format!("failed to read the assertions ({error}): {}", quoted(path));
+            reader.error(node.span, KEY, message).hint(
+                "use a JSON file with the keys of `assertions`, in or below the directory of the case file",
+            );
+            None
+        }
     }
 }
 
-fn judge(wanted: &Answer, log: &YouBenchaLog) -> Result<Verdict, GradeError> {
+impl AnswerCheck {
+    fn from_json(value: &Value) -> Self {
+        let texts = |key: &str| match &value[key] {
+            Value::String(text) => vec![text.clone()],
+            Value::Array(items) => items.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let json = |key: &str| value.get(key).filter(|value| !value.is_null()).cloned();
+        Self {
+            equals: value["equals"].as_str().map(str::to_owned),
+            contains: texts("contains"),
+            matches: texts("matches"),
+            json: json("json"),
+            json_schema: json("json_schema"),
+        }
+    }
+}
+
+#[async_trait]
+impl Evaluator for AnswerCheck {
+    fn is_vacuous(&self) -> bool {
+        *self == Self::default()
+    }
+
+    async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
+        grade(self, &subject.log)
+    }
+}
+
+fn grade(wanted: &AnswerCheck, log: &YouBenchaLog) -> Result<Verdict, GradeError> {
     let other = |error: String| GradeError::other(error);
-    let text = last_words(log);
+    let text = final_text(log);
     let object = object(log, text);
     let mut checks = Vec::new();
     if text.is_none() && object.is_none() {
-        checks.push(Assertion::of("answered", false).because(|| "the agent said nothing".to_owned()));
+        checks.push(Assertion::new("answered", false).with_message(|| "the agent gave no answer".to_owned()));
     }
-    let said = text.unwrap_or_default();
+    let answer = text.unwrap_or_default();
     if let Some(expected) = &wanted.equals {
-        let check = Assertion::of("equals", text.is_some() && said == expected.trim());
-        let check = check.found(cut(said), cut(expected.trim()));
-        checks.push(
-            check.because(|| format!("expected `{}`, found `{}`", brief(expected.trim()), brief(said))),
-        );
+        let check = Assertion::new("equals", text.is_some() && answer == expected.trim());
+        let check = check.with_values(cut(answer), cut(expected.trim()));
+        checks
+            .push(check.with_message(|| {
+                format!("expected `{}`, found `{}`", brief(expected.trim()), brief(answer))
+            }));
     }
     for part in &wanted.contains {
-        let check = Assertion::of("contains", said.contains(part.as_str())).found(cut(said), cut(part));
-        checks.push(check.because(|| format!("`{}` is not in `{}`", brief(part), brief(said))));
+        let check =
+            Assertion::new("contains", answer.contains(part.as_str())).with_values(cut(answer), cut(part));
+        checks.push(check.with_message(|| format!("`{}` is not in `{}`", brief(part), brief(answer))));
     }
     for expression in &wanted.matches {
         let regex = Regex::new(expression).map_err(|error| other(error.to_string()))?;
-        let check = Assertion::of("matches", regex.is_match(said)).found(cut(said), expression.as_str());
-        checks.push(check.because(|| format!("`{}` does not match in `{}`", brief(expression), brief(said))));
+        let check =
+            Assertion::new("matches", regex.is_match(answer)).with_values(cut(answer), expression.as_str());
+        checks.push(
+            check.with_message(|| format!("`{}` does not match in `{}`", brief(expression), brief(answer))),
+        );
     }
     if let Some(expected) = &wanted.json {
-        let same = object.as_ref().is_some_and(|object| alike(object, expected));
-        let check = Assertion::of("json", same).found(object.clone().unwrap_or_default(), expected.clone());
-        checks.push(check.because(|| match &object {
+        let same = object.as_ref().is_some_and(|object| equal_json(object, expected));
+        let check =
+            Assertion::new("json", same).with_values(object.clone().unwrap_or_default(), expected.clone());
+        checks.push(check.with_message(|| match &object {
             Some(object) => {
                 format!("expected {}, found {}", brief(&expected.to_string()), brief(&object.to_string()))
             }
-            None => format!("no JSON: `{}`", brief(said)),
+            None => format!("not JSON: `{}`", brief(answer)),
         }));
     }
     if let Some(schema) = &wanted.json_schema {
         let validator = jsonschema::validator_for(schema).map_err(|error| other(error.to_string()))?;
         let wrong = match &object {
-            None => Some(format!("no JSON: `{}`", brief(said))),
+            None => Some(format!("not JSON: `{}`", brief(answer))),
             Some(object) => validator.iter_errors(object).next().map(|error| {
                 let at = error.instance_path().to_string();
                 let at = if at.is_empty() { String::new() } else { format!(" at `{at}`") };
-                format!("it does not satisfy its schema{at}: {}", brief(&error.to_string()))
+                format!("does not match its schema{at}: {}", brief(&error.to_string()))
             }),
         };
-        let check = Assertion::of("json_schema", wrong.is_none());
-        checks.push(check.because(|| wrong.unwrap_or_default()));
+        let check = Assertion::new("json_schema", wrong.is_none());
+        checks.push(check.with_message(|| wrong.unwrap_or_default()));
     }
-    let told = format!("{} of {} hold", checks.iter().filter(|check| check.passed).count(), checks.len());
-    let shown = object.unwrap_or_else(|| json!(cut(said)));
-    Ok(Verdict::of(checks).metric("answer", shown).saying(&told))
+    let passed = checks.iter().filter(|check| check.passed).count();
+    let summary = format!("{passed} of {} checks passed", checks.len());
+    let shown = object.unwrap_or_else(|| json!(cut(answer)));
+    Ok(Verdict::from_checks(checks).metric("answer", shown).with_summary(&summary))
 }
 
-/// What the main thread said last.
-fn last_words(log: &YouBenchaLog) -> Option<&str> {
+/// Returns the last message of the main thread.
+fn final_text(log: &YouBenchaLog) -> Option<&str> {
     let own = log
         .messages
         .iter()
@@ -88,10 +222,10 @@ fn last_words(log: &YouBenchaLog) -> Option<&str> {
     own.map(|message| message.content.trim()).find(|text| !text.is_empty())
 }
 
-/// The object that was given as such, or the JSON that the last words are.
+/// Returns the structured output, or else the final message if it is JSON.
 fn object(log: &YouBenchaLog, text: Option<&str>) -> Option<Value> {
     let given = log.tool_calls.iter().rev().find(|call| {
-        call.name == STRUCTURED && call.parent_tool_call_id.is_none() && call.is_error != Some(true)
+        call.name == STRUCTURED_OUTPUT && call.parent_tool_call_id.is_none() && call.is_error != Some(true)
     });
     if let Some(call) = given {
         return serde_json::from_str(&call.arguments).ok();
@@ -101,32 +235,32 @@ fn object(log: &YouBenchaLog, text: Option<&str>) -> Option<Value> {
     serde_json::from_str(inner.strip_suffix("```").unwrap_or(inner).trim()).ok()
 }
 
-/// Equal, and numbers by what they are rather than by how they are written.
-fn alike(one: &Value, two: &Value) -> bool {
+/// Compares JSON values; numbers are equal by value, so that `1` equals `1.0`.
+fn equal_json(one: &Value, two: &Value) -> bool {
     match (one, two) {
         (Value::Number(one), Value::Number(two)) => one == two || one.as_f64() == two.as_f64(),
         (Value::Array(one), Value::Array(two)) => {
-            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| alike(one, two))
+            one.len() == two.len() && one.iter().zip(two).all(|(one, two)| equal_json(one, two))
         }
         (Value::Object(one), Value::Object(two)) => {
             one.len() == two.len()
-                && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| alike(one, two)))
+                && one.iter().all(|(key, one)| two.get(key).is_some_and(|two| equal_json(one, two)))
         }
         _ => one == two,
     }
 }
 
 fn cut(text: &str) -> String {
-    shortened(text, SHOWN)
+    shorten(text, MAX_SHOWN)
 }
 
-/// Enough for a line of a message.
+/// Shortens a text to one line of a message.
 fn brief(text: &str) -> String {
-    shortened(text, 80).replace('\n', " ")
+    shorten(text, 80).replace('\n', " ")
 }
 
-fn shortened(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+fn shorten(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     }
@@ -136,9 +270,9 @@ fn shortened(text: &str, most: usize) -> String {
 mod tests {
     use super::*;
     use crate::EvaluatorStatus;
-    use crate::samples::{call, log};
+    use crate::fixtures::{call, log};
 
-    fn said(texts: &[(&str, Option<&str>)]) -> YouBenchaLog {
+    fn log_with_messages(texts: &[(&str, Option<&str>)]) -> YouBenchaLog {
         let mut log = log();
         log.messages = texts
             .iter()
@@ -150,50 +284,57 @@ mod tests {
         log
     }
 
-    fn verdict(wanted: &Answer, log: &YouBenchaLog) -> (bool, String) {
-        let verdict = judge(wanted, log).unwrap();
+    fn verdict(wanted: &AnswerCheck, log: &YouBenchaLog) -> (bool, String) {
+        let verdict = grade(wanted, log).unwrap();
         (verdict.status == EvaluatorStatus::Passed, verdict.message)
     }
 
     #[test]
-    fn the_last_words_count() {
-        let log = said(&[("first", None), (" Paris. \n", None), ("", None), ("a helper's", Some("x"))]);
-        let equals = |text: &str| Answer { equals: Some(text.to_owned()), ..Answer::default() };
+    fn last_message_of_the_main_thread_counts() {
+        let log = log_with_messages(&[
+            ("first", None),
+            (" Paris. \n", None),
+            ("", None),
+            ("a helper's", Some("x")),
+        ]);
+        let equals = |text: &str| AnswerCheck { equals: Some(text.to_owned()), ..AnswerCheck::default() };
         assert!(verdict(&equals("Paris."), &log).0);
         assert_eq!(
             verdict(&equals("London."), &log),
-            (false, "✗ 0 of 1 hold | expected `London.`, found `Paris.`".to_owned())
+            (false, "✗ 0 of 1 checks passed | expected `London.`, found `Paris.`".to_owned())
         );
-        let parts = Answer {
+        let parts = AnswerCheck {
             contains: vec!["Par".to_owned()],
             matches: vec!["^P.*s".to_owned(), r"\d".to_owned()],
-            ..Answer::default()
+            ..AnswerCheck::default()
         };
-        assert_eq!(verdict(&parts, &log).1, r"✗ 2 of 3 hold | `\d` does not match in `Paris.`");
+        assert_eq!(verdict(&parts, &log).1, r"✗ 2 of 3 checks passed | `\d` does not match in `Paris.`");
     }
 
     #[test]
-    fn objects_are_given_by_the_tool_or_as_text() {
-        let wanted = Answer {
+    fn json_is_structured_output_or_final_text() {
+        let wanted = AnswerCheck {
             json: Some(json!({"n": 1, "list": [1.5]})),
             json_schema: Some(json!({"type": "object", "required": ["n"]})),
-            ..Answer::default()
+            ..AnswerCheck::default()
         };
-        let mut given = said(&[("Done.", None)]);
+        let mut given = log_with_messages(&[("Done.", None)]);
         given.tool_calls = vec![
-            call(STRUCTURED, r#"{"n": 2}"#, Some(true)),
-            call(STRUCTURED, r#"{"list": [1.5], "n": 1.0}"#, Some(false)),
+            call(STRUCTURED_OUTPUT, r#"{"n": 2}"#, Some(true)),
+            call(STRUCTURED_OUTPUT, r#"{"list": [1.5], "n": 1.0}"#, Some(false)),
         ];
         assert!(verdict(&wanted, &given).0);
-        assert!(verdict(&wanted, &said(&[("```json\n{\"n\": 1, \"list\": [1.5]}\n```", None)])).0);
-        let (passed, message) = verdict(&wanted, &said(&[("{\"m\": 1}", None)]));
-        assert!(!passed && message.contains("it does not satisfy its schema"), "{message}");
-        assert!(!verdict(&wanted, &said(&[("Done.", None)])).0);
+        assert!(
+            verdict(&wanted, &log_with_messages(&[("```json\n{\"n\": 1, \"list\": [1.5]}\n```", None)])).0
+        );
+        let (passed, message) = verdict(&wanted, &log_with_messages(&[("{\"m\": 1}", None)]));
+        assert!(!passed && message.contains("does not match its schema"), "{message}");
+        assert!(!verdict(&wanted, &log_with_messages(&[("Done.", None)])).0);
     }
 
     #[test]
-    fn an_agent_that_says_nothing_passes_nothing() {
-        let (passed, message) = verdict(&Answer::default(), &log());
-        assert_eq!((passed, message.as_str()), (false, "✗ 0 of 1 hold | the agent said nothing"));
+    fn agent_without_an_answer_fails() {
+        let (passed, message) = verdict(&AnswerCheck::default(), &log());
+        assert_eq!((passed, message.as_str()), (false, "✗ 0 of 1 checks passed | the agent gave no answer"));
     }
 }

@@ -1,48 +1,109 @@
-//! `budget`: what an agent used, against the limits of the case.
+//! `budget`: limits tokens, cost, duration and turns.
 //!
-//! What nobody reported is no pass: an agent that hides what it used would else be the cheapest of all. The time is our
-//! own measurement; everything else is the agent's word, or the tape's.
+//! A limit on a value that was not reported fails: otherwise an agent that hides its usage would be the cheapest. The
+//! duration is measured by us; everything else is reported by the agent or observed by the tape.
+
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Assertion, Desk, Evaluator, GradeError, Need, Subject, Trust, Verdict};
-use yb_case::Budget;
+use super::{Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Trust, Verdict, into_config};
+use yb_case::shape::{COUNT, Field, Kind, MILLISECONDS, NON_NEGATIVE, Object};
+use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
 use yb_model::log::{UsageSource, YouBenchaLog};
 
+pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
+    name: "budget",
+    summary: "tokens, cost, duration and turns, against limits",
+    input: EvaluatorInput::Log,
+    config: &CONFIG,
+    read,
+};
+
+static CONFIG: Object =
+    Object { name: "budget", fields: &[Field::new("assertions", Kind::Object(&ASSERTIONS), "Limits.")] };
+
+static ASSERTIONS: Object = Object {
+    name: "budgetAssertions",
+    fields: &[
+        Field::new("max_tokens", COUNT, "Maximum number of input and output tokens, without cache."),
+        Field::new("max_input_tokens", COUNT, "Maximum number of uncached input tokens."),
+        Field::new("max_output_tokens", COUNT, "Maximum number of output tokens."),
+        Field::new("max_cost_usd", NON_NEGATIVE, "Maximum cost."),
+        Field::new("max_duration", MILLISECONDS, "Maximum duration."),
+        Field::new("max_turns", COUNT, "Maximum number of turns."),
+    ],
+};
+
+/// Limits for the resources that an agent uses.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct BudgetCheck {
+    /// Input and output tokens, without cached ones.
+    max_tokens: Option<u64>,
+    /// Input tokens at the full price.
+    max_input_tokens: Option<u64>,
+    max_output_tokens: Option<u64>,
+    max_cost_usd: Option<f64>,
+    max_duration: Option<Duration>,
+    max_turns: Option<u64>,
+}
+
+fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
+    Some(into_config(BudgetCheck {
+        max_tokens: reader.count("assertions.max_tokens"),
+        max_input_tokens: reader.count("assertions.max_input_tokens"),
+        max_output_tokens: reader.count("assertions.max_output_tokens"),
+        max_cost_usd: reader.number("assertions.max_cost_usd"),
+        max_duration: reader.duration("assertions.max_duration"),
+        max_turns: reader.count("assertions.max_turns"),
+    }))
+}
+
 #[async_trait]
-impl Evaluator for Budget {
-    fn need(&self) -> Need {
-        Need::Log
+impl Evaluator for BudgetCheck {
+    fn is_vacuous(&self) -> bool {
+        *self == Self::default()
     }
 
-    async fn evaluate(&self, subject: &Subject, _desk: &Desk) -> Result<Verdict, GradeError> {
-        Ok(judge(self, &subject.log))
+    async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
+        Ok(grade(self, &subject.log))
     }
 }
 
-fn judge(limits: &Budget, log: &YouBenchaLog) -> Verdict {
+fn grade(limits: &BudgetCheck, log: &YouBenchaLog) -> Verdict {
     let usage = &log.usage;
-    // What was metered until an agent was ended is a lower bound.
+    // The usage that was metered until an agent was killed is a lower bound.
     let known = matches!(usage.source, UsageSource::Observed | UsageSource::SelfReported);
-    let least = usage.source == UsageSource::Metered;
-    let reported = |value: u64| (known || least).then_some(value as f64);
+    let lower_bound = usage.source == UsageSource::Metered;
+    let reported = |value: u64| (known || lower_bound).then_some(value as f64);
     let duration = limits.max_duration.map(|limit| limit.as_millis() as f64);
     let amounts = [
-        Amount::new("max_tokens", limits.max_tokens.map(|n| n as f64), reported(usage.total_tokens), least),
+        Amount::new(
+            "max_tokens",
+            limits.max_tokens.map(|n| n as f64),
+            reported(usage.total_tokens),
+            lower_bound,
+        ),
         Amount::new(
             "max_input_tokens",
             limits.max_input_tokens.map(|n| n as f64),
             reported(usage.input_tokens),
-            least,
+            lower_bound,
         ),
         Amount::new(
             "max_output_tokens",
             limits.max_output_tokens.map(|n| n as f64),
             reported(usage.output_tokens),
-            least,
+            lower_bound,
         ),
-        Amount::new("max_cost_usd", limits.max_cost_usd, usage.cost_usd.filter(|_| known || least), least),
+        Amount::new(
+            "max_cost_usd",
+            limits.max_cost_usd,
+            usage.cost_usd.filter(|_| known || lower_bound),
+            lower_bound,
+        ),
         Amount::new("max_duration_ms", duration, Some(log.execution.duration_ms as f64), false),
         Amount::new(
             "max_turns",
@@ -52,11 +113,11 @@ fn judge(limits: &Budget, log: &YouBenchaLog) -> Verdict {
         ),
     ];
     let checks: Vec<Assertion> = amounts.iter().filter_map(Amount::check).collect();
-    let told = checks.iter().any(|check| check.name != "max_duration_ms");
-    let mut verdict = Verdict::of(checks)
+    let uses_report = checks.iter().any(|check| check.name != "max_duration_ms");
+    let mut verdict = Verdict::from_checks(checks)
         .metric("duration_ms", log.execution.duration_ms)
         .metric("usage_source", serde_json::to_value(usage.source).unwrap_or_default());
-    if known || least {
+    if known || lower_bound {
         verdict = verdict
             .metric("total_tokens", usage.total_tokens)
             .metric("input_tokens", usage.input_tokens)
@@ -66,52 +127,53 @@ fn judge(limits: &Budget, log: &YouBenchaLog) -> Verdict {
     if let Some(turns) = log.execution.num_turns {
         verdict = verdict.metric("turns", turns);
     }
-    verdict.trust = told.then_some(match usage.source {
+    verdict.trust = uses_report.then_some(match usage.source {
         UsageSource::Observed => Trust::Observed,
         _ => Trust::SelfReported,
     });
-    let said = format!(
-        "{} of {} limits hold",
-        verdict.checks.len() - verdict.failed().count(),
-        verdict.checks.len()
-    );
-    verdict.saying(&said)
+    let total = verdict.checks.len();
+    let passed = total - verdict.failed_checks().count();
+    verdict.with_summary(&format!("{passed} of {total} limits met"))
 }
 
-/// One amount and its limit.
+/// An amount and its limit.
 struct Amount {
     name: &'static str,
     limit: Option<f64>,
     value: Option<f64>,
-    /// Whether it may have been more.
-    least: bool,
+    /// Whether the actual amount may be higher.
+    lower_bound: bool,
 }
 
 impl Amount {
-    fn new(name: &'static str, limit: Option<f64>, value: Option<f64>, least: bool) -> Self {
-        Self { name, limit, value, least }
+    fn new(name: &'static str, limit: Option<f64>, value: Option<f64>, lower_bound: bool) -> Self {
+        Self { name, limit, value, lower_bound }
     }
 
     fn check(&self) -> Option<Assertion> {
         let limit = self.limit?;
         let what = self.name.trim_start_matches("max_");
         let Some(value) = self.value else {
-            let check = Assertion::of(self.name, false).found(Value::Null, plain(limit));
-            return Some(check.because(|| format!("{what} not reported")));
+            let check = Assertion::new(self.name, false).with_values(Value::Null, json_number(limit));
+            return Some(check.with_message(|| format!("{what} not reported")));
         };
-        let within = value <= limit && !self.least;
-        Some(Assertion::of(self.name, within).found(plain(value), plain(limit)).because(|| {
-            if value > limit {
-                format!("{what} ({value}) exceeds {} ({limit})", self.name)
-            } else {
-                format!("{what} is at least {value}: the agent was ended before it reported")
-            }
-        }))
+        let within = value <= limit && !self.lower_bound;
+        Some(
+            Assertion::new(self.name, within)
+                .with_values(json_number(value), json_number(limit))
+                .with_message(|| {
+                    if value > limit {
+                        format!("{what} ({value}) exceeds {} ({limit})", self.name)
+                    } else {
+                        format!("{what} is at least {value}: the agent was killed before it reported")
+                    }
+                }),
+        )
     }
 }
 
-/// A whole number without a point.
-fn plain(number: f64) -> Value {
+/// Returns a number as JSON, without a fraction if it is an integer.
+fn json_number(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() < 9e15 {
         Value::from(number as i64)
     } else {
@@ -121,62 +183,60 @@ fn plain(number: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::EvaluatorStatus;
-    use crate::samples::log;
+    use crate::fixtures::log;
 
-    fn limits() -> Budget {
-        Budget {
+    fn limits() -> BudgetCheck {
+        BudgetCheck {
             max_tokens: Some(100),
             max_cost_usd: Some(0.5),
             max_duration: Some(Duration::from_secs(60)),
             max_turns: Some(3),
-            ..Budget::default()
+            ..BudgetCheck::default()
         }
     }
 
     #[test]
-    fn what_was_reported_is_held_against_the_limits() {
+    fn reported_usage_is_compared_with_limits() {
         let mut log = log();
         log.usage.source = UsageSource::SelfReported;
         log.usage.total_tokens = 100;
         log.usage.cost_usd = Some(0.25);
         log.execution.num_turns = Some(3);
-        let verdict = judge(&limits(), &log);
+        let verdict = grade(&limits(), &log);
         assert_eq!(verdict.status, EvaluatorStatus::Passed, "{}", verdict.message);
         assert_eq!(verdict.trust, Some(Trust::SelfReported));
         log.execution.num_turns = Some(4);
         log.usage.cost_usd = Some(0.75);
-        let verdict = judge(&limits(), &log);
+        let verdict = grade(&limits(), &log);
         assert_eq!(
             verdict.message,
-            "✗ 2 of 4 limits hold | cost_usd (0.75) exceeds max_cost_usd (0.5); turns (4) exceeds max_turns (3)"
+            "✗ 2 of 4 limits met | cost_usd (0.75) exceeds max_cost_usd (0.5); turns (4) exceeds max_turns (3)"
         );
     }
 
     #[test]
-    fn what_nobody_reported_is_no_pass() {
+    fn unreported_usage_fails() {
         let mut log = log();
         log.usage.source = UsageSource::Unreported;
-        let verdict = judge(&limits(), &log);
+        let verdict = grade(&limits(), &log);
         assert_eq!(verdict.status, EvaluatorStatus::Failed);
         assert_eq!(
             verdict.message,
-            "✗ 1 of 4 limits hold | tokens not reported; cost_usd not reported; turns not reported"
+            "✗ 1 of 4 limits met | tokens not reported; cost_usd not reported; turns not reported"
         );
         assert!(!verdict.metrics.contains_key("total_tokens"));
         log.usage.source = UsageSource::Metered;
         log.usage.total_tokens = 5;
-        let only = Budget { max_tokens: Some(10), ..Budget::default() };
-        assert_eq!(judge(&only, &log).status, EvaluatorStatus::Failed);
+        let only = BudgetCheck { max_tokens: Some(10), ..BudgetCheck::default() };
+        assert_eq!(grade(&only, &log).status, EvaluatorStatus::Failed);
     }
 
     #[test]
-    fn the_time_is_our_own_measurement() {
-        let only = Budget { max_duration: Some(Duration::from_secs(60)), ..Budget::default() };
-        let verdict = judge(&only, &log());
+    fn duration_does_not_depend_on_the_agent() {
+        let only = BudgetCheck { max_duration: Some(Duration::from_secs(60)), ..BudgetCheck::default() };
+        let verdict = grade(&only, &log());
         assert_eq!((verdict.status, verdict.trust), (EvaluatorStatus::Passed, None));
         assert_eq!(verdict.assertions["max_duration_ms"], 60_000);
     }

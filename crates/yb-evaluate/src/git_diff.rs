@@ -1,38 +1,107 @@
-//! `git-diff`: how much changed between the start tree and the end tree, against the limits of the case.
+//! `git-diff`: limits how much changed between the start tree and the end tree.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Artifact, Assertion, Desk, Evaluator, GradeError, Need, Subject, Verdict};
-use yb_case::GitDiff;
-use yb_repo::Include;
-use yb_repo::diff::{ChangeKind, Diff, FileChange, Lines};
+use super::{Artifact, Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Verdict, into_config};
+use yb_case::shape::{COUNT, Field, GLOBS, Kind, NON_NEGATIVE, Object, TEXT};
+use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
+use yb_repo::PathGlobs;
+use yb_repo::diff::{ChangeKind, Diff, FileChange, LineChanges};
 
-/// The patch of everything that changed, in the artifacts of a trial.
+/// The patch with all changes, in the artifacts of a trial.
 pub const PATCH_FILE: &str = "git-diff.patch";
+
+pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
+    name: "git-diff",
+    summary: "how much changed, against limits: files, lines, and their distribution",
+    input: EvaluatorInput::Objects,
+    config: &CONFIG,
+    read,
+};
+
+static CONFIG: Object = Object {
+    name: "gitDiff",
+    fields: &[
+        Field::new(
+            "base_commit",
+            TEXT,
+            "Ignored, for compatibility: the diff always starts at the start tree.",
+        ),
+        Field::new(
+            "assertions",
+            Kind::Object(&ASSERTIONS),
+            "Limits; without any, the evaluator always passes.",
+        ),
+        Field::new("include", GLOBS, "Globs of files to include [default: all]."),
+        Field::new("exclude", GLOBS, "Globs of files to exclude."),
+    ],
+};
+
+static ASSERTIONS: Object = Object {
+    name: "gitDiffAssertions",
+    fields: &[
+        Field::new("max_files_changed", COUNT, "Maximum number of changed files."),
+        Field::new("max_lines_added", COUNT, "Maximum number of added lines."),
+        Field::new("max_lines_removed", COUNT, "Maximum number of removed lines."),
+        Field::new("max_total_changes", COUNT, "Maximum number of added and removed lines."),
+        Field::new("min_change_entropy", NON_NEGATIVE, "Minimum entropy of changes over files, in bits."),
+        Field::new("max_change_entropy", NON_NEGATIVE, "Maximum entropy of changes over files, in bits."),
+    ],
+};
+
+/// Limits for the changes.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct GitDiff {
+    max_files_changed: Option<u64>,
+    max_lines_added: Option<u64>,
+    max_lines_removed: Option<u64>,
+    max_total_changes: Option<u64>,
+    min_change_entropy: Option<f64>,
+    max_change_entropy: Option<f64>,
+    /// Globs of the files that count; empty for all.
+    include: Vec<String>,
+    /// Globs of files that do not count.
+    exclude: Vec<String>,
+}
+
+fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
+    Some(into_config(GitDiff {
+        max_files_changed: reader.count("assertions.max_files_changed"),
+        max_lines_added: reader.count("assertions.max_lines_added"),
+        max_lines_removed: reader.count("assertions.max_lines_removed"),
+        max_total_changes: reader.count("assertions.max_total_changes"),
+        min_change_entropy: reader.number("assertions.min_change_entropy"),
+        max_change_entropy: reader.number("assertions.max_change_entropy"),
+        include: reader.texts("include"),
+        exclude: reader.texts("exclude"),
+    }))
+}
 
 #[async_trait]
 impl Evaluator for GitDiff {
-    fn need(&self) -> Need {
-        Need::Objects
+    fn is_vacuous(&self) -> bool {
+        *self == Self { include: self.include.clone(), exclude: self.exclude.clone(), ..Self::default() }
     }
 
-    async fn evaluate(&self, subject: &Subject, _desk: &Desk) -> Result<Verdict, GradeError> {
-        let diff = chosen(self, &subject.diff)?;
+    async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
+        let diff = selected(self, &subject.diff)?;
         let mut verdict = measure(self, &diff)
             .metric("base_commit", subject.start.as_str())
             .metric("current_commit", subject.end.as_str());
         if !subject.diff.files.is_empty() {
-            let description = "all changes, from the start tree to the end tree";
+            let description = "all changes from the start tree to the end tree";
             verdict.artifacts.push(Artifact::new("diff", PATCH_FILE, description));
         }
         Ok(verdict)
     }
 }
 
-/// The changes that count. One that moved a file counts if either place does.
-fn chosen(config: &GitDiff, diff: &Diff) -> Result<Diff, GradeError> {
-    let (include, exclude) = (Include::new(&config.include)?, Include::new(&config.exclude)?);
+/// Returns the changes that count. A rename counts if either path does.
+fn selected(config: &GitDiff, diff: &Diff) -> Result<Diff, GradeError> {
+    let (include, exclude) = (PathGlobs::new(&config.include)?, PathGlobs::new(&config.exclude)?);
     let counts = |path: &[u8]| (include.is_empty() || include.matches(path)) && !exclude.matches(path);
     let files = diff.files.iter().filter(|file| {
         counts(&file.path) || matches!(&file.kind, ChangeKind::Renamed { from } if counts(from))
@@ -41,12 +110,12 @@ fn chosen(config: &GitDiff, diff: &Diff) -> Result<Diff, GradeError> {
 }
 
 fn measure(limits: &GitDiff, diff: &Diff) -> Verdict {
-    let checks = check(limits, diff);
+    let checks = check_limits(limits, diff);
     let violations: Vec<Value> =
         checks.iter().filter_map(|check| check.message.clone()).map(Value::from).collect();
     let renamed = diff.files.iter().filter(|file| matches!(file.kind, ChangeKind::Renamed { .. })).count();
-    let binary = diff.files.iter().filter(|file| file.lines == Lines::Binary).count();
-    let mut verdict = Verdict::of(checks)
+    let binary = diff.files.iter().filter(|file| file.lines == LineChanges::Binary).count();
+    let mut verdict = Verdict::from_checks(checks)
         .metric("files_changed", diff.files_changed())
         .metric("lines_added", diff.lines_added())
         .metric("lines_removed", diff.lines_removed())
@@ -54,18 +123,19 @@ fn measure(limits: &GitDiff, diff: &Diff) -> Verdict {
         .metric("change_entropy", diff.change_entropy())
         .metric("files_renamed", renamed)
         .metric("binary_files_changed", binary)
-        .metric("changed_files", diff.files.iter().map(file).collect::<Vec<Value>>());
+        .metric("changed_files", diff.files.iter().map(file_metric).collect::<Vec<Value>>());
+    let files = diff.files_changed();
     let counts = format!(
-        "{} changed files (+{}/-{} lines)",
-        diff.files_changed(),
+        "{files} {} changed (+{}/-{} lines)",
+        if files == 1 { "file" } else { "files" },
         diff.lines_added(),
         diff.lines_removed()
     );
     verdict.message = if violations.is_empty() {
         format!("✓ {counts}")
     } else {
-        let said: Vec<&str> = violations.iter().filter_map(Value::as_str).collect();
-        format!("✗ {counts} | Violations: {}", said.join("; "))
+        let messages: Vec<&str> = violations.iter().filter_map(Value::as_str).collect();
+        format!("✗ {counts} | Violations: {}", messages.join("; "))
     };
     if !violations.is_empty() {
         verdict = verdict.metric("violations", violations);
@@ -73,7 +143,7 @@ fn measure(limits: &GitDiff, diff: &Diff) -> Verdict {
     verdict
 }
 
-fn file(file: &FileChange) -> Value {
+fn file_metric(file: &FileChange) -> Value {
     let status = match file.kind {
         ChangeKind::Added => "added",
         ChangeKind::Deleted => "deleted",
@@ -91,14 +161,14 @@ fn file(file: &FileChange) -> Value {
     if let ChangeKind::Renamed { from } = &file.kind {
         made["from"] = String::from_utf8_lossy(from).into();
     }
-    if file.lines == Lines::Binary {
+    if file.lines == LineChanges::Binary {
         made["binary"] = true.into();
     }
     made
 }
 
-/// Each limit, with the sentence for one that does not hold.
-fn check(limits: &GitDiff, diff: &Diff) -> Vec<Assertion> {
+/// Checks each limit.
+fn check_limits(limits: &GitDiff, diff: &Diff) -> Vec<Assertion> {
     let mut checks = Vec::new();
     let most = [
         ("max_files_changed", limits.max_files_changed, "files_changed", diff.files_changed()),
@@ -108,21 +178,24 @@ fn check(limits: &GitDiff, diff: &Diff) -> Vec<Assertion> {
     ];
     for (name, limit, metric, value) in most {
         if let Some(limit) = limit {
-            let holds = Assertion::of(name, value <= limit).found(value, limit);
-            checks.push(holds.because(|| format!("{metric} ({value}) exceeds {name} ({limit})")));
+            let check = Assertion::new(name, value <= limit).with_values(value, limit);
+            checks.push(check.with_message(|| format!("{metric} ({value}) exceeds {name} ({limit})")));
         }
     }
     let entropy = diff.change_entropy();
     if let Some(limit) = limits.min_change_entropy {
-        let holds = Assertion::of("min_change_entropy", entropy >= limit).found(entropy, limit);
-        checks.push(
-            holds.because(|| format!("change_entropy ({entropy:.2}) below min_change_entropy ({limit})")),
-        );
+        let check = Assertion::new("min_change_entropy", entropy >= limit).with_values(entropy, limit);
+        checks
+            .push(check.with_message(|| {
+                format!("change_entropy ({entropy:.2}) below min_change_entropy ({limit})")
+            }));
     }
     if let Some(limit) = limits.max_change_entropy {
-        let holds = Assertion::of("max_change_entropy", entropy <= limit).found(entropy, limit);
+        let check = Assertion::new("max_change_entropy", entropy <= limit).with_values(entropy, limit);
         checks.push(
-            holds.because(|| format!("change_entropy ({entropy:.2}) exceeds max_change_entropy ({limit})")),
+            check.with_message(|| {
+                format!("change_entropy ({entropy:.2}) exceeds max_change_entropy ({limit})")
+            }),
         );
     }
     checks
@@ -138,7 +211,7 @@ mod tests {
             path: path.as_bytes().to_vec(),
             kind,
             modes: ("100644".to_owned(), "100644".to_owned()),
-            lines: Lines::Text { added, removed },
+            lines: LineChanges::Text { added, removed },
         }
     }
 
@@ -149,16 +222,16 @@ mod tests {
     }
 
     #[test]
-    fn without_limits_it_passes_and_measures() {
+    fn diff_without_limits_passes_with_metrics() {
         let result = measure(&GitDiff::default(), &diff(&[("a", 3, 1), ("b", 4, 0)]));
         assert_eq!(result.status, EvaluatorStatus::Passed);
-        assert_eq!(result.message, "✓ 2 changed files (+7/-1 lines)");
+        assert_eq!(result.message, "✓ 2 files changed (+7/-1 lines)");
         assert_eq!(result.metrics["change_entropy"], 1.0);
         assert!(result.assertions.is_empty() && result.checks.is_empty());
     }
 
     #[test]
-    fn each_limit_that_does_not_hold_is_said() {
+    fn message_names_each_exceeded_limit() {
         let limits = GitDiff {
             max_files_changed: Some(1),
             max_lines_added: Some(7),
@@ -167,7 +240,7 @@ mod tests {
         };
         let result = measure(&limits, &diff(&[("a", 3, 1), ("b", 4, 0)]));
         assert_eq!(result.status, EvaluatorStatus::Failed);
-        let expected = "✗ 2 changed files (+7/-1 lines) | Violations: files_changed (2) exceeds max_files_changed (1); \
+        let expected = "✗ 2 files changed (+7/-1 lines) | Violations: files_changed (2) exceeds max_files_changed (1); \
                         change_entropy (1.00) below min_change_entropy (2)";
         assert_eq!(result.message, expected);
         assert_eq!(result.assertions["max_lines_added"], 7);
@@ -176,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn globs_choose_and_a_move_counts_at_both_ends() {
+    fn globs_select_files_and_renames_match_either_path() {
         let moved = ChangeKind::Renamed { from: b"src/old.rs".to_vec() };
         let all = Diff {
             files: vec![
@@ -191,7 +264,7 @@ mod tests {
             exclude: vec!["src/gen".to_owned()],
             ..GitDiff::default()
         };
-        let result = measure(&limits, &chosen(&limits, &all).unwrap());
+        let result = measure(&limits, &selected(&limits, &all).unwrap());
         assert_eq!(result.metrics["files_changed"], 2);
         assert_eq!(result.metrics["lines_added"], 3);
         assert_eq!(result.metrics["files_renamed"], 1);

@@ -1,4 +1,4 @@
-//! Runs the evaluators of a case: several at once, each on its own time, and none can take another down with it.
+//! Runs the evaluators of a case concurrently, each with its own timeout and isolated from panics of the others.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,83 +8,86 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use yb_supervise::PauseSwitch;
 
+use super::evaluator::evaluator_of;
 use super::subject::{VERDICT_FILE, remove_tree};
 use super::{
-    Desk, EvaluatorResult, EvaluatorStatus, GradeError, Need, Preparation, Subject, Verdict, evaluator,
-    prepared,
+    EvaluatorContext, EvaluatorResult, EvaluatorStatus, GradeError, Preparation, Subject, Verdict,
+    needs_tree, prepare,
 };
 use yb_agents::trace::{Begin, End, Trace};
+use yb_case::ConfiguredEvaluator;
 use yb_model::outcome::Outcome;
 
-/// What all evaluators of a trial share.
+/// Options for grading a trial.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
-    /// How many look at once.
+pub struct GradeOptions {
+    /// How many evaluators run at the same time.
     pub concurrent: usize,
-    /// How long each may look; zero is for ever.
+    /// The timeout of each evaluator; zero means no limit.
     pub timeout: Duration,
 }
 
-/// How much longer than its own time an evaluator is waited for, so that it can say itself that its time was over.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long after its timeout an evaluator is aborted, so that it can report the timeout itself.
+const GRACE_PERIOD: Duration = Duration::from_secs(10);
 const TICK: Duration = Duration::from_millis(200);
 
-/// Asks every evaluator, and keeps each verdict as a file; results come in the order of the case.
+/// Runs all evaluators and writes their verdicts; the results are in the order of the case.
 ///
 /// # Errors
-/// When a verdict can't be written. Whatever goes wrong in an evaluator is its result.
+/// When a verdict can't be written. An evaluator that fails is a result, not an error.
 pub async fn grade(
-    evaluators: &[yb_case::Evaluator],
+    evaluators: &[ConfiguredEvaluator],
     subject: &Arc<Subject>,
-    limits: Limits,
+    options: GradeOptions,
 ) -> Result<Vec<EvaluatorResult>, GradeError> {
-    let seats = Arc::new(Semaphore::new(limits.concurrent.max(1)));
+    let permits = Arc::new(Semaphore::new(options.concurrent.max(1)));
     let mut tasks = JoinSet::new();
-    let mut desks = Vec::new();
-    let mut places = std::collections::HashMap::new();
-    for (at, wanted) in evaluators.iter().enumerate() {
-        let time =
-            evaluator(&wanted.check).map_or(limits.timeout, |evaluator| evaluator.time(limits.timeout));
-        let mut desk = Desk::new(subject, at, &wanted.name, time);
-        let (seats, subject, wanted) = (Arc::clone(&seats), Arc::clone(subject), wanted.clone());
-        desks.push(desk.clone());
+    let mut contexts = Vec::new();
+    let mut indices = std::collections::HashMap::new();
+    for (index, configured) in evaluators.iter().enumerate() {
+        let timeout =
+            evaluator_of(configured).map_or(options.timeout, |evaluator| evaluator.timeout(options.timeout));
+        let mut context = EvaluatorContext::new(subject, index, &configured.name, timeout);
+        let (permits, subject, configured) = (Arc::clone(&permits), Arc::clone(subject), configured.clone());
+        contexts.push(context.clone());
         let task = tasks.spawn(async move {
-            let _seat = seats.acquire().await;
-            let begin = |trial: &Arc<dyn Trace>| trial.begin(Begin::Evaluator { name: &wanted.name });
-            desk.trace = subject.trace.as_ref().map(begin);
-            let (mut verdict, took) = one(&wanted, &subject, &desk).await;
-            verdict.evaluator.clone_from(&wanted.name);
+            let _permit = permits.acquire().await;
+            let begin = |trial: &Arc<dyn Trace>| trial.begin(Begin::Evaluator { name: &configured.name });
+            context.trace = subject.trace.as_ref().map(begin);
+            let (mut verdict, duration) = run_one(&configured, &subject, &context).await;
+            verdict.evaluator.clone_from(&configured.name);
             verdict.redact(&subject.secrets);
-            if let Some(trace) = &desk.trace {
+            if let Some(trace) = &context.trace {
                 trace.end(End::Evaluator(&verdict));
             }
-            (verdict, took)
+            (verdict, duration)
         });
-        places.insert(task.id(), at);
+        indices.insert(task.id(), index);
     }
     let mut found: Vec<Option<(Verdict, Duration)>> = evaluators.iter().map(|_| None).collect();
     while let Some(ended) = tasks.join_next_with_id().await {
         let (id, result) = match ended {
             Ok((id, result)) => (id, result),
-            Err(lost) => {
-                (lost.id(), (Verdict::unable("it crashed; this is a bug".to_owned()), Duration::ZERO))
+            Err(error) => {
+                let message = "the evaluator panicked; this is a bug".to_owned();
+                (error.id(), (Verdict::skipped(message), Duration::ZERO))
             }
         };
-        if let Some(place) = places.get(&id).and_then(|at| found.get_mut(*at)) {
-            *place = Some(result);
+        if let Some(slot) = indices.get(&id).and_then(|index| found.get_mut(*index)) {
+            *slot = Some(result);
         }
     }
     let mut results = Vec::new();
-    for ((wanted, desk), found) in evaluators.iter().zip(&desks).zip(found) {
-        let (mut verdict, took) =
-            found.unwrap_or_else(|| (Verdict::unable("it was lost".to_owned()), Duration::ZERO));
-        desk.clear();
-        // Of one that was lost.
-        verdict.evaluator.clone_from(&wanted.name);
-        desk.keep_json("verdict", VERDICT_FILE, "what the evaluator said", &verdict)?;
+    for ((configured, context), found) in evaluators.iter().zip(&contexts).zip(found) {
+        let (mut verdict, duration) = found
+            .unwrap_or_else(|| (Verdict::skipped("the evaluator has no result".to_owned()), Duration::ZERO));
+        context.remove_scratch();
+        // The verdict of a panicked evaluator has no name yet.
+        verdict.evaluator.clone_from(&configured.name);
+        context.write_json("verdict", VERDICT_FILE, "the verdict of the evaluator", &verdict)?;
         results.push(EvaluatorResult {
             verdict,
-            duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
             timestamp: Timestamp::now().to_string(),
         });
     }
@@ -92,29 +95,34 @@ pub async fn grade(
     Ok(results)
 }
 
-async fn one(wanted: &yb_case::Evaluator, subject: &Subject, desk: &Desk) -> (Verdict, Duration) {
-    let began = Instant::now();
-    let Some(evaluator) = evaluator(&wanted.check) else {
-        return (Verdict::unable(format!("not run by this version: `{}`", wanted.name)), began.elapsed());
+async fn run_one(
+    configured: &ConfiguredEvaluator,
+    subject: &Subject,
+    context: &EvaluatorContext,
+) -> (Verdict, Duration) {
+    let started = Instant::now();
+    let Some(evaluator) = evaluator_of(configured) else {
+        return (Verdict::skipped(format!("unknown evaluator: `{}`", configured.name)), started.elapsed());
     };
-    // What is prepared is for all, and has times of its own.
-    if evaluator.need() == Need::Tree
-        && let Err(error) = prepared(&Preparation::of(subject)).await
+    // Preparation is shared by all evaluators and has its own timeouts.
+    if needs_tree(std::slice::from_ref(configured))
+        && let Err(error) = prepare(&Preparation::of(subject)).await
     {
-        return (Verdict::unable(error.to_string()), began.elapsed());
+        return (Verdict::skipped(error.to_string()), started.elapsed());
     }
-    let limit = if desk.timeout.is_zero() { desk.timeout } else { desk.timeout + PATIENCE };
+    let timeout = context.timeout;
+    let limit = if timeout.is_zero() { timeout } else { timeout + GRACE_PERIOD };
     let verdict = tokio::select! {
-        verdict = evaluator.evaluate(subject, desk) => verdict,
-        () = time_is_over(limit, &subject.bench.pause) => {
-            Err(GradeError::other(format!("it did not end within {:?}", desk.timeout)))
+        verdict = evaluator.evaluate(subject, context) => verdict,
+        () = elapsed(limit, &subject.grader_env.pause) => {
+            Err(GradeError::other(format!("timed out after {timeout:?}")))
         }
     };
-    (verdict.unwrap_or_else(|error| Verdict::unable(error.to_string())), began.elapsed())
+    (verdict.unwrap_or_else(|error| Verdict::skipped(error.to_string())), started.elapsed())
 }
 
-/// Counted in steps: the time in which everything is paused does not count.
-async fn time_is_over(limit: Duration, pause: &PauseSwitch) {
+/// Waits until a limit has elapsed. Time during which grading is suspended does not count.
+async fn elapsed(limit: Duration, pause: &PauseSwitch) {
     let mut waited = Duration::ZERO;
     while limit.is_zero() || waited < limit {
         tokio::time::sleep(TICK).await;
@@ -124,8 +132,8 @@ async fn time_is_over(limit: Duration, pause: &PauseSwitch) {
     }
 }
 
-/// What a trial came to by its verdicts alone. One that could not look never lets a trial pass; but where another says
-/// no, the answer is known.
+/// Returns the outcome of a trial by its verdicts alone. A skipped evaluator never lets a trial pass, but a failed one decides
+/// whatever others were skipped.
 #[must_use]
 pub fn outcome(results: &[EvaluatorResult]) -> Outcome {
     let any = |status| results.iter().any(|result| result.status == status);
@@ -146,15 +154,15 @@ mod tests {
     use crate::Assertion;
 
     #[test]
-    fn who_could_not_look_never_lets_a_trial_pass() {
+    fn skipped_evaluator_never_lets_a_trial_pass() {
         let result = |verdict| EvaluatorResult { verdict, duration_ms: 0, timestamp: String::new() };
-        let passed = || result(Verdict::of(Vec::new()));
-        let failed = || result(Verdict::of(vec![Assertion::of("x", false)]));
-        let unable = || result(Verdict::unable("no".to_owned()));
+        let passed = || result(Verdict::from_checks(Vec::new()));
+        let failed = || result(Verdict::from_checks(vec![Assertion::new("x", false)]));
+        let skipped = || result(Verdict::skipped("no".to_owned()));
         let cheated = || result(Verdict { cheating: Some("tests".to_owned()), ..failed().verdict });
         assert_eq!(outcome(&[passed(), passed()]), Outcome::Passed);
-        assert_eq!(outcome(&[passed(), unable()]), Outcome::GraderError);
-        assert_eq!(outcome(&[unable(), failed()]), Outcome::Failed);
-        assert_eq!(outcome(&[failed(), cheated(), unable()]), Outcome::Cheating);
+        assert_eq!(outcome(&[passed(), skipped()]), Outcome::GraderError);
+        assert_eq!(outcome(&[skipped(), failed()]), Outcome::Failed);
+        assert_eq!(outcome(&[failed(), cheated(), skipped()]), Outcome::Cheating);
     }
 }

@@ -1,20 +1,20 @@
-//! How alike two files are: 1 − Levenshtein / the longer length, exactly where that is affordable, and by lines where it
-//! is not. The work is counted in steps and never in time, so that the same files always give the same number.
+//! Similarity of two files: 1 − Levenshtein distance / length of the longer one. The distance is exact if that is affordable,
+//! and else computed by lines. The budget is counted in steps, not in time, so that the result is deterministic.
 
 use std::collections::{HashMap, HashSet};
 
-/// What comparing may take, in steps of 64 cells; a step takes about a nanosecond.
+/// The budget of all comparisons of a trial, in steps of 64 cells; a step takes about a nanosecond.
 pub(crate) const BUDGET: u64 = 1 << 29;
-/// What one pair of pieces may take of it.
-const PER_PIECE: u64 = 1 << 26;
-/// How many words the table of one piece may have.
-const TABLE: usize = 1 << 22;
-/// A file with more lines is taken in blocks.
-const MOST_LINES: usize = 2 << 20;
-/// Where a file has no lines, so many bytes stand for one.
+/// The budget of one exact comparison.
+const MAX_STEPS: u64 = 1 << 26;
+/// The limit for the bit table of one exact comparison, in words.
+const MAX_TABLE_WORDS: usize = 1 << 22;
+/// A file with more lines is split into blocks.
+const MAX_LINES: usize = 2 << 20;
+/// The block size for files without line breaks, in bytes.
 const BLOCK: usize = 256;
 
-/// How alike two files are, from 0 to 1.
+/// Returns the similarity of two files, from 0 to 1.
 pub(crate) fn similarity(one: &[u8], two: &[u8], budget: &mut u64) -> f64 {
     if one == two {
         return 1.0;
@@ -32,7 +32,7 @@ fn ratio(distance: u64, longer: usize) -> f64 {
     if longer == 0 { 1.0 } else { (1.0 - distance as f64 / longer as f64).clamp(0.0, 1.0) }
 }
 
-/// A file without NUL that is UTF-8 is compared by characters, any other by bytes.
+/// Returns the content as text if it is UTF-8 without NUL. Such files are compared by characters, others by bytes.
 fn text(content: &[u8]) -> Option<&str> {
     if memchr::memchr(0, content).is_some() { None } else { std::str::from_utf8(content).ok() }
 }
@@ -44,13 +44,13 @@ fn distance(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> u64 {
     by_lines(one, two, characters, budget)
 }
 
-/// The distance itself, if the budget allows it.
+/// Returns the exact distance, if the budget allows it.
 fn exact(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> Option<u64> {
     let (one, two) = without_common_ends(one, two, characters);
-    // A character has at most four bytes; what is too long in any case is not even decoded.
+    // A character has at most four bytes: content that is too long in any case is not decoded.
     let widest = if characters { 4 } else { 1 };
     let least = (one.len() / widest / 64).saturating_mul(two.len() / widest) as u64;
-    if !one.is_empty() && !two.is_empty() && least > PER_PIECE {
+    if !one.is_empty() && !two.is_empty() && least > MAX_STEPS {
         return None;
     }
     let (one, two) = (units(one, characters), units(two, characters));
@@ -60,7 +60,7 @@ fn exact(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> Option<u
     }
     let steps = (short.len().div_ceil(64) as u64).saturating_mul(long.len() as u64);
     let distinct = short.iter().collect::<HashSet<_>>().len();
-    if steps > PER_PIECE || steps > *budget || distinct * short.len().div_ceil(64) > TABLE {
+    if steps > MAX_STEPS || steps > *budget || distinct * short.len().div_ceil(64) > MAX_TABLE_WORDS {
         return None;
     }
     *budget -= steps;
@@ -74,7 +74,7 @@ fn units(content: &[u8], characters: bool) -> Vec<u32> {
     }
 }
 
-/// What is left when the beginning and the end that both share are taken away; no character is cut.
+/// Strips the common prefix and suffix, at character boundaries.
 fn without_common_ends<'a>(one: &'a [u8], two: &'a [u8], characters: bool) -> (&'a [u8], &'a [u8]) {
     let inside = |byte: Option<&u8>| characters && byte.is_some_and(|byte| byte & 0xC0 == 0x80);
     let mut front = one.iter().zip(two).take_while(|(a, b)| a == b).count();
@@ -89,7 +89,7 @@ fn without_common_ends<'a>(one: &'a [u8], two: &'a [u8], characters: bool) -> (&
     (&one[..one.len() - back], &two[..two.len() - back])
 }
 
-/// Myers' bit-parallel algorithm in blocks of 64 rows: a column of the table at a time, as differences.
+/// Computes the distance by Myers' bit-parallel algorithm, in blocks of 64 rows.
 fn levenshtein(pattern: &[u32], text: &[u32]) -> u64 {
     let blocks = pattern.len().div_ceil(64);
     let last_bit = (pattern.len() - 1) % 64;
@@ -125,8 +125,8 @@ fn levenshtein(pattern: &[u32], text: &[u32]) -> u64 {
     score
 }
 
-/// Lines that both have exactly once, in an order that both share, stay; what is between them is compared by itself,
-/// exactly if it is small enough, and else by which lines both have.
+/// Estimates the distance by lines. Lines that are unique in both files and in the same order are anchors; the gaps between
+/// them are compared exactly if they are small enough, and else as multisets of lines.
 fn by_lines(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> u64 {
     let (one, two) = (lines(one), lines(two));
     let mut sum = 0;
@@ -135,13 +135,13 @@ fn by_lines(one: &[u8], two: &[u8], characters: bool, budget: &mut u64) -> u64 {
     anchors.push((one.len(), two.len()));
     for (at_one, at_two) in anchors {
         let (gap_one, gap_two) = (&one[from_one..at_one], &two[from_two..at_two]);
-        sum += gap(gap_one, gap_two, characters, budget);
+        sum += gap_distance(gap_one, gap_two, characters, budget);
         (from_one, from_two) = (at_one + 1, at_two + 1);
     }
     sum
 }
 
-fn gap(one: &[&[u8]], two: &[&[u8]], characters: bool, budget: &mut u64) -> u64 {
+fn gap_distance(one: &[&[u8]], two: &[&[u8]], characters: bool, budget: &mut u64) -> u64 {
     if let Some(exact) = exact(&one.concat(), &two.concat(), characters, budget) {
         return exact;
     }
@@ -167,9 +167,9 @@ fn length(line: &[u8], characters: bool) -> u64 {
     }
 }
 
-/// Lines with their ends; long ones, and files that have none or too many, in blocks.
+/// Splits content into lines with their line breaks; long lines, and files with too many lines, into blocks.
 fn lines(content: &[u8]) -> Vec<&[u8]> {
-    if memchr::memchr_iter(b'\n', content).nth(MOST_LINES).is_some() {
+    if memchr::memchr_iter(b'\n', content).nth(MAX_LINES).is_some() {
         return content.chunks(BLOCK).collect();
     }
     let whole = content.split_inclusive(|byte| *byte == b'\n');
@@ -178,18 +178,18 @@ fn lines(content: &[u8]) -> Vec<&[u8]> {
         .collect()
 }
 
-/// Where lines stand that occur once in each: the longest series that is in order in both.
+/// Returns the positions of lines that are unique in both files: the longest series with the same order.
 fn anchors(one: &[&[u8]], two: &[&[u8]]) -> Vec<(usize, usize)> {
-    let (in_one, in_two) = (once(one), once(two));
+    let (in_one, in_two) = (unique_positions(one), unique_positions(two));
     let both = one.iter().enumerate().filter_map(|(at, line)| {
         let first = in_one.get(line).copied().flatten().filter(|place| *place == at)?;
         Some((first, in_two.get(line).copied().flatten()?))
     });
-    longest_in_order(&both.collect::<Vec<_>>())
+    longest_increasing(&both.collect::<Vec<_>>())
 }
 
-/// Where each line stands that occurs once.
-fn once<'a>(lines: &[&'a [u8]]) -> HashMap<&'a [u8], Option<usize>> {
+/// Returns the position of each line, or `None` if it is not unique.
+fn unique_positions<'a>(lines: &[&'a [u8]]) -> HashMap<&'a [u8], Option<usize>> {
     let mut places = HashMap::new();
     for (at, line) in lines.iter().enumerate() {
         places.entry(*line).and_modify(|place| *place = None).or_insert(Some(at));
@@ -197,8 +197,8 @@ fn once<'a>(lines: &[&'a [u8]]) -> HashMap<&'a [u8], Option<usize>> {
     places
 }
 
-/// The longest series whose second numbers grow; the first ones do already.
-fn longest_in_order(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
+/// Returns the longest series with increasing second numbers; the first ones are increasing already.
+fn longest_increasing(pairs: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let mut tails: Vec<usize> = Vec::new();
     let mut before: Vec<Option<usize>> = Vec::with_capacity(pairs.len());
     for (at, (_, second)) in pairs.iter().enumerate() {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_what_the_original_says() {
+    fn similarity_is_one_minus_relative_distance() {
         for (one, two, expected) in [
             ("", "", 1.0),
             ("abc", "", 0.0),
@@ -246,7 +246,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_distance_is_levenshteins(one in "[ab]{0,200}", two in "[abc]{0,200}") {
+        fn exact_distance_is_levenshtein(one in "[ab]{0,200}", two in "[abc]{0,200}") {
             let (a, b) = (units(one.as_bytes(), true), units(two.as_bytes(), true));
             if !a.is_empty() && !b.is_empty() {
                 prop_assert_eq!(levenshtein(&a, &b), strsim::levenshtein(&one, &two) as u64);
@@ -255,20 +255,20 @@ mod tests {
         }
 
         #[test]
-        fn by_lines_it_is_never_less_when_everything_is_exact(one in "([abc]{0,3}\n){0,12}", two in "([abc]{0,3}\n){0,12}") {
+        fn distance_by_lines_is_an_upper_bound(one in "([abc]{0,3}\n){0,12}", two in "([abc]{0,3}\n){0,12}") {
             let found = by_lines(one.as_bytes(), two.as_bytes(), true, &mut BUDGET.clone());
             prop_assert!(found >= strsim::levenshtein(&one, &two) as u64);
         }
 
         #[test]
-        fn any_bytes_are_compared(one in proptest::collection::vec(any::<u8>(), 0..300), two in proptest::collection::vec(any::<u8>(), 0..300), budget in 0_u64..100) {
+        fn similarity_of_any_bytes_is_in_range(one in proptest::collection::vec(any::<u8>(), 0..300), two in proptest::collection::vec(any::<u8>(), 0..300), budget in 0_u64..100) {
             let found = similarity(&one, &two, &mut budget.clone());
             prop_assert!((0.0..=1.0).contains(&found));
         }
     }
 
     #[test]
-    fn large_files_are_compared_by_their_lines() {
+    fn large_files_are_compared_by_lines() {
         let line =
             |n: usize| format!("line {n} of a file that is much larger than can be compared as a whole\n");
         let one: String = (0..140_000).map(line).collect();
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn large_files_without_anything_unique_end_too() {
+    fn large_files_without_unique_lines_are_compared() {
         let (one, two) = (b"a\n".repeat(4_000_000), b"b\n".repeat(4_000_000));
         assert!(similarity(&one, &two, &mut BUDGET.clone()) < 0.01);
         let half = [b"a\n".repeat(2_000_000), b"b\n".repeat(2_000_000)].concat();

@@ -1,4 +1,5 @@
-//! What is graded, and what it is graded with: nothing in here needs an agent, a workspace or a run that still goes on.
+//! The inputs of grading: the trial, the environment for code that the agent may have written, and the context of one
+//! evaluator. None of them needs the agent, its workspace, or a running run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,94 +11,99 @@ use yb_supervise::{CancellationToken, PauseSwitch};
 
 use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
-use yb_agents::{Isolation, without_secrets};
+use yb_agents::{Adapters, Isolation, without_secrets};
 use yb_case::{Script, TrialLimits};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
 use yb_repo::diff::Diff;
 use yb_repo::{ObjectStore, RepoError, TreeFile};
 
-/// Where evaluators leave their files, below the artifacts.
+/// The directory with the files of evaluators, in the artifacts of a trial.
 pub const FOLDER: &str = "evaluators";
-/// What an evaluator said, in its folder.
+/// The verdict, in the directory of an evaluator.
 pub const VERDICT_FILE: &str = "verdict.json";
 
-/// One finished trial, as grading sees it. From `objects.git` and the log it can be made again at any time.
+/// A finished trial. It can be made again from `objects.git` and the agent's log at any time.
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// The trees, and everything in them.
+    /// The object store with the trees.
     pub store: ObjectStore,
-    /// What the agent began with.
+    /// The id of the start tree.
     pub start: String,
-    /// What it left.
+    /// The id of the end tree.
     pub end: String,
-    /// What was expected of it, if anything was, or why that is not there.
+    /// The id of the expected tree, or why it is missing; `None` if the case expects none.
     pub expected: Option<Result<String, String>>,
-    /// From start to end.
+    /// The changes from the start tree to the end tree.
     pub diff: Arc<Diff>,
-    /// What the agent did, as far as it told.
+    /// The agent's log.
     pub log: Arc<YouBenchaLog>,
-    /// What must not appear in anything that is kept.
+    /// Secrets that must not appear in any file of the run.
     pub secrets: Arc<[(String, Vec<u8>)]>,
-    /// What readies a tree before it is graded.
+    /// The commands that prepare a tree for grading.
     pub prepare: Arc<[Script]>,
-    /// Where evaluators leave their files.
+    /// The directory for artifacts.
     pub artifacts: PathBuf,
-    /// Where trees are laid out while something looks at them.
+    /// The directory for temporary files, removed after grading.
     pub scratch: PathBuf,
-    /// How foreign code is run.
-    pub bench: Bench,
-    /// The files that the agent left, once somebody has asked for them; whoever grades many trials may fill it in.
+    /// The environment for commands of evaluators.
+    pub grader_env: GraderEnv,
+    /// The files of the end tree, listed on first use; a caller that has the list may set it.
     pub files: OnceCell<Vec<TreeFile>>,
-    /// The trial's node in a trace, where there is one.
+    /// The span of the trial, if it is traced.
     pub trace: Option<Arc<dyn Trace>>,
 }
 
 impl Subject {
-    /// The files that the agent left, listed once for all evaluators.
-    pub(crate) async fn files(&self) -> Result<&[TreeFile], RepoError> {
+    /// Lists the files of the end tree.
+    ///
+    /// # Errors
+    /// When the object store fails.
+    pub async fn files(&self) -> Result<&[TreeFile], RepoError> {
         self.files.get_or_try_init(|| self.store.list(&self.end)).await.map(Vec::as_slice)
     }
 }
 
-/// How code that an agent may have written is run, and where what many gradings share is kept.
+/// The environment in which evaluators run code that the agent may have written.
 #[derive(Debug, Clone)]
-pub struct Bench {
-    /// What stands between that code and the machine.
+pub struct GraderEnv {
+    /// The sandbox.
     pub isolation: Isolation,
-    /// What it may use.
+    /// The resource limits.
     pub limits: TrialLimits,
-    /// What it must not see, whatever contains it.
+    /// Paths that are hidden from the code.
     pub hidden: Vec<PathBuf>,
-    /// The environment that a case may take variables from; of its own accord only PATH is used.
+    /// The environment variables that a case may pass on; only `PATH` is passed on by default.
     pub env: Arc<std::collections::BTreeMap<String, String>>,
-    /// The program that contains every child; by default the running one.
+    /// The agents that can judge.
+    pub adapters: Adapters,
+    /// The shim that supervises every child; the running program if `None`.
     pub shim: Option<PathBuf>,
-    /// What all runs share.
+    /// The cache that all runs share.
     pub cache: PathBuf,
-    /// Ends grading.
+    /// Cancels grading.
     pub cancel: CancellationToken,
-    /// Holds everything still.
+    /// Suspends grading.
     pub pause: PauseSwitch,
 }
 
-/// What one evaluator has to itself: its own folder in the artifacts, its own scratch, its own time.
+/// The context of one evaluator: its artifacts, its scratch directory and its timeout.
 #[derive(Debug, Clone)]
-pub struct Desk {
-    /// Its folder's name below [`FOLDER`].
+pub struct EvaluatorContext {
+    /// The name of its directory below [`FOLDER`].
     pub(crate) name: String,
-    /// Where it may make files that nobody keeps. Not made yet.
+    /// The directory for temporary files. It does not exist yet.
     pub(crate) scratch: PathBuf,
-    /// Its time; zero is for ever.
+    /// The timeout; zero means no limit.
     pub(crate) timeout: Duration,
-    /// The evaluator's node in a trace, where there is one.
+    /// The span of the evaluator, if it is traced.
     pub(crate) trace: Option<Arc<dyn Trace>>,
     artifacts: PathBuf,
     secrets: Arc<[(String, Vec<u8>)]>,
 }
 
-impl Desk {
-    /// The desk of the n-th evaluator, counted from 0.
+impl EvaluatorContext {
+    /// Creates the context of the evaluator at an index in the case.
     pub(crate) fn new(subject: &Subject, at: usize, evaluator: &str, timeout: Duration) -> Self {
         let name = format!("{}-{}", at + 1, safe_name(&evaluator.replace(':', "-")));
         Self {
@@ -110,34 +116,41 @@ impl Desk {
         }
     }
 
-    /// Its folder in the artifacts.
-    pub(crate) fn folder(&self) -> PathBuf {
+    /// Returns its directory in the artifacts.
+    #[must_use]
+    pub fn artifact_dir(&self) -> PathBuf {
         self.artifacts.join(FOLDER).join(&self.name)
     }
 
-    /// Keeps a file as JSON.
-    pub(crate) fn keep_json(
+    /// Writes an artifact as JSON. See [`write_artifact`](Self::write_artifact).
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write_json(
         &self,
         kind: &str,
         file: &str,
         description: &str,
         content: &impl Serialize,
     ) -> Result<Artifact, GradeError> {
-        let path = self.folder().join(file);
+        let path = self.artifact_dir().join(file);
         let text =
             serde_json::to_string_pretty(content).map_err(|error| GradeError::io(&path)(error.into()))?;
-        self.keep(kind, file, description, &format!("{text}\n"))
+        self.write_artifact(kind, file, description, &format!("{text}\n"))
     }
 
-    /// Keeps a file, without secrets; whoever looks sees all of it or nothing.
-    pub(crate) fn keep(
+    /// Writes an artifact atomically, with secrets removed.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub fn write_artifact(
         &self,
         kind: &str,
         file: &str,
         description: &str,
         text: &str,
     ) -> Result<Artifact, GradeError> {
-        let folder = self.folder();
+        let folder = self.artifact_dir();
         let (path, part) = (folder.join(file), folder.join(format!(".{file}.part")));
         let text = without_secrets(text, self.secrets.iter().cloned());
         std::fs::create_dir_all(&folder)
@@ -147,30 +160,30 @@ impl Desk {
         Ok(Artifact::new(kind, format!("{FOLDER}/{}/{file}", self.name), description))
     }
 
-    /// Removes what nobody needs any more.
-    pub(crate) fn clear(&self) {
+    /// Removes the scratch directory.
+    pub(crate) fn remove_scratch(&self) {
         remove_tree(&self.scratch);
     }
 }
 
-/// Removes a directory, also one whose parts were made unreadable by what ran in it.
+/// Removes a directory, even if code that ran in it has removed permissions of subdirectories.
 pub fn remove_tree(path: &Path) {
     if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
         return;
     }
     #[cfg(unix)]
-    open_up(path);
+    restore_permissions(path);
     let _ = std::fs::remove_dir_all(path);
 }
 
-/// Gives back the right to remove: real directories only, links are not followed.
+/// Makes all subdirectories writable, without following links.
 #[cfg(unix)]
-fn open_up(path: &Path) {
+fn restore_permissions(path: &Path) {
     use std::os::unix::fs::PermissionsExt as _;
     let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
     for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
         if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            open_up(&entry.path());
+            restore_permissions(&entry.path());
         }
     }
 }

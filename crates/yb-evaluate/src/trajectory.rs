@@ -1,40 +1,127 @@
-//! `trajectory`: what an agent did on its way, by its own frames. It is marked as the agent's word; and an agent that told
-//! nothing of its way passes nothing.
+//! `trajectory`: asserts which tools the agent called. The data is self-reported, which the verdict records; an agent
+//! that reports nothing fails.
 
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::{Assertion, Desk, Evaluator, GradeError, Need, Subject, Trust, Verdict};
-use yb_case::Trajectory;
+use super::{Assertion, Evaluator, EvaluatorContext, GradeError, Subject, Trust, Verdict, into_config};
+use yb_case::config_reader::count;
+use yb_case::format::Format;
+use yb_case::shape::{COUNT, Field, Kind, Object, TEXT};
+use yb_case::{ConfigReader, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
 use yb_model::log::{ToolCallRecord, YouBenchaLog};
 
+pub(crate) static SPEC: EvaluatorSpec = EvaluatorSpec {
+    name: "trajectory",
+    summary: "which tools the agent called, how often, in which order, and which calls failed",
+    input: EvaluatorInput::Log,
+    config: &CONFIG,
+    read,
+};
+
+static CONFIG: Object = Object {
+    name: "trajectory",
+    fields: &[Field::new("assertions", Kind::Object(&ASSERTIONS), "Assertions.")],
+};
+
+const TOOLS: Kind = Kind::List { of: &TEXT, min: 0 };
+
+static ASSERTIONS: Object = Object {
+    name: "trajectoryAssertions",
+    fields: &[
+        Field::new("tools_used", TOOLS, "Tools that must be called, such as `Edit` or `Bash(cargo test*)`."),
+        Field::new("tools_forbidden", TOOLS, "Tools that must not be called."),
+        Field::new("order", TOOLS, "Tools that must be called in this order, with any others between."),
+        Field::new(
+            "counts",
+            Kind::Map { names: Format::Any, of: &Kind::Object(&CALL_COUNT) },
+            "Number of calls by tool.",
+        ),
+        Field::new("max_tool_calls", COUNT, "Maximum number of tool calls."),
+        Field::new("max_failed_calls", COUNT, "Maximum number of failed tool calls."),
+        Field::new("max_repeated_calls", COUNT, "Maximum number of repeated tool calls."),
+        Field::new("max_denials", COUNT, "Maximum number of denied tool calls."),
+        Field::new("max_turns", COUNT, "Maximum number of turns."),
+    ],
+};
+
+static CALL_COUNT: Object = Object {
+    name: "callCount",
+    fields: &[
+        Field::new("min", COUNT, "Minimum number of calls."),
+        Field::new("max", COUNT, "Maximum number of calls."),
+    ],
+};
+
+/// Assertions about the tool calls of an agent.
+#[derive(Debug, Clone, PartialEq, Default)]
+struct TrajectoryCheck {
+    tools_used: Vec<String>,
+    tools_forbidden: Vec<String>,
+    /// Tools in the order in which they must be called; other calls may come between.
+    order: Vec<String>,
+    counts: Vec<(String, CallCount)>,
+    max_tool_calls: Option<u64>,
+    max_failed_calls: Option<u64>,
+    /// The limit for calls with the same arguments as an earlier one.
+    max_repeated_calls: Option<u64>,
+    max_denials: Option<u64>,
+    max_turns: Option<u64>,
+}
+
+/// How often a tool may be called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct CallCount {
+    min: Option<u64>,
+    max: Option<u64>,
+}
+
+fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
+    let counts = reader.entries("assertions.counts").iter().map(|entry| {
+        let limit = |key: &str| entry.node.get(key).and_then(count);
+        (entry.key.name.clone(), CallCount { min: limit("min"), max: limit("max") })
+    });
+    Some(into_config(TrajectoryCheck {
+        tools_used: reader.texts("assertions.tools_used"),
+        tools_forbidden: reader.texts("assertions.tools_forbidden"),
+        order: reader.texts("assertions.order"),
+        counts: counts.collect(),
+        max_tool_calls: reader.count("assertions.max_tool_calls"),
+        max_failed_calls: reader.count("assertions.max_failed_calls"),
+        max_repeated_calls: reader.count("assertions.max_repeated_calls"),
+        max_denials: reader.count("assertions.max_denials"),
+        max_turns: reader.count("assertions.max_turns"),
+    }))
+}
+
 #[async_trait]
-impl Evaluator for Trajectory {
-    fn need(&self) -> Need {
-        Need::Log
+impl Evaluator for TrajectoryCheck {
+    fn is_vacuous(&self) -> bool {
+        *self == Self::default()
     }
 
-    async fn evaluate(&self, subject: &Subject, _desk: &Desk) -> Result<Verdict, GradeError> {
-        Ok(judge(self, &subject.log))
+    async fn evaluate(&self, subject: &Subject, _context: &EvaluatorContext) -> Result<Verdict, GradeError> {
+        Ok(grade(self, &subject.log))
     }
 }
 
-fn judge(wanted: &Trajectory, log: &YouBenchaLog) -> Verdict {
+fn grade(wanted: &TrajectoryCheck, log: &YouBenchaLog) -> Verdict {
     let calls = &log.tool_calls;
-    let told = log.output.frames.is_some() || !calls.is_empty();
+    let reported = log.output.frames.is_some() || !calls.is_empty();
     let failed = calls.iter().filter(|call| call.is_error == Some(true)).count() as u64;
     let repeated = repeated(calls);
     let denials = log.execution.permission_denials;
     let turns = log.execution.num_turns;
     let mut checks = Vec::new();
-    if !told {
+    if !reported {
         checks.push(
-            Assertion::of("reported", false).because(|| "the agent told nothing of its way".to_owned()),
+            Assertion::new("reported", false).with_message(|| "the agent reported no tool calls".to_owned()),
         );
     }
-    checks.extend(tools(wanted, calls));
+    checks.extend(check_tools(wanted, calls));
     let limits = [
         ("max_tool_calls", wanted.max_tool_calls, "tool calls", Some(calls.len() as u64)),
         ("max_failed_calls", wanted.max_failed_calls, "failed calls", Some(failed)),
@@ -44,8 +131,8 @@ fn judge(wanted: &Trajectory, log: &YouBenchaLog) -> Verdict {
     ];
     for (name, limit, what, value) in limits {
         let Some(limit) = limit else { continue };
-        let check = Assertion::of(name, value.is_some_and(|value| value <= limit)).found(value, limit);
-        checks.push(check.because(|| match value {
+        let check = Assertion::new(name, value.is_some_and(|value| value <= limit)).with_values(value, limit);
+        checks.push(check.with_message(|| match value {
             Some(value) => format!("{what} ({value}) exceed {name} ({limit})"),
             None => format!("{what} not reported"),
         }));
@@ -54,7 +141,7 @@ fn judge(wanted: &Trajectory, log: &YouBenchaLog) -> Verdict {
     for call in calls {
         *by_tool.entry(call.name.as_str()).or_default() += 1;
     }
-    let mut verdict = Verdict::of(checks)
+    let mut verdict = Verdict::from_checks(checks)
         .metric("tool_calls", calls.len())
         .metric("failed_calls", failed)
         .metric("repeated_calls", repeated)
@@ -64,74 +151,79 @@ fn judge(wanted: &Trajectory, log: &YouBenchaLog) -> Verdict {
         verdict = verdict.metric("turns", turns);
     }
     verdict.trust = Some(Trust::SelfReported);
-    verdict.saying(&format!("{} tool calls, {failed} failed (self-reported)", calls.len()))
+    verdict.with_summary(&format!("{} tool calls, {failed} failed (self-reported)", calls.len()))
 }
 
-fn tools(wanted: &Trajectory, calls: &[ToolCallRecord]) -> Vec<Assertion> {
-    let count = |rule: &str| calls.iter().filter(|call| fits(rule, call)).count() as u64;
+fn check_tools(wanted: &TrajectoryCheck, calls: &[ToolCallRecord]) -> Vec<Assertion> {
+    let count = |rule: &str| calls.iter().filter(|call| matches_rule(rule, call)).count() as u64;
     let mut checks = Vec::new();
     for rule in &wanted.tools_used {
-        let check = Assertion::of(format!("tools_used: {rule}"), count(rule) > 0);
-        checks.push(check.because(|| format!("not called: `{rule}`")));
+        let check = Assertion::new(format!("tools_used: {rule}"), count(rule) > 0);
+        checks.push(check.with_message(|| format!("not called: `{rule}`")));
     }
     for rule in &wanted.tools_forbidden {
         let times = count(rule);
-        let check = Assertion::of(format!("tools_forbidden: {rule}"), times == 0).found(times, 0);
-        checks.push(check.because(|| format!("forbidden, and called {times} times: `{rule}`")));
+        let check = Assertion::new(format!("tools_forbidden: {rule}"), times == 0).with_values(times, 0);
+        checks.push(check.with_message(|| format!("forbidden tool called {}: `{rule}`", times_text(times))));
     }
     if !wanted.order.is_empty() {
         let mut left = calls.iter();
-        let missing = wanted.order.iter().find(|rule| !left.any(|call| fits(rule, call)));
-        let check = Assertion::of("order", missing.is_none()).found(Value::Null, wanted.order.clone());
-        checks.push(check.because(|| {
+        let missing = wanted.order.iter().find(|rule| !left.any(|call| matches_rule(rule, call)));
+        let check = Assertion::new("order", missing.is_none()).with_values(Value::Null, wanted.order.clone());
+        checks.push(check.with_message(|| {
             let rule = missing.map(String::as_str).unwrap_or_default();
-            format!("not in this order: {}; `{rule}` does not follow", wanted.order.join(", "))
+            format!("wrong order: expected {}, found no later call of `{rule}`", wanted.order.join(", "))
         }));
     }
     for (rule, range) in &wanted.counts {
         let times = count(rule);
-        let holds = range.min.is_none_or(|min| times >= min) && range.max.is_none_or(|max| times <= max);
+        let passed = range.min.is_none_or(|min| times >= min) && range.max.is_none_or(|max| times <= max);
         let limits = json!({ "min": range.min, "max": range.max });
-        let check = Assertion::of(format!("counts: {rule}"), holds).found(times, limits);
-        checks.push(check.because(|| format!("called {times} times: `{rule}`")));
+        let check = Assertion::new(format!("counts: {rule}"), passed).with_values(times, limits);
+        checks.push(check.with_message(|| format!("called {}: `{rule}`", times_text(times))));
     }
     checks
 }
 
-/// Calls that equal an earlier one.
+fn times_text(times: u64) -> String {
+    if times == 1 { "once".to_owned() } else { format!("{times} times") }
+}
+
+/// Counts the calls with the same tool and arguments as an earlier one.
 fn repeated(calls: &[ToolCallRecord]) -> u64 {
     let mut seen = HashSet::new();
     calls.iter().filter(|call| !seen.insert((call.name.as_str(), call.arguments.as_str()))).count() as u64
 }
 
-/// `Bash`, `mcp__*`, or `Bash(git push*)`, whose second part is held against every text of the arguments.
-fn fits(rule: &str, call: &ToolCallRecord) -> bool {
+/// Returns whether a call matches a rule: `Bash`, `mcp__*`, or `Bash(git push*)`, whose second part must match any string in
+/// the arguments.
+fn matches_rule(rule: &str, call: &ToolCallRecord) -> bool {
     let (name, inner) = match rule.split_once('(') {
         Some((name, rest)) if rest.ends_with(')') => (name, rest.get(..rest.len() - 1)),
         _ => (rule, None),
     };
-    like(name, &call.name)
+    matches_wildcard(name, &call.name)
         && inner.is_none_or(|inner| match serde_json::from_str::<Value>(&call.arguments) {
-            Ok(arguments) => any_text(&arguments, &|text| like(inner, text)),
-            Err(_) => like(inner, &call.arguments),
+            Ok(arguments) => any_text(&arguments, &|text| matches_wildcard(inner, text)),
+            Err(_) => matches_wildcard(inner, &call.arguments),
         })
 }
 
-fn any_text(value: &Value, holds: &dyn Fn(&str) -> bool) -> bool {
+fn any_text(value: &Value, predicate: &dyn Fn(&str) -> bool) -> bool {
     match value {
-        Value::String(text) => holds(text),
-        Value::Array(items) => items.iter().any(|item| any_text(item, holds)),
-        Value::Object(map) => map.values().any(|item| any_text(item, holds)),
+        Value::String(text) => predicate(text),
+        Value::Array(items) => items.iter().any(|item| any_text(item, predicate)),
+        Value::Object(map) => map.values().any(|item| any_text(item, predicate)),
         _ => false,
     }
 }
 
-/// Whether a text is like a pattern, in which `*` stands for anything.
-fn like(pattern: &str, text: &str) -> bool {
+/// Returns whether a text matches a pattern, in which `*` matches anything.
+fn matches_wildcard(pattern: &str, text: &str) -> bool {
     let Some((first, more)) = pattern.split_once('*') else { return pattern == text };
     let Some(mut rest) = text.strip_prefix(first) else { return false };
     let (middle, last) = more.rsplit_once('*').unwrap_or(("", more));
-    // The earliest place of each part leaves the most for those that follow.
+    // The earliest match of each part leaves the most text for the next ones.
     for part in middle.split('*').filter(|part| !part.is_empty()) {
         let Some(at) = rest.find(part) else { return false };
         rest = rest.get(at + part.len()..).unwrap_or_default();
@@ -143,10 +235,9 @@ fn like(pattern: &str, text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::EvaluatorStatus;
-    use crate::samples::{call, log};
-    use yb_case::CallCount;
+    use crate::fixtures::{call, log};
 
-    fn way() -> YouBenchaLog {
+    fn log_with_calls() -> YouBenchaLog {
         let mut log = log();
         log.output.frames = Some("frames.jsonl".to_owned());
         log.tool_calls = vec![
@@ -161,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_are_read_as_people_write_them() {
+    fn wildcard_patterns_match() {
         for (pattern, text, expected) in [
             ("Bash", "Bash", true),
             ("Bash", "BashOutput", false),
@@ -173,14 +264,14 @@ mod tests {
             ("*a*b*", "xaxbx", true),
             ("*b*a*", "xaxbx", false),
         ] {
-            assert_eq!(like(pattern, text), expected, "{pattern} {text}");
+            assert_eq!(matches_wildcard(pattern, text), expected, "{pattern} {text}");
         }
     }
 
     #[test]
-    fn tools_order_and_counts() {
+    fn tools_order_and_counts_are_checked() {
         let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let wanted = Trajectory {
+        let wanted = TrajectoryCheck {
             tools_used: texts(&["Edit", "Bash(git *)"]),
             tools_forbidden: texts(&["Bash(git push*)", "WebFetch"]),
             order: texts(&["Read", "mcp__*", "Edit"]),
@@ -188,30 +279,31 @@ mod tests {
             max_failed_calls: Some(1),
             max_repeated_calls: Some(1),
             max_turns: Some(4),
-            ..Trajectory::default()
+            ..TrajectoryCheck::default()
         };
-        let verdict = judge(&wanted, &way());
+        let verdict = grade(&wanted, &log_with_calls());
         assert_eq!(verdict.status, EvaluatorStatus::Passed, "{}", verdict.message);
         assert_eq!(verdict.trust, Some(Trust::SelfReported));
         assert_eq!(verdict.metrics["by_tool"]["Bash"], 2);
-        let wanted = Trajectory {
+        let wanted = TrajectoryCheck {
             tools_forbidden: texts(&["Bash(git status)"]),
             order: texts(&["Edit", "Read"]),
             max_failed_calls: Some(0),
-            ..Trajectory::default()
+            ..TrajectoryCheck::default()
         };
-        let verdict = judge(&wanted, &way());
+        let verdict = grade(&wanted, &log_with_calls());
         assert_eq!(
             verdict.message,
-            "✗ 5 tool calls, 1 failed (self-reported) | forbidden, and called 2 times: `Bash(git status)`; \
-             not in this order: Edit, Read; `Read` does not follow; failed calls (1) exceed max_failed_calls (0)"
+            "✗ 5 tool calls, 1 failed (self-reported) | forbidden tool called 2 times: `Bash(git status)`; \
+             wrong order: expected Edit, Read, found no later call of `Read`; failed calls (1) exceed max_failed_calls (0)"
         );
     }
 
     #[test]
-    fn an_agent_that_told_nothing_passes_nothing() {
-        let wanted = Trajectory { tools_forbidden: vec!["WebFetch".to_owned()], ..Trajectory::default() };
-        assert_eq!(judge(&wanted, &log()).status, EvaluatorStatus::Failed);
-        assert_eq!(judge(&wanted, &way()).status, EvaluatorStatus::Passed);
+    fn agent_that_reports_nothing_fails() {
+        let wanted =
+            TrajectoryCheck { tools_forbidden: vec!["WebFetch".to_owned()], ..TrajectoryCheck::default() };
+        assert_eq!(grade(&wanted, &log()).status, EvaluatorStatus::Failed);
+        assert_eq!(grade(&wanted, &log_with_calls()).status, EvaluatorStatus::Passed);
     }
 }

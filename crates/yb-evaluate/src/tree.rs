@@ -1,56 +1,65 @@
-//! A tree of files for one evaluator: what the start was prepared to, the result over it, hidden files on top. It is made
-//! from our own store; nothing of the agent's `.git` plays a part.
+//! Checkouts for evaluators: the prepared start tree, then the end tree, then hidden files. They are made from the run's own
+//! object store; the agent's `.git` is not used.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::held::{Held, hold};
-use super::{GradeError, Preparation, Subject, prepared};
-use yb_case::HiddenFile;
-use yb_repo::{TreeFile, clear, copy_tree, path_of, put};
+use super::protect::{ProtectedTree, restore_protected};
+use super::{GradeError, Preparation, Subject, prepare};
+use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_path, write_entry};
 
-/// What a grading tree has beside the result.
+/// Options of a checkout.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Extras<'a> {
-    /// Files that only grading sees.
+pub(crate) struct TreeOptions<'a> {
+    /// Files that exist only in the checkout.
     pub(crate) hidden: &'a [HiddenFile],
-    /// Globs of files that are as they were at the start; the usual ones if none are named.
+    /// Globs of files that are restored from the start tree; the default ones if `None`.
     pub(crate) restore: Option<&'a [String]>,
 }
 
-/// What was laid out.
+/// A file or directory that exists only in the checkout, such as a test that the agent must not see.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HiddenFile {
+    /// Its path in the checkout.
+    pub(crate) to: String,
+    /// Its source, with all links resolved.
+    pub(crate) from: PathBuf,
+}
+
+/// A checkout.
 #[derive(Debug)]
-pub(crate) struct LaidOut {
-    /// Files that are not as the agent left them.
-    pub(crate) put_back: Vec<String>,
-    /// Hidden files, by their whole path: what runs in the tree may not change them.
+pub(crate) struct GradingTree {
+    /// The paths of files that differ from the end tree.
+    pub(crate) restored: Vec<String>,
+    /// The absolute paths of hidden files, which commands must not change.
     pub(crate) locked: Vec<PathBuf>,
 }
 
-/// Lays a fresh tree out in a directory that is not there yet.
-pub(crate) async fn lay_out(
+/// Makes a checkout in a directory that does not exist yet.
+pub(crate) async fn check_out(
     subject: &Subject,
     root: &Path,
-    extras: Extras<'_>,
-) -> Result<LaidOut, GradeError> {
-    let prepared = prepared(&Preparation::of(subject)).await?;
+    options: TreeOptions<'_>,
+) -> Result<GradingTree, GradeError> {
+    let prepared = prepare(&Preparation::of(subject)).await?;
     let start = subject.store.list(&subject.start).await?;
-    let Held { files, put_back } = hold(extras.restore, &start, subject.files().await?)?;
+    let ProtectedTree { files, restored } =
+        restore_protected(options.restore, &start, subject.files().await?)?;
     let (to, from) = (root.to_owned(), prepared);
     let kept: HashSet<Vec<u8>> = files.iter().map(|file| file.path.clone()).collect();
-    blocking(move || base(&to, from.as_deref(), &start, &kept)).await?;
-    subject.store.lay_out(&files, root).await?;
-    let (to, hidden) = (root.to_owned(), extras.hidden.to_vec());
+    blocking(move || copy_prepared(&to, from.as_deref(), &start, &kept)).await?;
+    subject.store.check_out(&files, root).await?;
+    let (to, hidden) = (root.to_owned(), options.hidden.to_vec());
     let locked = blocking(move || {
-        let mut placed = Vec::new();
-        hidden.iter().try_for_each(|file| hide(&to, file, &mut placed))?;
-        Ok(placed.into_iter().map(|path| to.join(path)).collect())
+        let mut paths = Vec::new();
+        hidden.iter().try_for_each(|file| add_hidden(&to, file, &mut paths))?;
+        Ok(paths.into_iter().map(|path| to.join(path)).collect())
     });
-    Ok(LaidOut { put_back, locked: locked.await? })
+    Ok(GradingTree { restored, locked: locked.await? })
 }
 
-/// A copy of what the start was prepared to, without the files of the start that the result does not have.
-fn base(
+/// Copies the prepared start tree, without the files of the start tree that are not in the end tree.
+fn copy_prepared(
     root: &Path,
     prepared: Option<&Path>,
     start: &[TreeFile],
@@ -61,15 +70,15 @@ fn base(
     };
     copy_tree(prepared, root).map_err(GradeError::io(root))?;
     for file in start.iter().filter(|file| !kept.contains(&file.path)) {
-        let path = root.join(path_of(&file.path));
-        // What was prepared may have put a link where a directory was; nothing is removed through it.
+        let path = root.join(path_from_bytes(&file.path));
+        // A command of `prepare` may have replaced a directory by a link: nothing is removed through links.
         let through_link =
             |folder: &Path| std::fs::symlink_metadata(folder).is_ok_and(|found| found.is_symlink());
         if path.ancestors().skip(1).take_while(|above| *above != root).any(through_link) {
             continue;
         }
-        clear(&path).map_err(GradeError::io(&path))?;
-        // Directories that only held it go as well; one that is not empty stays.
+        remove_path(&path).map_err(GradeError::io(&path))?;
+        // Directories that are empty now are removed too.
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| *folder != root) {
             if std::fs::remove_dir(folder).is_err() {
@@ -81,21 +90,21 @@ fn base(
     Ok(())
 }
 
-/// Puts a hidden file into a tree. A directory takes the place of what was there, with all that an agent put into it.
-fn hide(root: &Path, hidden: &HiddenFile, placed: &mut Vec<PathBuf>) -> Result<(), GradeError> {
+/// Adds a hidden file or directory to a checkout. A directory replaces an existing one with all its content.
+fn add_hidden(root: &Path, hidden: &HiddenFile, paths: &mut Vec<PathBuf>) -> Result<(), GradeError> {
     let mut known = HashSet::new();
     let to = PathBuf::from(hidden.to.trim_start_matches("./"));
     let from = &hidden.from;
     let found = std::fs::symlink_metadata(from).map_err(GradeError::io(from))?;
     if !found.is_dir() {
-        hide_file(root, &to, from, &mut known)?;
-        placed.push(to);
+        add_hidden_file(root, &to, from, &mut known)?;
+        paths.push(to);
         return Ok(());
     }
     let target = root.join(&to);
-    // Writing a file there first makes way through links; then it is gone again.
-    put(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
-    clear(&target).map_err(GradeError::io(&target))?;
+    // Writing a file first replaces links on the way; then it is removed.
+    write_entry(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
+    remove_path(&target).map_err(GradeError::io(&target))?;
     std::fs::create_dir(&target).map_err(GradeError::io(&target))?;
     let mut folders = vec![(from.clone(), to)];
     while let Some((folder, to)) = folders.pop() {
@@ -106,17 +115,22 @@ fn hide(root: &Path, hidden: &HiddenFile, placed: &mut Vec<PathBuf>) -> Result<(
             if kind.is_dir() {
                 folders.push((entry.path(), to));
             } else if kind.is_file() {
-                hide_file(root, &to, &entry.path(), &mut known)?;
-                placed.push(to);
+                add_hidden_file(root, &to, &entry.path(), &mut known)?;
+                paths.push(to);
             }
         }
     }
     Ok(())
 }
 
-fn hide_file(root: &Path, to: &Path, from: &Path, known: &mut HashSet<PathBuf>) -> Result<(), GradeError> {
+fn add_hidden_file(
+    root: &Path,
+    to: &Path,
+    from: &Path,
+    known: &mut HashSet<PathBuf>,
+) -> Result<(), GradeError> {
     let content = std::fs::read(from).map_err(GradeError::io(from))?;
-    put(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
+    write_entry(root, to, mode_of(from), &content, known).map_err(GradeError::io(root.join(to)))
 }
 
 #[cfg(unix)]
@@ -131,9 +145,11 @@ fn mode_of(_: &Path) -> u32 {
     0o100_644
 }
 
-/// Work on files, off the threads that wait for others.
+/// Runs blocking file operations off the async threads.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, GradeError> + Send + 'static,
 ) -> Result<T, GradeError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| GradeError::other("it crashed; this is a bug"))?
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|_| GradeError::other("a blocking task panicked; this is a bug"))?
 }

@@ -10,11 +10,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Durability {
     /// The content is synced to disk before the rename.
     Synced,
-    /// The content can be made again, so nothing is synced.
+    /// The content can be regenerated, so it is not synced.
     Unsynced,
 }
 
-/// A sibling of `path`, `NAME.tmp-PID-N`, that no other process and no other task uses.
+/// Returns a sibling of `path`, `NAME.tmp-PID-N`, that no other process or task uses.
 #[must_use]
 pub fn temporary_sibling(path: &Path) -> PathBuf {
     static NEXT: AtomicU64 = AtomicU64::new(0);

@@ -6,29 +6,29 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use yb_supervise::SandboxKind;
 
-/// What stands between an agent and the machine.
+/// How an agent is isolated from the machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// Nothing.
+    /// Not isolated.
     #[default]
     None,
-    /// Bubblewrap: a file system, processes and a user of its own.
+    /// Bubblewrap: separate mount, process and user namespaces.
     Bubblewrap,
-    /// Landlock: files, TCP and signals by rules of the kernel.
+    /// Landlock: kernel rules for files, TCP and signals.
     Landlock,
-    /// The machine itself is the sandbox: the user said so.
+    /// The machine itself is a sandbox, according to the user.
     External,
 }
 
 impl Isolation {
-    /// Whether the agent is in a sandbox, ours or the user's.
+    /// Whether the agent runs in a sandbox, including an external one.
     #[must_use]
     pub fn is_sandbox(self) -> bool {
         self != Self::None
     }
 
-    /// What makes the sandbox, if there is one of ours.
+    /// The backend of the sandbox; `None` without one or if it is external.
     #[must_use]
     pub fn kind(self) -> Option<SandboxKind> {
         match self {
@@ -38,7 +38,7 @@ impl Isolation {
         }
     }
 
-    /// How much it stops; what the user vouches for is nothing that we know of.
+    /// A rank for comparing isolations; an external sandbox is unverified and ranks as none.
     #[must_use]
     pub fn strength(self) -> u8 {
         match self {
@@ -49,7 +49,7 @@ impl Isolation {
     }
 }
 
-/// As a case writes it.
+/// Writes the name in case files.
 impl fmt::Display for Isolation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.pad(match self {
@@ -61,24 +61,24 @@ impl fmt::Display for Isolation {
     }
 }
 
-/// What an agent can connect to.
+/// The network access of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum NetworkMode {
-    /// What this machine can.
+    /// The same as this machine.
     #[default]
     Open,
-    /// Its model's API, and hosts that are named.
+    /// The model API and explicitly allowed hosts.
     ModelOnly,
-    /// Nothing.
+    /// No network.
     None,
 }
 
 impl NetworkMode {
-    /// All of them, the widest first.
+    /// All modes, least restrictive first.
     pub const ALL: [Self; 3] = [Self::Open, Self::ModelOnly, Self::None];
 
-    /// As a case writes it.
+    /// The name in case files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -88,10 +88,10 @@ impl NetworkMode {
         }
     }
 
-    /// From the word of a case.
+    /// Parses the name in case files.
     #[must_use]
-    pub fn read(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|mode| mode.as_str() == word)
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
     }
 }
 

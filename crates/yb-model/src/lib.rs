@@ -1,4 +1,4 @@
-//! The types that every crate of the engine shares: how a trial ended, what an execution logs, and how it was isolated.
+//! Types that the crates of the engine share: outcomes, execution logs, verdicts, results and isolation.
 
 pub mod atomic_file;
 pub mod isolation;

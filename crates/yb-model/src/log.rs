@@ -1,7 +1,7 @@
-//! The log of one execution, `youbencha-log.json`: one versioned shape that two families of readers understand.
+//! The log of one execution, `youbencha-log.json`: one versioned format for two families of readers.
 //!
-//! The seeds call the agent `agent_info`, the model `model_info` and its tokens `input_tokens`; the original calls them
-//! `agent`, `model` and `prompt_tokens`. Both are always there, and always equal: there is only one way to make a log.
+//! One family reads `agent_info`, `model_info` and `input_tokens`, the other `agent`, `model` and `prompt_tokens`. A log always has
+//! both, with equal values: [`YouBenchaLog::new`] is the only way to create one.
 
 mod file;
 mod parts;
@@ -18,18 +18,18 @@ pub use parts::{
 
 use crate::outcome::Outcome;
 
-/// The version that readers of the original insist on.
+/// The version that readers of the original format require.
 const VERSION: &str = "1.0.0";
-/// The version of the superset; a newer major is not read.
+/// The version of this format, a superset of the original; other major versions are rejected.
 const SCHEMA_VERSION: &str = "1.0.0";
 
-/// One execution of an agent, whichever agent it was.
+/// The log of one execution of an agent, in the same format for all agents.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct YouBenchaLog {
-    /// The version of the fields that the original has; always `1.0.0`.
+    /// The version of the original format; always `1.0.0`.
     #[schemars(extend("const" = "1.0.0"))]
     pub version: String,
-    /// The version of this shape, of which those fields are a part.
+    /// The version of this format, a superset of the original.
     #[schemars(regex(pattern = r"^1\.[0-9]+\.[0-9]+$"))]
     pub schema_version: String,
     /// The agent.
@@ -40,66 +40,78 @@ pub struct YouBenchaLog {
     pub model_info: ModelInfo,
     /// The same as `model_info`.
     pub model: ModelInfo,
-    /// When it ran, how, and how it ended.
+    /// When and how the agent ran, and how it ended.
     pub execution: Execution,
-    /// What was said, in order.
+    /// The messages, in order.
     pub messages: Vec<LogMessage>,
-    /// The tools that were called, in order.
+    /// The tool calls, in order.
     pub tool_calls: Vec<ToolCallRecord>,
-    /// What it used.
+    /// Tokens and cost.
     pub usage: Usage,
-    /// What went wrong.
+    /// Errors during the execution.
     pub errors: Vec<ErrorRecord>,
-    /// What went otherwise than asked, without being an error.
+    /// Deviations from the request that are not errors.
     pub warnings: Vec<String>,
-    /// Where it ran.
+    /// The machine that the agent ran on.
     pub environment: Environment,
-    /// Where its output is.
+    /// The files with the agent's output.
     pub output: OutputFiles,
-    /// What the execution came to, if that decides the trial; absent when the evaluators decide.
+    /// The outcome of the trial, if the execution decides it; absent if the evaluators do.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
 }
 
-/// The parts of a log, each once.
+/// The contents of a log, without duplicated fields.
 #[derive(Debug, Clone)]
-pub struct Draft {
+pub struct LogParts {
+    /// The agent.
     pub agent: AgentInfo,
+    /// The model.
     pub model: ModelInfo,
+    /// When and how the agent ran, and how it ended.
     pub execution: Execution,
+    /// The messages, in order.
     pub messages: Vec<LogMessage>,
+    /// The tool calls, in order.
     pub tool_calls: Vec<ToolCallRecord>,
+    /// Tokens and cost.
     pub usage: Usage,
+    /// Errors during the execution.
     pub errors: Vec<ErrorRecord>,
+    /// Deviations from the request that are not errors.
     pub warnings: Vec<String>,
+    /// The machine that the agent ran on.
     pub environment: Environment,
+    /// The files with the agent's output.
     pub output: OutputFiles,
+    /// The outcome of the trial, if the execution decides it.
     pub outcome: Option<Outcome>,
 }
 
 impl YouBenchaLog {
-    /// The log with both families of fields.
-    pub fn new(draft: Draft) -> Self {
+    /// Creates a log with the field names of both families of readers.
+    #[must_use]
+    pub fn new(parts: LogParts) -> Self {
         Self {
             version: VERSION.to_owned(),
             schema_version: SCHEMA_VERSION.to_owned(),
-            agent_info: draft.agent.clone(),
-            agent: draft.agent,
-            model_info: draft.model.clone(),
-            model: draft.model,
-            execution: draft.execution,
-            messages: draft.messages,
-            tool_calls: draft.tool_calls,
-            usage: draft.usage,
-            errors: draft.errors,
-            warnings: draft.warnings,
-            environment: draft.environment,
-            output: draft.output,
-            outcome: draft.outcome,
+            agent_info: parts.agent.clone(),
+            agent: parts.agent,
+            model_info: parts.model.clone(),
+            model: parts.model,
+            execution: parts.execution,
+            messages: parts.messages,
+            tool_calls: parts.tool_calls,
+            usage: parts.usage,
+            errors: parts.errors,
+            warnings: parts.warnings,
+            environment: parts.environment,
+            output: parts.output,
+            outcome: parts.outcome,
         }
     }
 
-    /// The JSON Schema of the file, as it is committed in `schemas/youbencha-log.schema.json`.
+    /// Returns the JSON Schema of the file, which is committed as `schemas/youbencha-log.schema.json`.
     #[must_use]
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(Self).to_value()

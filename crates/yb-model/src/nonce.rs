@@ -1,8 +1,9 @@
-//! Words that nobody could know before they were used.
+//! Unpredictable identifiers.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
-/// 24 hexadecimal digits.
+/// Returns an unpredictable identifier of 24 hexadecimal digits.
+#[must_use]
 pub fn nonce() -> String {
     let random = || RandomState::new().build_hasher().finish();
     let now = jiff::Timestamp::now().as_nanosecond();

@@ -1,70 +1,70 @@
-//! What a trial came to: one table, from which counting, retrying and exit codes are read.
+//! The outcome of a trial, and what follows from it: its part in the pass rate, retries and exit code.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The end of a trial.
+/// The outcome of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// Everything that was asked for holds.
+    /// The result meets all requirements of the case.
     Passed,
-    /// An evaluator says no, or the agent reached its limit of turns.
+    /// An evaluator failed, or the agent reached its turn limit.
     Failed,
-    /// The agent itself failed or crashed.
+    /// The agent failed or crashed.
     AgentError,
-    /// The agent's time was over.
+    /// The agent exceeded its time limit.
     Timeout,
-    /// The agent's money was spent.
+    /// The agent exceeded its budget.
     Budget,
-    /// The agent wrote more than it may.
+    /// The agent exceeded its disk quota.
     OverQuota,
-    /// The agent was seen doing what the case forbids.
+    /// The agent did something that the case forbids.
     Cheating,
-    /// An evaluator crashed, or a judge gave nothing usable.
+    /// An evaluator crashed, or a judge returned no usable verdict.
     GraderError,
-    /// The machine or the API failed, not the agent.
+    /// The machine or the API failed.
     Infra,
-    /// The API had no capacity for us.
+    /// The API rejected requests because of rate limits or overload.
     RateLimited,
-    /// The agent is not installed, or the API does not know who asks.
+    /// The agent is not installed, or the API rejected the credentials.
     Unauthenticated,
-    /// A replay met a request that its tape does not have.
+    /// A replay received a request that is not on its tape.
     Diverged,
-    /// Somebody stopped it.
+    /// The trial was cancelled.
     Cancelled,
 }
 
-/// What an outcome is in a pass rate.
+/// How a trial counts towards a pass rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Counts {
-    /// A pass.
+pub enum PassCredit {
+    /// As a pass.
     One,
-    /// No pass.
+    /// As a fail.
     Zero,
-    /// Nobody knows: both are tried, and where the answers differ there is none.
-    Either,
-    /// Nothing: it says nothing about the agent.
-    LeftOut,
+    /// As a pass or as a fail: both are evaluated, and a decision needs both to agree.
+    Unknown,
+    /// Not at all: the outcome is unrelated to the agent.
+    Excluded,
 }
 
-/// Whether a trial with this outcome runs again.
+/// Whether a trial with an outcome is retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Retry {
     /// Never.
     No,
-    /// Only its grading does.
+    /// Only its grading is.
     GraderOnly,
     /// A bounded number of times.
     Bounded,
-    /// When somebody resumes the run.
+    /// When the run is resumed.
     OnResume,
 }
 
 impl Outcome {
-    /// All of them.
+    /// All outcomes.
     pub const ALL: [Self; 13] = [
         Self::Passed,
         Self::Failed,
@@ -81,7 +81,7 @@ impl Outcome {
         Self::Cancelled,
     ];
 
-    /// How files and reports spell it.
+    /// The name in files and reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -101,25 +101,25 @@ impl Outcome {
         }
     }
 
-    /// What it is in a pass rate.
+    /// How the trial counts towards a pass rate.
     #[must_use]
-    pub const fn counts_as(self) -> Counts {
+    pub const fn pass_credit(self) -> PassCredit {
         match self {
-            Self::Passed => Counts::One,
+            Self::Passed => PassCredit::One,
             Self::Failed
             | Self::AgentError
             | Self::Timeout
             | Self::Budget
             | Self::OverQuota
-            | Self::Cheating => Counts::Zero,
-            Self::GraderError => Counts::Either,
+            | Self::Cheating => PassCredit::Zero,
+            Self::GraderError => PassCredit::Unknown,
             Self::Infra | Self::RateLimited | Self::Unauthenticated | Self::Diverged | Self::Cancelled => {
-                Counts::LeftOut
+                PassCredit::Excluded
             }
         }
     }
 
-    /// Whether the trial runs again.
+    /// Whether the trial is retried.
     #[must_use]
     pub const fn retried(self) -> Retry {
         match self {
@@ -130,7 +130,7 @@ impl Outcome {
         }
     }
 
-    /// The exit code of a run whose only trial ended like this.
+    /// The exit code of a run whose only trial has this outcome.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
@@ -155,10 +155,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_of_the_design() {
+    fn outcomes_map_to_credit_retry_and_exit_code() {
         let table = Outcome::ALL
-            .map(|outcome| (outcome.as_str(), outcome.counts_as(), outcome.retried(), outcome.exit_code()));
-        use Counts::{Either, LeftOut, One, Zero};
+            .map(|outcome| (outcome.as_str(), outcome.pass_credit(), outcome.retried(), outcome.exit_code()));
+        use PassCredit::{Excluded, One, Unknown, Zero};
         use Retry::{Bounded, GraderOnly, No, OnResume};
         assert_eq!(
             table,
@@ -170,18 +170,18 @@ mod tests {
                 ("budget", Zero, No, 1),
                 ("over_quota", Zero, No, 1),
                 ("cheating", Zero, No, 1),
-                ("grader_error", Either, GraderOnly, 5),
-                ("infra", LeftOut, Bounded, 4),
-                ("rate_limited", LeftOut, Bounded, 4),
-                ("unauthenticated", LeftOut, No, 3),
-                ("diverged", LeftOut, No, 5),
-                ("cancelled", LeftOut, OnResume, 130),
+                ("grader_error", Unknown, GraderOnly, 5),
+                ("infra", Excluded, Bounded, 4),
+                ("rate_limited", Excluded, Bounded, 4),
+                ("unauthenticated", Excluded, No, 3),
+                ("diverged", Excluded, No, 5),
+                ("cancelled", Excluded, OnResume, 130),
             ]
         );
     }
 
     #[test]
-    fn files_spell_it_like_people_do() {
+    fn serialized_name_equals_as_str() {
         for outcome in Outcome::ALL {
             assert_eq!(serde_json::to_value(outcome).unwrap(), outcome.as_str());
             assert_eq!(serde_json::from_value::<Outcome>(outcome.as_str().into()).unwrap(), outcome);

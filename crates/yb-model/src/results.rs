@@ -9,27 +9,27 @@ use crate::log::ExecutionStatus;
 use crate::outcome::Outcome;
 use crate::verdict::{EvaluatorResult, EvaluatorStatus};
 
-/// The version that readers of the original insist on.
+/// The format version that readers of the original implementation expect.
 pub const VERSION: &str = "1.0.0";
 
-/// Everything that a trial came to.
+/// The results of a trial.
 #[derive(Debug, Clone, Serialize)]
 pub struct Results {
     /// Always `1.0.0`.
     pub version: &'static str,
     /// The case.
     pub test_case: TestCase,
-    /// When and where.
+    /// When and where it ran.
     pub execution: RunInfo,
     /// The agent.
     pub agent: AgentInfo,
-    /// What each evaluator found, in the order of the case.
+    /// The results of the evaluators, in the order of the case.
     pub evaluators: Vec<EvaluatorResult>,
-    /// All in numbers.
+    /// Counts of evaluators.
     pub summary: Summary,
-    /// Files, below the artifacts.
+    /// Paths below the artifacts directory.
     pub artifacts: Artifacts,
-    /// What the trial came to.
+    /// The outcome of the trial.
     pub outcome: Outcome,
 }
 
@@ -38,17 +38,17 @@ pub struct Results {
 pub struct TestCase {
     /// Its name.
     pub name: String,
-    /// What it is about.
+    /// Its description.
     pub description: String,
     /// Its file.
     pub config_file: String,
     /// A digest of that file.
     pub config_hash: String,
-    /// Where the starting tree came from.
+    /// The source of the start tree.
     pub repo: String,
-    /// The branch, if one was asked for.
+    /// The branch, if the case names one.
     pub branch: String,
-    /// The commit that it began with.
+    /// The commit of the start tree.
     pub commit: String,
     /// The branch with the expected result.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,52 +58,54 @@ pub struct TestCase {
 /// When and where a trial ran.
 #[derive(Debug, Clone, Serialize)]
 pub struct RunInfo {
-    /// When it began, ISO 8601.
+    /// The start, ISO 8601.
     pub started_at: String,
-    /// When it ended, ISO 8601.
+    /// The end, ISO 8601.
     pub completed_at: String,
-    /// Between the two.
+    /// The time between them.
     pub duration_ms: u64,
-    /// Our version.
+    /// The version of youBencha.
     pub youbencha_version: &'static str,
     /// `os`, `node_version` (not used, so `none`) and `workspace_dir`.
     pub environment: BTreeMap<&'static str, String>,
-    /// What stood between the agent and the machine.
+    /// The sandbox of the agent.
     pub isolation: Isolation,
-    /// What the agent could connect to.
+    /// The network that the agent could reach.
     pub network: NetworkMode,
 }
 
-/// How the agent went.
+/// The execution of the agent.
 #[derive(Debug, Clone, Serialize)]
 pub struct AgentInfo {
-    /// Which agent.
+    /// The name of the agent.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its log, below the artifacts.
+    /// The path of its log, below the artifacts directory.
     pub youbencha_log_path: String,
-    /// How it ended, in three words.
+    /// How it ended.
     pub status: ExecutionStatus,
     /// Its exit code.
     pub exit_code: i32,
 }
 
-/// All evaluators in numbers.
+/// Counts of evaluators.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
-    /// How many there are.
+    /// All evaluators.
     pub total_evaluators: usize,
-    /// How many passed.
+    /// Those that passed.
     pub passed: usize,
-    /// How many failed.
+    /// Those that failed.
     pub failed: usize,
-    /// How many could not look.
+    /// Those that could not decide.
     pub skipped: usize,
     /// `passed`, `failed` or `partial`.
     pub overall_status: &'static str,
 }
 
 impl Summary {
+    /// Counts the results by status.
+    #[must_use]
     pub fn of(results: &[EvaluatorResult]) -> Self {
         let count = |status| results.iter().filter(|result| result.status == status).count();
         let (passed, failed) = (count(EvaluatorStatus::Passed), count(EvaluatorStatus::Failed));
@@ -122,13 +124,13 @@ impl Summary {
     }
 }
 
-/// Files of a trial, below the artifacts.
+/// Paths of files of a trial, below the artifacts directory.
 #[derive(Debug, Clone, Serialize)]
 pub struct Artifacts {
     /// The agent's log.
     pub agent_log: String,
-    /// Reports that were made.
+    /// Reports.
     pub reports: Vec<String>,
-    /// What evaluators left.
+    /// Files of evaluators.
     pub evaluator_artifacts: Vec<String>,
 }

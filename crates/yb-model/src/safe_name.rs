@@ -1,6 +1,6 @@
 //! Names that are safe in a path and in a git ref.
 
-/// A name that is safe in a path and in a ref: letters, digits, `-` and `_`.
+/// Converts a text to a name that is safe in a path and in a git ref: ASCII letters, digits, `-` and `_`.
 #[must_use]
 pub fn safe_name(text: &str) -> String {
     let safe: String = text
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_made_safe() {
+    fn safe_name_drops_unsafe_characters_and_limits_length() {
         for (text, expected) in
             [("My case: v1.2", "My-case-v12"), ("--x", "x"), ("ü/..", "workspace"), ("a b", "a-b")]
         {

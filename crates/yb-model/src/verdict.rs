@@ -1,4 +1,4 @@
-//! What an evaluator says, without a clock in it; and the same with the times that readers of the original want.
+//! Verdicts of evaluators, without timestamps; and results, which add them.
 
 use std::ops::Deref;
 
@@ -7,53 +7,53 @@ use serde_json::{Map, Value};
 
 use crate::secrets::without_secrets;
 
-/// How an evaluator answered.
+/// The status of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EvaluatorStatus {
-    /// Everything that it asserts holds.
+    /// All checks passed.
     Passed,
-    /// Something does not.
+    /// A check failed.
     Failed,
-    /// It could not look.
+    /// The evaluator could not decide.
     Skipped,
 }
 
-/// Whose word a verdict rests on, where it is not our own measurement.
+/// The source of the data behind a verdict, unless it is our own measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// The agent's own frames.
+    /// The agent's own reports.
     SelfReported,
-    /// What passed through our tape.
+    /// The model traffic that the tape observed.
     Observed,
 }
 
-/// One thing that was asserted.
+/// One check of an evaluator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assertion {
-    /// What, such as `max_files_changed`.
+    /// The name, such as `max_files_changed`.
     pub name: String,
-    /// Whether it holds.
+    /// Whether it passed.
     pub passed: bool,
-    /// How well it holds, from 0 to 1.
+    /// The score, from 0 to 1.
     pub score: f64,
     /// The score that it needs.
     pub threshold: f64,
-    /// What was found.
+    /// The actual value.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub value: Value,
-    /// What was wanted.
+    /// The expected value or limit.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub wanted: Value,
-    /// Why it does not hold, in words.
+    /// Why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
 }
 
 impl Assertion {
-    /// One that holds or not.
-    pub fn of(name: impl Into<String>, passed: bool) -> Self {
+    /// Creates a check with score 1 or 0.
+    pub fn new(name: impl Into<String>, passed: bool) -> Self {
         Self {
             name: name.into(),
             passed,
@@ -65,79 +65,82 @@ impl Assertion {
         }
     }
 
-    /// The same with what was found, what was wanted, and why it does not hold.
-    pub fn found(mut self, value: impl Into<Value>, wanted: impl Into<Value>) -> Self {
+    /// Sets the actual and the expected value.
+    #[must_use]
+    pub fn with_values(mut self, value: impl Into<Value>, wanted: impl Into<Value>) -> Self {
         self.value = value.into();
         self.wanted = wanted.into();
         self
     }
 
-    /// Why it does not hold; nothing if it does.
-    pub fn because(mut self, message: impl FnOnce() -> String) -> Self {
+    /// Sets the message if the check failed.
+    #[must_use]
+    pub fn with_message(mut self, message: impl FnOnce() -> String) -> Self {
         self.message = (!self.passed).then(message);
         self
     }
 }
 
-/// Why an evaluator could not look.
+/// Why an evaluator could not decide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EvaluatorError {
-    /// In words.
+    /// The reason.
     pub message: String,
 }
 
-/// A file that an evaluator left.
+/// A file that an evaluator wrote.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Artifact {
-    /// What kind of file.
+    /// The type of file, such as `log` or `json`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Its path below the artifacts.
     pub path: String,
-    /// What is in it.
+    /// A description of its content.
     pub description: String,
 }
 
 impl Artifact {
+    /// Creates an artifact.
     pub fn new(kind: &str, path: impl Into<String>, description: &str) -> Self {
         Self { kind: kind.to_owned(), path: path.into(), description: description.to_owned() }
     }
 }
 
-/// What an evaluator says. The same trial gives the same verdict, whenever and how often it is asked for.
+/// The verdict of an evaluator. Grading the same trial again gives the same verdict.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The evaluator's name in the case.
     pub evaluator: String,
-    /// Its answer.
+    /// The status.
     pub status: EvaluatorStatus,
-    /// What it measured.
+    /// Measurements.
     pub metrics: Map<String, Value>,
-    /// The answer in one line.
+    /// A summary in one line.
     pub message: String,
-    /// What it was to assert, by name, as the original has it: the limits, or the scores.
+    /// The limits or scores by name, in the format of the original implementation.
     pub assertions: Map<String, Value>,
-    /// Each thing that was asserted, with its score and the threshold.
+    /// All checks, with scores and thresholds.
     pub checks: Vec<Assertion>,
-    /// Files that it left in the artifacts.
+    /// The files that it wrote to the artifacts.
     pub artifacts: Vec<Artifact>,
-    /// Whose word it rests on, where it is not our own measurement.
+    /// The source of the data, unless it is our own measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
-    /// What it cost, if it asked a model.
+    /// The cost of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// What the agent did that the case calls cheating.
+    /// Actions of the agent that the case defines as cheating.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cheating: Option<String>,
-    /// Why it could not look.
+    /// Why it could not decide.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<EvaluatorError>,
 }
 
 impl Verdict {
-    /// One whose status follows from what was asserted. The evaluator's name is filled in by whoever asked for it.
-    pub fn of(checks: Vec<Assertion>) -> Self {
+    /// Creates a verdict that passes if all checks passed. The caller sets the name of the evaluator.
+    pub fn from_checks(checks: Vec<Assertion>) -> Self {
         let passed = checks.iter().all(|check| check.passed);
         let wanted = checks.iter().filter(|check| !check.wanted.is_null());
         Self {
@@ -155,25 +158,28 @@ impl Verdict {
         }
     }
 
-    /// One of an evaluator that could not look.
-    pub fn unable(message: String) -> Self {
+    /// Creates the verdict of an evaluator that could not decide.
+    pub fn skipped(message: String) -> Self {
         Self {
             status: EvaluatorStatus::Skipped,
             message: format!("Evaluator error: {message}"),
             error: Some(EvaluatorError { message }),
-            ..Self::of(Vec::new())
+            ..Self::from_checks(Vec::new())
         }
     }
 
+    /// Adds a measurement.
+    #[must_use]
     pub fn metric(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.metrics.insert(name.to_owned(), value.into());
         self
     }
 
-    /// `✓ text`, or `✗ text | why; why`.
-    pub fn saying(mut self, text: &str) -> Self {
+    /// Sets the message: `✓ text`, or `✗ text | reason; reason`.
+    #[must_use]
+    pub fn with_summary(mut self, text: &str) -> Self {
         let failed: Vec<&str> =
-            self.failed().map(|check| check.message.as_deref().unwrap_or(&check.name)).collect();
+            self.failed_checks().map(|check| check.message.as_deref().unwrap_or(&check.name)).collect();
         self.message = if failed.is_empty() {
             format!("✓ {text}")
         } else {
@@ -182,12 +188,12 @@ impl Verdict {
         self
     }
 
-    /// What does not hold.
-    pub fn failed(&self) -> impl Iterator<Item = &Assertion> {
+    /// Iterates over the checks that failed.
+    pub fn failed_checks(&self) -> impl Iterator<Item = &Assertion> {
         self.checks.iter().filter(|check| !check.passed)
     }
 
-    /// Takes secrets out of whatever an agent may have put them into, such as the name of a file.
+    /// Removes secrets from all texts that the agent may have influenced, such as file names.
     pub fn redact(&mut self, secrets: &[(String, Vec<u8>)]) {
         if secrets.is_empty() {
             return;
@@ -207,15 +213,15 @@ impl Verdict {
     }
 }
 
-/// A verdict, and when and how fast it was found: what `results.json` has.
+/// A verdict with its duration and timestamp, as in `results.json`.
 #[derive(Debug, Clone, Serialize)]
 pub struct EvaluatorResult {
-    /// What was found.
+    /// The verdict.
     #[serde(flatten)]
     pub verdict: Verdict,
-    /// How long it took.
+    /// The duration of grading.
     pub duration_ms: u64,
-    /// When it was done, ISO 8601.
+    /// The end of grading, ISO 8601.
     pub timestamp: String,
 }
 
@@ -227,7 +233,7 @@ impl Deref for EvaluatorResult {
     }
 }
 
-/// Takes secrets out of a value and everything below it.
+/// Removes secrets from a value and everything below it.
 pub fn redact(value: &mut Value, secrets: &[(String, Vec<u8>)]) {
     match value {
         Value::String(text) => *text = without_secrets(text, secrets.iter().cloned()),

@@ -112,8 +112,8 @@ impl MessagePart {
 
 /// Joins the user and assistant messages into one prompt, separated by empty lines and without roles.
 pub(crate) fn flatten(messages: &[RichChatMessage]) -> String {
-    let said = messages.iter().filter(|message| message.role != Role::System).map(RichChatMessage::flat);
-    said.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
+    let texts = messages.iter().filter(|message| message.role != Role::System).map(RichChatMessage::flat);
+    texts.filter(|text| !text.is_empty()).collect::<Vec<_>>().join("\n\n")
 }
 
 /// Returns the text of the first system message.

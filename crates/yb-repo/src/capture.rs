@@ -1,5 +1,5 @@
-//! What an agent left, kept in a store of our own. The agent's `.git` is not so much as opened: the work tree is
-//! read as plain files, and what is ignored is decided by the rules of the start.
+//! Captures workspaces in a separate object store. The agent's `.git` is never opened: the work tree is read as plain files, and
+//! ignored files are determined by the `.gitignore` files of the start tree.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -7,30 +7,30 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::batch::Reader;
+use super::batch::BatchReader;
 use super::error::{RepoError, blocking};
 use super::git::Git;
-use super::import::{Import, Imported, importer};
-use super::rules::{Include, Rules};
-use super::session::Waiting;
-use super::skeleton;
-use super::walk::{Learn, lossy};
+use super::git_dir;
+use super::import::{ImportResult, TreeImport, start_importer};
+use super::rules::{IgnoreRules, PathGlobs};
+use super::session::IdleSessions;
+use super::walk::{IgnoreSource, lossy_path};
 use super::workspace::Workspace;
 
-/// Captures are never read over a network; speed counts more than the last percent of space.
+/// Captures are not transferred over a network, so speed matters more than size.
 const CONFIG: &str = "\tbare = true\n[pack]\n\tcompression = 1\n";
-/// Beyond this many warnings only their number is kept.
+/// Further warnings are only counted.
 const MAX_WARNINGS: usize = 200;
 
-/// How long gits that have nothing to do may take to end.
-const CLOSE_LIMIT: Duration = Duration::from_millis(500);
+/// How long idle git processes may take to exit.
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How much of a workspace is kept.
+/// The limits of a capture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CaptureLimits {
-    /// A larger file is replaced by a note with its size and digest.
+    /// A larger file is replaced by a placeholder with its size and digest.
     pub max_file_bytes: u64,
-    /// Further files are left out.
+    /// Further files are skipped.
     pub max_files: u64,
 }
 
@@ -40,85 +40,85 @@ impl Default for CaptureLimits {
     }
 }
 
-/// Something in a workspace that is not in its tree as it is on disk. Paths that are not UTF-8 are shown with
-/// replacement characters.
+/// A file of a workspace that its captured tree does not have, or not with the same content. In paths, bytes that are not UTF-8
+/// are shown as replacement characters.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaptureWarning {
-    /// The workspace is no directory any more; the tree is empty.
+    /// The workspace is no longer a directory; the tree is empty.
     WorkspaceGone,
-    /// A file or directory can't be read and is left out.
+    /// A file or directory can't be read and is skipped.
     Unreadable {
-        /// Where.
+        /// The path.
         path: String,
-        /// What the system said.
+        /// The I/O error.
         reason: String,
     },
-    /// A socket, fifo or device is left out.
+    /// A socket, fifo or device is skipped.
     SpecialFile {
-        /// Where.
+        /// The path.
         path: String,
-        /// What it is.
+        /// The type of file.
         kind: &'static str,
     },
-    /// A file is too large; a note stands in its place.
+    /// A file is too large and replaced by a placeholder.
     HugeFile {
-        /// Where.
+        /// The path.
         path: String,
         /// Its size in bytes.
         size: u64,
         /// The limit.
         limit: u64,
     },
-    /// A repository within the workspace: its files are kept, its `.git` is not.
+    /// A nested repository: its files are captured, its `.git` is not.
     NestedRepository {
         /// The directory.
         path: String,
     },
-    /// A name that git can't have in a tree is left out.
+    /// A file whose name git does not allow in a tree is skipped.
     ReservedName {
-        /// Where.
+        /// The path.
         path: String,
     },
-    /// There are more files than are kept.
+    /// There are more files than the limit; the rest is skipped.
     TooManyFiles {
         /// The limit.
         limit: u64,
     },
-    /// There was more to warn of.
+    /// There are more warnings.
     More {
-        /// So many more warnings.
+        /// The number of further warnings.
         count: u64,
     },
 }
 
 impl CaptureWarning {
     pub(crate) fn unreadable(path: &[u8], error: &std::io::Error) -> Self {
-        Self::Unreadable { path: lossy(path), reason: error.to_string() }
+        Self::Unreadable { path: lossy_path(path), reason: error.to_string() }
     }
 }
 
 impl fmt::Display for CaptureWarning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::WorkspaceGone => f.write_str("the workspace is gone; its tree is empty"),
+            Self::WorkspaceGone => f.write_str("the workspace was removed; its tree is empty"),
             Self::Unreadable { path, reason } => {
-                write!(f, "can't be read and is left out: `{path}`: {reason}")
+                write!(f, "skipped an unreadable file: `{path}`: {reason}")
             }
-            Self::SpecialFile { path, kind } => write!(f, "a {kind} is left out: `{path}`"),
+            Self::SpecialFile { path, kind } => write!(f, "skipped a {kind}: `{path}`"),
             Self::HugeFile { path, size, limit } => {
-                write!(f, "file of {size} bytes is replaced by a note (limit {limit}): `{path}`")
+                write!(f, "replaced a file of {size} bytes by a placeholder (limit {limit}): `{path}`")
             }
             Self::NestedRepository { path } => {
-                write!(f, "a repository within the workspace is kept as plain files: `{path}`")
+                write!(f, "captured a nested repository as plain files: `{path}`")
             }
-            Self::ReservedName { path } => write!(f, "a name that git reserves is left out: `{path}`"),
-            Self::TooManyFiles { limit } => write!(f, "more than {limit} files; the rest is left out"),
+            Self::ReservedName { path } => write!(f, "skipped a name that git reserves: `{path}`"),
+            Self::TooManyFiles { limit } => write!(f, "more than {limit} files; skipped the rest"),
             Self::More { count } => write!(f, "and {count} more"),
         }
     }
 }
 
-/// Warnings, bounded: an agent may cause any number of them.
+/// A bounded list of warnings: an agent may cause any number of them.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
     kept: Vec<CaptureWarning>,
@@ -142,18 +142,18 @@ impl Warnings {
     }
 }
 
-/// The tree that an agent began with: the base of every diff.
+/// The tree that an agent started with: the base of all diffs.
 #[derive(Debug, Clone)]
 pub struct StartTree {
     /// The tree's id.
     pub tree: String,
-    /// A commit of it without parents; `refs/trials/<id>/start`.
+    /// A commit of the tree without parents; `refs/trials/<id>/start`.
     pub commit: String,
-    /// What is not in it.
+    /// Differences between the workspace and the tree.
     pub warnings: Vec<CaptureWarning>,
     paths: BTreeSet<Vec<u8>>,
-    rules: Rules,
-    include: Include,
+    rules: IgnoreRules,
+    include: PathGlobs,
 }
 
 /// The tree that an agent left.
@@ -161,38 +161,38 @@ pub struct StartTree {
 pub struct EndTree {
     /// The tree's id.
     pub tree: String,
-    /// A commit of it without parents; `refs/trials/<id>/end`.
+    /// A commit of the tree without parents; `refs/trials/<id>/end`.
     pub commit: String,
-    /// What is not in it.
+    /// Differences between the workspace and the tree.
     pub warnings: Vec<CaptureWarning>,
 }
 
-/// A run's own store, `objects.git`: every tree that was measured, under `refs/trials/<id>/{start,end}`.
+/// The object store of a run, `objects.git`: all captured trees, under `refs/trials/<id>/{start,end}`.
 #[derive(Debug, Clone)]
 pub struct ObjectStore {
     path: PathBuf,
     git: Git,
     limits: CaptureLimits,
-    reader: Option<Arc<Reader>>,
-    pub(crate) waiting: Arc<Gits>,
+    reader: Option<Arc<BatchReader>>,
+    pub(crate) idle: Arc<IdleGitProcesses>,
 }
 
-/// The gits of a store that wait for the next question.
+/// The idle git processes of a store.
 #[derive(Debug, Default)]
-pub(crate) struct Gits {
-    importers: Waiting,
-    pub(crate) differs: Waiting,
+pub(crate) struct IdleGitProcesses {
+    importers: IdleSessions,
+    pub(crate) differs: IdleSessions,
 }
 
 impl ObjectStore {
-    /// Opens the store in this directory, or makes it.
+    /// Opens the store in a directory, or creates it.
     pub async fn open(path: impl AsRef<Path>, git: &Git) -> Result<Self, RepoError> {
-        let path = std::path::absolute(path.as_ref())
-            .map_err(RepoError::io("find the directory of", path.as_ref()))?;
+        let path =
+            std::path::absolute(path.as_ref()).map_err(RepoError::io("resolve the path", path.as_ref()))?;
         let store = path.clone();
         blocking(
             move || {
-                if skeleton::is_whole(&store) { Ok(()) } else { skeleton::create(&store, "none", CONFIG) }
+                if git_dir::is_complete(&store) { Ok(()) } else { git_dir::create(&store, "none", CONFIG) }
             },
         )
         .await?;
@@ -201,25 +201,25 @@ impl ObjectStore {
             git: git.clone(),
             limits: CaptureLimits::default(),
             reader: None,
-            waiting: Arc::default(),
+            idle: Arc::default(),
         })
     }
 
-    /// Other limits than the usual ones.
+    /// Sets the limits of captures.
     #[must_use]
     pub fn limits(mut self, limits: CaptureLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same for many who read at once: what they ask is gathered, and one git answers many of them.
+    /// Batches concurrent reads, so one git process serves many of them.
     #[must_use]
-    pub fn gathered(mut self) -> Self {
-        self.reader = Some(Arc::new(Reader::new(&self)));
+    pub fn batched(mut self) -> Self {
+        self.reader = Some(Arc::new(BatchReader::new(&self)));
         self
     }
 
-    pub(crate) fn reader(&self) -> Option<&Reader> {
+    pub(crate) fn reader(&self) -> Option<&BatchReader> {
         self.reader.as_deref()
     }
 
@@ -228,105 +228,110 @@ impl ObjectStore {
         &self.path
     }
 
+    /// The git that the store uses.
     pub fn git(&self) -> &Git {
         &self.git
     }
 
-    /// Records what the agent will begin with: after `pre_execution`, before the agent. Its ignore rules, and what
-    /// is included in spite of them, hold for the end as well.
-    pub async fn start(
+    /// Captures the start tree, after `pre_execution` and before the agent. Its ignore rules, and the ignored files that are included
+    /// nevertheless, also apply to the end tree.
+    pub async fn capture_start(
         &self,
         trial: &str,
         workspace: &Workspace,
-        include: &Include,
+        include: &PathGlobs,
     ) -> Result<StartTree, RepoError> {
-        check_name(trial)?;
-        let import = Import {
+        check_trial_id(trial)?;
+        let import = TreeImport {
             message: "start",
             root: workspace.path().to_owned(),
             tracked: workspace.tracked().clone(),
-            rules: Rules::default(),
-            learn: Learn::FromTree,
+            rules: IgnoreRules::default(),
+            ignore_source: IgnoreSource::FromTree,
             include: include.clone(),
             limits: self.limits,
         };
-        let Imported { commit, tree, paths, rules, warnings } = self.import(import).await?;
+        let ImportResult { commit, tree, paths, rules, warnings } = self.import(import).await?;
         let start = StartTree { tree, commit, warnings, paths, rules, include: include.clone() };
-        self.start_as(trial, &start)?;
+        self.reuse_start(trial, &start)?;
         Ok(start)
     }
 
-    /// Records that a trial begins with a tree that another one began with: nothing ran in between that could have
-    /// changed it, so nothing is read again.
-    pub fn start_as(&self, trial: &str, start: &StartTree) -> Result<(), RepoError> {
-        self.name(trial, "start", &start.commit)
+    /// Records that a trial has the same start tree as another one, without reading the workspace again.
+    pub fn reuse_start(&self, trial: &str, start: &StartTree) -> Result<(), RepoError> {
+        self.set_ref(trial, "start", &start.commit)
     }
 
-    /// Records what the agent left. Every process of the agent must be dead.
-    pub async fn end(&self, trial: &str, workspace: &Path, start: &StartTree) -> Result<EndTree, RepoError> {
-        check_name(trial)?;
-        let import = Import {
+    /// Captures the end tree. All processes of the agent must have exited.
+    pub async fn capture_end(
+        &self,
+        trial: &str,
+        workspace: &Path,
+        start: &StartTree,
+    ) -> Result<EndTree, RepoError> {
+        check_trial_id(trial)?;
+        let import = TreeImport {
             message: "end",
             root: workspace.to_owned(),
             tracked: start.paths.clone(),
             rules: start.rules.clone(),
-            learn: Learn::Nothing,
+            ignore_source: IgnoreSource::Fixed,
             include: start.include.clone(),
             limits: self.limits,
         };
-        let Imported { commit, tree, warnings, .. } = self.import(import).await?;
-        self.name(trial, "end", &commit)?;
+        let ImportResult { commit, tree, warnings, .. } = self.import(import).await?;
+        self.set_ref(trial, "end", &commit)?;
         Ok(EndTree { tree, commit, warnings })
     }
 
-    /// Starts the gits that the first trial will ask, while it is still being prepared. What goes wrong here shows when they
-    /// are asked.
+    /// Starts the git processes that the first trial needs, while it is being prepared. Errors are ignored, since they recur when
+    /// the processes are needed.
     pub fn warm_up(&self) {
         let store = self.clone();
         tokio::spawn(async move {
-            if let Ok(importer) = importer(&store.git, &store.path).await {
-                store.waiting.importers.give_back(importer).await;
+            if let Ok(importer) = start_importer(&store.git, &store.path).await {
+                store.idle.importers.give_back(importer).await;
             }
             if let Ok(differ) = store.differ().await {
-                store.waiting.differs.give_back(differ).await;
+                store.idle.differs.give_back(differ).await;
             }
         });
     }
 
-    /// Imports into this store, with a git that stays.
-    pub(super) async fn import(&self, import: Import) -> Result<Imported, RepoError> {
-        let importer = match self.waiting.importers.take().await {
+    /// Imports into this store, with a long-running git process.
+    pub(super) async fn import(&self, import: TreeImport) -> Result<ImportResult, RepoError> {
+        let importer = match self.idle.importers.take().await {
             Some(importer) => importer,
-            None => importer(&self.git, &self.path).await?,
+            None => start_importer(&self.git, &self.path).await?,
         };
-        let (importer, imported) = import.run_by(importer).await?;
-        self.waiting.importers.give_back(importer).await;
+        let (importer, imported) = import.run_with(importer).await?;
+        self.idle.importers.give_back(importer).await;
         Ok(imported)
     }
 
-    /// Gives a commit its name. Only one attempt of a trial is ever at work: what stands there is that of an attempt that
-    /// was killed, perhaps while it was written.
-    pub(super) fn name(&self, trial: &str, moment: &str, commit: &str) -> Result<(), RepoError> {
-        check_name(trial)?;
-        let folder = self.path.join("refs/trials").join(trial);
-        match std::fs::create_dir(&folder) {
+    /// Sets `refs/trials/<trial>/<name>`. Only one attempt of a trial runs at a time, so an existing ref is from an attempt that was
+    /// killed, perhaps while writing it.
+    pub(super) fn set_ref(&self, trial: &str, name: &str, commit: &str) -> Result<(), RepoError> {
+        check_trial_id(trial)?;
+        let dir = self.path.join("refs/trials").join(trial);
+        match std::fs::create_dir(&dir) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                std::fs::create_dir_all(&folder).map_err(RepoError::io("make the directory", &folder))?;
+                std::fs::create_dir_all(&dir).map_err(RepoError::io("create the directory", &dir))?;
             }
             _ => {}
         }
-        skeleton::write(&folder.join(moment), &format!("{commit}\n"))
+        git_dir::write(&dir.join(name), &format!("{commit}\n"))
     }
 
-    /// Lets the gits that wait for further questions end; those that take too long are ended.
+    /// Ends idle git processes; kills those that take too long.
     pub async fn close(&self) {
-        let all = async { tokio::join!(self.waiting.importers.close(), self.waiting.differs.close()) };
-        let _ = tokio::time::timeout(CLOSE_LIMIT, all).await;
+        let all = async { tokio::join!(self.idle.importers.close(), self.idle.differs.close()) };
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, all).await;
     }
 }
 
-fn check_name(trial: &str) -> Result<(), RepoError> {
-    if skeleton::is_ref_name(trial) {
+fn check_trial_id(trial: &str) -> Result<(), RepoError> {
+    if git_dir::is_ref_name(trial) {
         Ok(())
     } else {
         Err(RepoError::BadName { what: "trial id", name: trial.to_owned() })

@@ -1,4 +1,4 @@
-//! What an agent changed, measured from the start tree to the end tree: the numbers and the patch of `git-diff`.
+//! The changes of an agent, from the start tree to the end tree: statistics and patch, for the evaluator `git-diff`.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,140 +6,142 @@ use std::path::Path;
 use tokio::sync::mpsc;
 use yb_supervise::redact;
 
-use crate::{GitError, ObjectStore, RepoError, Session};
+use crate::session::GitSession;
+use crate::{GitError, ObjectStore, RepoError};
 
-/// How large a patch file may become by default.
+/// The size limit of a patch file.
 pub const PATCH_CEILING: u64 = 1 << 30;
 
-/// A longer patch is not held in memory.
-const ORDINARY_PATCH: usize = 1 << 20;
+/// A larger patch is not held in memory.
+const MAX_PATCH_IN_MEMORY: usize = 1 << 20;
 
-/// How many pairs of trees git is asked about at once.
-const PAIRS: usize = 1000;
+/// The most pairs of trees in one git command.
+const BATCH_SIZE: usize = 1000;
 
-/// How git is asked for the numbers, and for the patch.
-const NUMBERS: [&str; 8] =
+/// The arguments of `git diff-tree` for statistics.
+const STATISTICS_ARGS: [&str; 8] =
     ["-r", "-z", "--raw", "--numstat", "--no-abbrev", "-M", "--no-ext-diff", "--no-textconv"];
-const PATCH: [&str; 7] =
+/// The arguments of `git diff-tree` for a patch.
+const PATCH_ARGS: [&str; 7] =
     ["-p", "--binary", "--full-index", "-M", "--no-ext-diff", "--no-textconv", "--no-color"];
 
-/// All differences between two trees.
+/// The differences between two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// Each changed file, in the order of paths.
+    /// The changed files, sorted by path.
     pub files: Vec<FileChange>,
 }
 
 /// One changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileChange {
-    /// Its path as git has it; not necessarily UTF-8.
+    /// The path as stored by git; not necessarily UTF-8.
     pub path: Vec<u8>,
-    /// What happened to it.
+    /// The kind of change.
     pub kind: ChangeKind,
-    /// Mode before and after, as `100755`; `000000` where there is no file.
+    /// The mode before and after, such as `100755`; `000000` if there is no file.
     pub modes: (String, String),
-    /// What changed in it.
-    pub lines: Lines,
+    /// The number of changed lines.
+    pub lines: LineChanges,
 }
 
-/// What happened to a file.
+/// The kind of a file change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It is new.
+    /// The file was added.
     Added,
-    /// It is gone.
+    /// The file was deleted.
     Deleted,
-    /// Its content or mode is another.
+    /// The content or the mode changed.
     Modified,
-    /// It became a link, or a link a file.
+    /// A file was replaced by a symlink, or the other way round.
     TypeChanged,
-    /// It moved, and perhaps changed.
+    /// The file was renamed, and possibly changed.
     Renamed {
-        /// Where it was.
+        /// The old path.
         from: Vec<u8>,
     },
 }
 
-/// How much of a file changed.
+/// The number of changed lines of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lines {
-    /// Text.
+pub enum LineChanges {
+    /// A text file.
     Text {
-        /// Lines that are new.
+        /// The number of added lines.
         added: u64,
-        /// Lines that are gone.
+        /// The number of removed lines.
         removed: u64,
     },
-    /// Not text: it has no lines.
+    /// A binary file, which has no lines.
     Binary,
 }
 
 impl FileChange {
-    /// Lines added; none in a binary file.
+    /// The number of added lines; 0 for a binary file.
     pub fn additions(&self) -> u64 {
-        if let Lines::Text { added, .. } = self.lines { added } else { 0 }
+        if let LineChanges::Text { added, .. } = self.lines { added } else { 0 }
     }
 
-    /// Lines removed; none in a binary file.
+    /// The number of removed lines; 0 for a binary file.
     pub fn deletions(&self) -> u64 {
-        if let Lines::Text { removed, .. } = self.lines { removed } else { 0 }
+        if let LineChanges::Text { removed, .. } = self.lines { removed } else { 0 }
     }
 
-    /// Both together.
+    /// The number of added and removed lines.
     pub fn changes(&self) -> u64 {
         self.additions() + self.deletions()
     }
 
-    /// The path for a person, with U+FFFD for what is not UTF-8.
+    /// The path for display, with U+FFFD for bytes that are not UTF-8.
     pub fn display_path(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
     }
 }
 
 impl Diff {
-    /// How many files differ.
+    /// The number of changed files.
     pub fn files_changed(&self) -> u64 {
         self.files.len() as u64
     }
 
-    /// Lines added in all files.
+    /// The number of added lines in all files.
     pub fn lines_added(&self) -> u64 {
         self.files.iter().map(FileChange::additions).sum()
     }
 
-    /// Lines removed in all files.
+    /// The number of removed lines in all files.
     pub fn lines_removed(&self) -> u64 {
         self.files.iter().map(FileChange::deletions).sum()
     }
 
-    /// Lines added and removed.
+    /// The number of added and removed lines in all files.
     pub fn total_changes(&self) -> u64 {
         self.lines_added() + self.lines_removed()
     }
 
-    /// How spread the changes are: Shannon's entropy in bits of the changed lines over the files. 0 if all are in
-    /// one file, or nothing changed.
+    /// The Shannon entropy, in bits, of the distribution of changed lines over files: 0 if all changes are in one file, or there are
+    /// none.
     pub fn change_entropy(&self) -> f64 {
         let total = self.total_changes() as f64;
         let shares = self.files.iter().map(FileChange::changes).filter(|changes| *changes > 0);
         let sum: f64 = shares.map(|changes| changes as f64 / total).map(|share| share * share.log2()).sum();
-        // The sum of one whole share is a negative zero.
+        // With a single share the sum is negative zero.
         if sum == 0.0 { 0.0 } else { -sum }
     }
 }
 
-/// A patch that was written.
+/// The size of a written patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patch {
-    /// Bytes in the file.
+    /// The size of the file in bytes.
     pub bytes: u64,
-    /// Bytes that its ceiling kept out.
+    /// The number of bytes beyond [`PATCH_CEILING`], which are not in the file.
     pub dropped: u64,
 }
 
 impl ObjectStore {
-    /// [`diff`](Self::diff) and [`write_patch`](Self::write_patch) in one call of git, if the patch is of ordinary size.
+    /// [`diff`](Self::diff) and [`write_patch`](Self::write_patch) in one request to git, unless the patch is very large.
     pub async fn diff_and_patch(
         &self,
         from: &str,
@@ -150,7 +152,7 @@ impl ObjectStore {
         if from == to {
             return Ok((Diff::default(), None));
         }
-        let Some(answer) = self.ask_differ(from, to).await? else {
+        let Some(answer) = self.request_diff(from, to).await? else {
             return tokio::try_join!(self.diff(from, to), self.write_patch(from, to, path, secrets));
         };
         let answer = redact(&answer, secrets);
@@ -164,32 +166,32 @@ impl ObjectStore {
         Ok((diff, Some(Patch { bytes: patch.len() as u64, dropped: 0 })))
     }
 
-    /// What git says about two trees, below a line that names them; `None` if that is very long. Of trees that are not
-    /// there it says nothing at all.
-    async fn ask_differ(&self, from: &str, to: &str) -> Result<Option<Vec<u8>>, RepoError> {
-        let differ = match self.waiting.differs.take().await {
+    /// Requests statistics and patch from a long-running `git diff-tree`, preceded by a line with both ids; `None` if they are too
+    /// long. For trees that do not exist, git prints nothing.
+    async fn request_diff(&self, from: &str, to: &str) -> Result<Option<Vec<u8>>, RepoError> {
+        let differ = match self.idle.differs.take().await {
             Some(differ) => differ,
             None => self.differ().await?,
         };
-        // A line that names no object is repeated as it is, and nothing in a tree can be made to look like it.
-        let end = format!("end-{}", differ.word());
-        let (sender, question) = mpsc::channel(1);
+        // git echoes a line that is not an object id, and the nonce makes it impossible to forge in a tree.
+        let end = format!("end-{}", differ.nonce());
+        let (sender, request) = mpsc::channel(1);
         let _ = sender.try_send(format!("{from} {to}\n{end}\n").into_bytes());
         drop(sender);
-        let Some((differ, answer)) = differ.ask(question, &end, ORDINARY_PATCH).await? else {
+        let Some((differ, answer)) = differ.request(request, &end, MAX_PATCH_IN_MEMORY).await? else {
             return Ok(None);
         };
-        self.waiting.differs.give_back(differ).await;
+        self.idle.differs.give_back(differ).await;
         Ok(Some(answer))
     }
 
-    /// A git that compares trees of this store.
-    pub(crate) async fn differ(&self) -> Result<Session, GitError> {
-        let call = self.git().call("diff-tree").git_dir(self.path());
-        Session::start(call.arg("--stdin").args(NUMBERS).args(PATCH), "").await
+    /// Starts a git process that compares trees of this store.
+    pub(crate) async fn differ(&self) -> Result<GitSession, GitError> {
+        let call = self.git().command("diff-tree").git_dir(self.path());
+        GitSession::start(call.arg("--stdin").args(STATISTICS_ARGS).args(PATCH_ARGS), "").await
     }
 
-    /// The differences between two trees or commits of this store, by their ids.
+    /// Compares two trees or commits of this store, given by id.
     pub async fn diff(&self, from: &str, to: &str) -> Result<Diff, RepoError> {
         if from == to {
             return Ok(Diff::default());
@@ -197,45 +199,46 @@ impl ObjectStore {
         if let Some(reader) = self.reader() {
             return reader.diff(from, to).await;
         }
-        let call = self.git().call("diff-tree").git_dir(self.path());
-        let answer = call.args(NUMBERS).args(["--end-of-options", from, to]).bytes().await?;
+        let call = self.git().command("diff-tree").git_dir(self.path());
+        let answer = call.args(STATISTICS_ARGS).args(["--end-of-options", from, to]).bytes().await?;
         parse(&answer).map(|(diff, _)| diff).ok_or_else(unreadable)
     }
 
-    /// The differences of many pairs of trees, in their order, with one call of git: a call for each would take longer
-    /// than all the rest of grading.
+    /// Compares many pairs of trees with one git command, in order: a command for each would take longer than the rest of
+    /// grading.
     pub async fn diffs(&self, pairs: &[(String, String)]) -> Result<Vec<Diff>, RepoError> {
         let mut found = Vec::with_capacity(pairs.len());
-        for chunk in pairs.chunks(PAIRS) {
+        for chunk in pairs.chunks(BATCH_SIZE) {
             self.check_trees(chunk).await?;
-            let asked: String = chunk.iter().map(|(from, to)| format!("{from} {to}\n")).collect();
-            let call = self.git().call("diff-tree").git_dir(self.path());
-            let answer = call.arg("--stdin").args(NUMBERS).stdin(asked.into_bytes()).bytes().await?;
+            let request: String = chunk.iter().map(|(from, to)| format!("{from} {to}\n")).collect();
+            let call = self.git().command("diff-tree").git_dir(self.path());
+            let answer =
+                call.arg("--stdin").args(STATISTICS_ARGS).stdin(request.into_bytes()).bytes().await?;
             found.append(&mut parse_many(&answer, chunk).ok_or_else(unreadable)?);
         }
         Ok(found)
     }
 
-    /// That all of these trees are there: what git does not know, `--stdin` passes over without a word.
+    /// Checks that all trees exist, because `git diff-tree --stdin` silently skips unknown ones.
     async fn check_trees(&self, pairs: &[(String, String)]) -> Result<(), RepoError> {
-        let asked: String = pairs.iter().map(|(from, to)| format!("{from}\n{to}\n")).collect();
-        let call = self.git().call("cat-file").git_dir(self.path()).arg("--batch-check=%(objecttype)");
-        let answer = call.stdin(asked.into_bytes()).text().await?;
-        let known = |line: &str| matches!(line, "tree" | "commit");
+        let request: String = pairs.iter().map(|(from, to)| format!("{from}\n{to}\n")).collect();
+        let call = self.git().command("cat-file").git_dir(self.path()).arg("--batch-check=%(objecttype)");
+        let answer = call.stdin(request.into_bytes()).text().await?;
+        let exists = |line: &str| matches!(line, "tree" | "commit");
         match answer
             .lines()
             .zip(pairs.iter().flat_map(|(from, to)| [from, to]))
-            .find(|(line, _)| !known(line))
+            .find(|(line, _)| !exists(line))
         {
             None => Ok(()),
             Some((_, id)) => {
-                let what = format!("no such tree: `{id}`");
-                Err(GitError::Answer { command: "cat-file".to_owned(), what }.into())
+                let problem = format!("no such tree: `{id}`");
+                Err(GitError::BadOutput { command: "cat-file".to_owned(), problem }.into())
             }
         }
     }
 
-    /// Writes the differences for a reader: of binary files only that they differ. Whether there is any.
+    /// Writes a diff for display, without the content of binary files; returns whether there are differences.
     pub async fn write_diff_text(
         &self,
         from: &str,
@@ -246,14 +249,14 @@ impl ObjectStore {
         if from == to {
             return Ok(false);
         }
-        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
+        let call = self.git().command("diff-tree").git_dir(self.path()).secrets(secrets);
         let call = call.args(["-r", "-p", "-M", "--no-ext-diff", "--no-textconv", "--no-color"]);
         let log = call.args(["--end-of-options", from, to]).into_file(path, PATCH_CEILING).await?;
         Ok(log.teed > 0)
     }
 
-    /// Writes the differences as a patch that `git apply` takes, binary files and all, without the secrets. Nothing
-    /// is written, and `None` given, if there are none.
+    /// Writes a patch for `git apply`, including binary files, with secrets redacted. Without differences no file is written, and
+    /// `None` is returned.
     pub async fn write_patch(
         &self,
         from: &str,
@@ -264,8 +267,8 @@ impl ObjectStore {
         if from == to {
             return Ok(None);
         }
-        let call = self.git().call("diff-tree").git_dir(self.path()).secrets(secrets);
-        let call = call.args(["-r"]).args(PATCH).args(["--end-of-options", from, to]);
+        let call = self.git().command("diff-tree").git_dir(self.path()).secrets(secrets);
+        let call = call.args(["-r"]).args(PATCH_ARGS).args(["--end-of-options", from, to]);
         let log = call.into_file(path, PATCH_CEILING).await?;
         if log.teed == 0 {
             std::fs::remove_file(path).map_err(RepoError::io("remove", path))?;
@@ -276,11 +279,11 @@ impl ObjectStore {
 }
 
 fn unreadable() -> RepoError {
-    let what = "its lines are not those of --raw --numstat -z".to_owned();
-    GitError::Answer { command: "diff-tree".to_owned(), what }.into()
+    let problem = "not in the format of --raw --numstat -z".to_owned();
+    GitError::BadOutput { command: "diff-tree".to_owned(), problem }.into()
 }
 
-/// Fields that end with a NUL.
+/// An iterator over NUL-terminated fields.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {
@@ -292,33 +295,33 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The raw lines come first, `:<mode> <mode> <id> <id> <status>\0<path>\0[<path>\0]`, then the numbers,
-/// `<added>\t<removed>\t<path>\0`, of a rename `<added>\t<removed>\t\0<from>\0<to>\0`; then, if it was asked for, a NUL
-/// and the patch.
+/// Parses the output of `git diff-tree` for one pair, and returns the rest, which is the patch if one was requested. First come the
+/// raw lines, `:<mode> <mode> <id> <id> <status>\0<path>\0[<path>\0]`, then the line counts, `<added>\t<removed>\t<path>\0` or, for a
+/// rename, `<added>\t<removed>\t\0<from>\0<to>\0`, then a NUL and the patch.
 fn parse(answer: &[u8]) -> Option<(Diff, &[u8])> {
     parse_until(answer, b"")
 }
 
-/// The same for several pairs, each below a line `<from> <to>`.
+/// Parses the output for several pairs, each preceded by a line `<from> <to>`.
 fn parse_many(answer: &[u8], pairs: &[(String, String)]) -> Option<Vec<Diff>> {
     let head =
         |pair: Option<&(String, String)>| pair.map(|(from, to)| format!("{from} {to}\n")).unwrap_or_default();
     let mut rest = answer;
     let mut found = Vec::with_capacity(pairs.len());
-    for (at, pair) in pairs.iter().enumerate() {
+    for (index, pair) in pairs.iter().enumerate() {
         rest = rest.strip_prefix(head(Some(pair)).as_bytes())?;
         let diff;
-        (diff, rest) = parse_until(rest, head(pairs.get(at + 1)).as_bytes())?;
+        (diff, rest) = parse_until(rest, head(pairs.get(index + 1)).as_bytes())?;
         found.push(diff);
     }
     rest.is_empty().then_some(found)
 }
 
-/// Reads until a line that is no field can follow, or to the end.
+/// Parses until `end`, the header of the next pair, or to the end of the output if it is empty.
 fn parse_until<'a>(answer: &'a [u8], end: &[u8]) -> Option<(Diff, &'a [u8])> {
     let mut fields = Fields(answer);
     let mut files = Vec::new();
-    let mut numbers: HashMap<Vec<u8>, Lines> = HashMap::new();
+    let mut numbers: HashMap<Vec<u8>, LineChanges> = HashMap::new();
     while !fields.0.is_empty() && (end.is_empty() || !fields.0.starts_with(end)) {
         let field = fields.next()?;
         if field.is_empty() {
@@ -338,7 +341,7 @@ fn parse_until<'a>(answer: &'a [u8], end: &[u8]) -> Option<(Diff, &'a [u8])> {
                 b'R' => (fields.next()?.to_vec(), ChangeKind::Renamed { from: first }),
                 _ => return None,
             };
-            files.push(FileChange { path, kind, modes, lines: Lines::Binary });
+            files.push(FileChange { path, kind, modes, lines: LineChanges::Binary });
         } else {
             let mut parts = field.splitn(3, |byte| *byte == b'\t');
             let (added, removed, path) = (parts.next()?, parts.next()?, parts.next()?);
@@ -349,14 +352,14 @@ fn parse_until<'a>(answer: &'a [u8], end: &[u8]) -> Option<(Diff, &'a [u8])> {
                 path
             };
             let lines = match (added, removed) {
-                (b"-", b"-") => Lines::Binary,
-                _ => Lines::Text { added: number(added)?, removed: number(removed)? },
+                (b"-", b"-") => LineChanges::Binary,
+                _ => LineChanges::Text { added: number(added)?, removed: number(removed)? },
             };
             numbers.insert(path.to_vec(), lines);
         }
     }
     for file in &mut files {
-        // Where a file became a link, git counts it as two changes of one path; the last number stands.
+        // If a file became a symlink, git prints two line counts for the path; the last one is used.
         file.lines = *numbers.get(&file.path)?;
     }
     Some((Diff { files }, fields.0))
@@ -375,12 +378,12 @@ mod tests {
             path: path.into(),
             kind: ChangeKind::Modified,
             modes: ("100644".to_owned(), "100644".to_owned()),
-            lines: Lines::Text { added, removed },
+            lines: LineChanges::Text { added, removed },
         }
     }
 
     #[test]
-    fn entropy_is_shannons() {
+    fn change_entropy_is_shannon_entropy() {
         let entropy = |files: &[(u64, u64)]| {
             let files = files.iter().map(|(added, removed)| text("x", *added, *removed)).collect();
             Diff { files }.change_entropy()
@@ -393,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_git_prints_is_read() {
+    fn diff_tree_output_is_parsed() {
         let id = "0".repeat(40);
         let answer = format!(
             ":100644 000000 {id} {id} D\0gone\0:100644 100755 {id} {id} R090\0a\tb\0c\nd\0:000000 100644 {id} {id} A\0bin\0\
@@ -405,7 +408,7 @@ mod tests {
         assert_eq!((diff.lines_added(), diff.lines_removed(), diff.total_changes()), (1, 5, 6));
         assert_eq!(diff.files[1].kind, ChangeKind::Renamed { from: b"a\tb".to_vec() });
         assert_eq!(diff.files[1].path, b"c\nd");
-        assert_eq!(diff.files[2].lines, Lines::Binary);
+        assert_eq!(diff.files[2].lines, LineChanges::Binary);
         assert_eq!(parse(b":junk\0"), None);
         assert_eq!(parse(b""), Some((Diff::default(), &b""[..])));
         let pair = |from: &str, to: &str| (from.repeat(40), to.repeat(40));

@@ -1,4 +1,4 @@
-//! What can go wrong with repositories, with git's own words where git was asked.
+//! Errors of repositories and git commands.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,85 +9,85 @@ use yb_supervise::SpawnError;
 use super::git::{GitVersion, MIN_GIT};
 use super::source::SourceError;
 
-/// Why a git command gave no answer.
+/// An error of a git command.
 #[derive(Debug, thiserror::Error)]
 pub enum GitError {
-    /// git could not be started.
+    /// Starting git failed.
     #[error("failed to start git: {0}")]
     Spawn(#[from] SpawnError),
-    /// git is older than what is needed.
-    #[error("git {found} is too old, at least {MIN_GIT} is needed")]
+    /// The version of git is not supported.
+    #[error("git {found} is too old (minimum {MIN_GIT})")]
     TooOld {
-        /// The version that was found first on PATH.
+        /// The version of the first git on PATH.
         found: GitVersion,
     },
-    /// The program does not say its version in the way git does.
-    #[error("git did not tell its version: `{answer}`")]
+    /// The output of `git version` can't be parsed.
+    #[error("failed to parse the version of git: `{answer}`")]
     NoVersion {
-        /// What it said instead.
+        /// The output.
         answer: String,
     },
-    /// git ended with an error.
+    /// git exited with an error.
     #[error("`git {command}` failed ({how}): {stderr}")]
     Failed {
         /// The subcommand.
         command: String,
-        /// How it ended.
+        /// Its exit code or signal.
         how: String,
-        /// Its own words.
+        /// Its stderr.
         stderr: String,
     },
-    /// The deadline came first.
-    #[error("`git {command}` did not end within {after:?}")]
+    /// git exceeded its time limit.
+    #[error("`git {command}` timed out after {after:?}")]
     TimedOut {
         /// The subcommand.
         command: String,
-        /// The deadline.
+        /// The time limit.
         after: Duration,
     },
-    /// The caller cancelled it.
+    /// The caller cancelled the command.
     #[error("`git {command}` was cancelled")]
     Cancelled {
         /// The subcommand.
         command: String,
     },
-    /// git printed more than is kept, or something that it never prints.
-    #[error("`git {command}` gave an answer that can't be used: {what}")]
-    Answer {
+    /// The output of git is too long or malformed.
+    #[error("unexpected output of `git {command}`: {problem}")]
+    BadOutput {
         /// The subcommand.
         command: String,
-        /// What is wrong with it.
-        what: String,
+        /// The problem with the output.
+        problem: String,
     },
 }
 
 impl GitError {
-    /// The way out, where there is one to name.
+    /// How to fix the error, for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Spawn(SpawnError::NotFound { .. }) => Some("install git 2.41 or newer"),
             Self::TooOld { .. } => {
-                Some("put a newer git first on PATH; several may be installed (`which -a git`)")
+                Some("put a newer git first on PATH; `which -a git` lists the installed ones")
             }
             Self::Failed { stderr, .. } if stderr.contains("error: 30") => {
-                Some("redirects are not followed; name the address that the server redirects to")
+                Some("redirects are not followed; use the URL that the server redirects to")
             }
             Self::Failed { stderr, .. }
                 if stderr.contains("could not read Username") || stderr.contains("Permission denied") =>
             {
-                Some("nobody is asked for a password: set up a git credential helper or an ssh agent")
+                Some("passwords are not prompted for; set up a git credential helper or an ssh agent")
             }
             _ => None,
         }
     }
 
-    /// Whether the caller asked for the end.
+    /// Whether the caller cancelled the command.
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Cancelled { .. })
     }
 }
 
-/// Why a repository could not be prepared or captured.
+/// An error when preparing or capturing a repository.
 #[derive(Debug, thiserror::Error)]
 pub enum RepoError {
     /// git failed.
@@ -101,63 +101,63 @@ pub enum RepoError {
     NoRevision {
         /// The kind of revision.
         what: &'static str,
-        /// What was asked for.
+        /// The requested revision.
         name: String,
-        /// Where it was looked for, without credentials.
+        /// The repository, without credentials.
         repository: String,
     },
-    /// A name that git can't have.
-    #[error("not a possible {what}: `{name}`")]
+    /// A name that git does not allow.
+    #[error("invalid {what}: `{name}`")]
     BadName {
         /// The kind of name.
         what: &'static str,
         /// The name.
         name: String,
     },
-    /// The system refused something.
+    /// An I/O operation failed.
     #[error("failed to {what} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Another process holds the lock of a cache entry and does not let go.
-    #[error("cache entry stayed locked for {after:?}: `{}`", path.display())]
+    /// Another process held a lock for too long.
+    #[error("timed out after {after:?} waiting for the lock: `{}`", path.display())]
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// How long was waited.
+        /// The time waited.
         after: Duration,
     },
-    /// A pattern that is not a glob.
-    #[error("not a valid glob: `{pattern}`: {reason}")]
+    /// A pattern is not a valid glob.
+    #[error("invalid glob `{pattern}`: {reason}")]
     BadGlob {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The problem with the pattern.
         reason: String,
     },
-    /// A blocking task was lost; the runtime is going down.
-    #[error("the runtime ended while files were being worked on")]
+    /// A blocking task was dropped, because the runtime is shutting down.
+    #[error("the runtime shut down during a file operation")]
     RuntimeGone,
 }
 
-/// Whose turn it is when something went wrong with a repository.
+/// The class of a repository error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RepoErrorKind {
-    /// The user's: the case names something that can't be used or is not there.
+    /// The case refers to something that is invalid or does not exist.
     Configuration,
-    /// The machine's or the network's: `infra`, worth another try.
+    /// The machine or the network failed: outcome `infra`, which is retried.
     Infrastructure,
-    /// Nobody's: it was cancelled.
+    /// The operation was cancelled.
     Cancelled,
 }
 
 impl RepoError {
-    /// Whose turn it is.
+    /// The class of the error.
     pub fn kind(&self) -> RepoErrorKind {
         match self {
             Self::Git(GitError::Cancelled { .. }) => RepoErrorKind::Cancelled,
@@ -173,13 +173,13 @@ impl RepoError {
         }
     }
 
-    /// For `map_err`: a failed system call with its file.
+    /// Wraps an I/O error with the operation and the file, for `map_err`.
     pub(crate) fn io(what: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { what, path, source }
     }
 
-    /// The way out, where there is one to name.
+    /// How to fix the error, for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Git(error) => error.hint(),
@@ -189,7 +189,7 @@ impl RepoError {
     }
 }
 
-/// Runs what blocks on files where it may block.
+/// Runs a blocking file operation on the blocking thread pool.
 pub async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RepoError> + Send + 'static,
 ) -> Result<T, RepoError> {

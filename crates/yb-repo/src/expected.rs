@@ -1,4 +1,4 @@
-//! Trees that a result is compared with, kept in a run's own store, so that it can be graded again without a network.
+//! Expected trees, stored in the run's object store so that results can be graded again without a network.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,97 +6,107 @@ use yb_model::atomic_file::temporary_sibling;
 
 use super::capture::{CaptureLimits, CaptureWarning, ObjectStore};
 use super::error::RepoError;
-use super::import::{Import, Imported};
-use super::lock::Lock;
-use super::mirror::{Origin, Resolved, digest};
-use super::rules::{Include, Rules};
-use super::skeleton;
-use super::walk::Learn;
+use super::git_dir;
+use super::import::{ImportResult, TreeImport};
+use super::lock::FileLock;
+use super::mirror::{Origin, ResolvedCommit, digest};
+use super::rules::{IgnoreRules, PathGlobs};
+use super::walk::IgnoreSource;
 
-/// Where expected trees are, by the digest of what they were called.
+/// The refs of expected trees, named by the digest of their key.
 const REFS: &str = "refs/expected";
 
 impl ObjectStore {
-    /// The tree that was kept under this key.
-    pub fn expected(&self, key: &str) -> Option<String> {
-        let text = std::fs::read_to_string(self.expected_place(key)).ok()?;
-        Some(text.trim_end().to_owned()).filter(|id| skeleton::is_whole_id(id))
+    /// Returns the expected tree with this key, if it is stored.
+    pub fn expected_tree(&self, key: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.expected_path(key)).ok()?;
+        Some(text.trim_end().to_owned()).filter(|id| git_dir::is_full_object_id(id))
     }
 
-    /// Keeps the tree of a commit that the cache has.
-    pub async fn expect_commit(&self, key: &str, resolved: &Resolved) -> Result<String, RepoError> {
+    /// Stores the tree of a commit in the cache as an expected tree.
+    pub async fn store_expected_commit(
+        &self,
+        key: &str,
+        resolved: &ResolvedCommit,
+    ) -> Result<String, RepoError> {
         let Origin::Mirror(mirror) = &resolved.origin else {
             return Err(RepoError::BadName { what: "commit", name: resolved.commit.clone() });
         };
         let asked = format!("{}^{{tree}}", resolved.commit);
-        let call = self.git().call("rev-parse").git_dir(mirror);
+        let call = self.git().command("rev-parse").git_dir(mirror);
         let tree = call.args(["--verify", "--quiet", "--end-of-options", &asked]).text().await?;
-        // Without the commit: nothing but the files themselves is needed.
+        // Packs the tree without the commit, of which only the files are needed.
         self.git()
-            .call("pack-objects")
+            .command("pack-objects")
             .git_dir(mirror)
             .args(["--revs", "--quiet", "--delta-base-offset"])
             .arg(self.path().join("objects/pack/pack"))
             .stdin(format!("{tree}\n").into_bytes())
             .bytes()
             .await?;
-        self.keep_expected(key, tree)
+        self.store_expected_tree(key, tree)
     }
 
-    /// Keeps the files of a directory as a tree.
-    pub async fn expect_directory(&self, key: &str, directory: &Path) -> Result<String, RepoError> {
-        // Trials that end at the same moment all want it; one makes it.
+    /// Stores the files of a directory as an expected tree.
+    pub async fn store_expected_directory(&self, key: &str, directory: &Path) -> Result<String, RepoError> {
+        // Several trials may need the tree at the same time.
         let _lock =
-            Lock::take(&self.path().join(format!("expected-{}.lock", digest(key))), self.git()).await?;
-        if let Some(tree) = self.expected(key) {
+            FileLock::acquire(&self.path().join(format!("expected-{}.lock", digest(key))), self.git())
+                .await?;
+        if let Some(tree) = self.expected_tree(key) {
             return Ok(tree);
         }
-        let import = Import {
+        let import = TreeImport {
             message: "expected",
             root: directory.to_owned(),
             tracked: BTreeSet::new(),
-            rules: Rules::default(),
-            learn: Learn::FromTree,
-            include: Include::nothing(),
+            rules: IgnoreRules::default(),
+            ignore_source: IgnoreSource::FromTree,
+            include: PathGlobs::none(),
             limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
         };
-        let Imported { tree, .. } = self.import(import).await?;
-        self.keep_expected(key, tree)
+        let ImportResult { tree, .. } = self.import(import).await?;
+        self.store_expected_tree(key, tree)
     }
 
-    /// Records a directory as it is, under this name. What its rules ignore is left out, unless it is tracked.
+    /// Captures a directory as the end tree of a trial. Ignored files are skipped unless they are tracked.
     pub async fn capture_directory(
         &self,
         name: &str,
         directory: &Path,
         tracked: BTreeSet<Vec<u8>>,
     ) -> Result<(String, Vec<CaptureWarning>), RepoError> {
-        let import = Import {
+        let import = TreeImport {
             message: "end",
             root: directory.to_owned(),
             tracked,
-            rules: Rules::default(),
-            learn: Learn::FromTree,
-            include: Include::nothing(),
+            rules: IgnoreRules::default(),
+            ignore_source: IgnoreSource::FromTree,
+            include: PathGlobs::none(),
             limits: CaptureLimits::default(),
         };
-        let Imported { tree, commit, warnings, .. } = self.import(import).await?;
-        self.name(name, "end", &commit)?;
+        let ImportResult { tree, commit, warnings, .. } = self.import(import).await?;
+        self.set_ref(name, "end", &commit)?;
         Ok((tree, warnings))
     }
 
-    /// The tree that a patch makes of another. It is not kept: another start gives another tree.
-    pub async fn patched(&self, start: &str, patch: &Path) -> Result<String, RepoError> {
+    /// Applies a patch to a tree and returns the resulting tree, without storing a ref: it depends on the start tree.
+    pub async fn apply_patch(&self, start: &str, patch: &Path) -> Result<String, RepoError> {
         let index = temporary_sibling(&self.path().join("expected.index"));
-        let made = self.patched_with(start, patch, &index).await;
+        let patched = self.apply_patch_with_index(start, patch, &index).await;
         let _ = std::fs::remove_file(&index);
-        made
+        patched
     }
 
-    async fn patched_with(&self, start: &str, patch: &Path, index: &Path) -> Result<String, RepoError> {
-        let call = |name| self.git().call(name).git_dir(self.path()).index(index);
+    async fn apply_patch_with_index(
+        &self,
+        start: &str,
+        patch: &Path,
+        index: &Path,
+    ) -> Result<String, RepoError> {
+        let call = |name| self.git().command(name).git_dir(self.path()).index(index);
         call("read-tree").args(["--end-of-options", start]).bytes().await?;
-        // Into the index alone: no path of a patch leads anywhere.
+        // Applies to the index only, so the paths in a patch can't write any files.
         call("apply")
             .args(["--cached", "--whitespace=nowarn", "--end-of-options"])
             .arg(patch)
@@ -105,16 +115,16 @@ impl ObjectStore {
         Ok(call("write-tree").text().await?)
     }
 
-    fn keep_expected(&self, key: &str, tree: String) -> Result<String, RepoError> {
-        let place = self.expected_place(key);
-        if let Some(folder) = place.parent() {
-            std::fs::create_dir_all(folder).map_err(RepoError::io("make the directory", folder))?;
+    fn store_expected_tree(&self, key: &str, tree: String) -> Result<String, RepoError> {
+        let path = self.expected_path(key);
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir).map_err(RepoError::io("create the directory", dir))?;
         }
-        super::files::replace(&place, format!("{tree}\n").as_bytes())?;
+        super::files::replace(&path, format!("{tree}\n").as_bytes())?;
         Ok(tree)
     }
 
-    fn expected_place(&self, key: &str) -> PathBuf {
+    fn expected_path(&self, key: &str) -> PathBuf {
         self.path().join(REFS).join(digest(key))
     }
 }

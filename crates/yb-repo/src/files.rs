@@ -1,4 +1,4 @@
-//! Small things with files that several modules here need: whole or not at all, and bytes for names.
+//! File helpers: atomic replacement, directory copies, and conversion between paths and bytes.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RepoError> {
     write_atomic(path, content, Durability::Synced).map_err(RepoError::io("write", path))
 }
 
-/// Removes a directory with everything in it; one that is not there is fine.
+/// Removes a directory recursively, if it exists.
 pub(crate) fn remove_dir(path: &Path) -> Result<(), RepoError> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -23,14 +23,14 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), RepoError> {
     }
 }
 
-/// Copies a directory of plain files. Where the file system can, the copies share their blocks; they are never
-/// hard links, so that what happens to a copy stays with it.
+/// Copies a directory of regular files. The copies share blocks if the file system supports that; they are never hard links,
+/// so changing a copy does not change the original.
 pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
-    fs::create_dir_all(to).map_err(RepoError::io("make the directory", to))?;
+    fs::create_dir_all(to).map_err(RepoError::io("create the directory", to))?;
     for entry in fs::read_dir(from).map_err(RepoError::io("read the directory", from))? {
         let entry = entry.map_err(RepoError::io("read the directory", from))?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
-        let kind = entry.file_type().map_err(RepoError::io("look at", &source))?;
+        let kind = entry.file_type().map_err(RepoError::io("read the type of", &source))?;
         if kind.is_dir() {
             copy_dir(&source, &target)?;
         } else if kind.is_file() {
@@ -40,43 +40,43 @@ pub(crate) fn copy_dir(from: &Path, to: &Path) -> Result<(), RepoError> {
     Ok(())
 }
 
-/// A name as git stores it.
+/// Converts a file name to bytes as in a git tree.
 #[cfg(unix)]
-pub(crate) fn name_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
+pub(crate) fn os_str_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
     use std::os::unix::ffi::OsStrExt;
     name.as_bytes().to_vec()
 }
 
-/// A name as git stores it.
+/// Converts a file name to bytes as in a git tree.
 #[cfg(not(unix))]
-pub(crate) fn name_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
+pub(crate) fn os_str_bytes(name: &std::ffi::OsStr) -> Vec<u8> {
     name.to_string_lossy().replace('\\', "/").into_bytes()
 }
 
-/// A path that git stores, as the system takes it.
+/// Converts the path of a git tree entry to a path of this system.
 #[cfg(unix)]
-pub fn path_of(bytes: &[u8]) -> PathBuf {
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     use std::os::unix::ffi::OsStrExt;
     PathBuf::from(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// A path that git stores, as the system takes it.
+/// Converts the path of a git tree entry to a path of this system.
 #[cfg(not(unix))]
-pub fn path_of(bytes: &[u8]) -> PathBuf {
+pub fn path_from_bytes(bytes: &[u8]) -> PathBuf {
     PathBuf::from(String::from_utf8_lossy(bytes).into_owned())
 }
 
-/// Removes the locks that a killed git has left in a repository; nobody else may be at work in it.
-pub(crate) fn remove_dead_locks(git_dir: &Path) {
+/// Removes the locks that a killed git left in a repository, which no other process may be using.
+pub(crate) fn remove_stale_locks(git_dir: &Path) {
     let is_lock = |path: &Path| path.extension().is_some_and(|extension| extension == "lock");
-    let mut folders = vec![git_dir.join("refs")];
+    let mut dirs = vec![git_dir.join("refs")];
     let top = fs::read_dir(git_dir).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut locks: Vec<PathBuf> = top.filter(|path| is_lock(path)).collect();
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
             let path = entry.path();
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                folders.push(path);
+                dirs.push(path);
             } else if is_lock(&path) {
                 locks.push(path);
             }

@@ -1,4 +1,4 @@
-//! Which git is run and with what configuration: ours, and nobody else's.
+//! The git program and its hermetic configuration.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use yb_supervise::{CancellationToken, Launch, PauseSwitch};
 
-use super::call::Call;
 use super::error::{GitError, RepoError};
 use super::files;
+use super::git_command::GitCommand;
 
-/// The oldest git that is accepted.
+/// The minimum version of git.
 pub const MIN_GIT: GitVersion = GitVersion { major: 2, minor: 41 };
 
-/// The whole configuration of a hermetic git. It is a file rather than `-c` arguments, because git drops those
-/// for the programs that it starts in another repository.
+/// The complete configuration of a hermetic git. It is a file and not `-c` arguments, because git does not pass those to programs
+/// that it starts in another repository.
 const CONFIG: &str = "\
 [safe]
 \tdirectory = *
@@ -58,12 +58,12 @@ const CONFIG: &str = "\
 \tdetachedHead = false
 ";
 
-/// A version of git, as far as it matters.
+/// The major and minor version of git.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GitVersion {
-    /// The first number.
+    /// The major version.
     pub major: u32,
-    /// The second number.
+    /// The minor version.
     pub minor: u32,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Display for GitVersion {
 }
 
 impl GitVersion {
-    /// Reads `git version 2.47.3 (some vendor)`.
+    /// Parses the output of `git version`, such as `git version 2.47.3 (vendor)`.
     #[must_use]
     pub fn parse(answer: &str) -> Option<Self> {
         let mut numbers = answer.trim().strip_prefix("git version ")?.split(['.', ' ', '-']);
@@ -82,7 +82,7 @@ impl GitVersion {
     }
 }
 
-/// How git is run here: supervised, without anybody's configuration, never asking anybody anything.
+/// Runs git commands: supervised, hermetic and non-interactive.
 #[derive(Debug, Clone)]
 pub struct Git {
     pub(crate) program: OsString,
@@ -95,11 +95,11 @@ pub struct Git {
 }
 
 impl Git {
-    /// The first git on PATH, with a private home directory that is made here and holds its configuration.
+    /// Uses the first git on PATH, with a private home directory for its configuration, which is created.
     pub fn new(home: impl AsRef<Path>) -> Result<Self, RepoError> {
-        let home = std::path::absolute(home.as_ref())
-            .map_err(RepoError::io("find the directory of", home.as_ref()))?;
-        fs::create_dir_all(&home).map_err(RepoError::io("make the directory", &home))?;
+        let home =
+            std::path::absolute(home.as_ref()).map_err(RepoError::io("resolve the path", home.as_ref()))?;
+        fs::create_dir_all(&home).map_err(RepoError::io("create the directory", &home))?;
         let git = Self {
             program: first_on_path().unwrap_or_else(|| "git".into()),
             launch: Launch::Contained,
@@ -116,60 +116,60 @@ impl Git {
         Ok(git)
     }
 
-    /// Another program than the first `git` on PATH.
+    /// Sets a program other than the first `git` on PATH.
     #[must_use]
     pub fn program(mut self, program: impl AsRef<OsStr>) -> Self {
         self.program = program.as_ref().to_owned();
         self
     }
 
-    /// How git is started; below a shim by default.
+    /// Sets how git is launched; below a shim by default.
     #[must_use]
     pub fn launch(mut self, launch: Launch) -> Self {
         self.launch = launch;
         self
     }
 
-    /// The program that serves as the shim, where the running one can't.
+    /// Sets the program to use as the shim, if it is not the current one.
     #[must_use]
     pub fn shim(mut self, program: impl AsRef<Path>) -> Self {
         self.shim = Some(program.as_ref().to_owned());
         self
     }
 
-    /// How long each single command may run (ten minutes by default); zero is for ever.
+    /// Sets the timeout of each command, ten minutes by default; zero means no limit.
     #[must_use]
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// Ends whatever runs when this token is cancelled.
+    /// Sets a token that cancels running commands.
     #[must_use]
     pub fn cancel_on(mut self, token: CancellationToken) -> Self {
         self.cancel = token;
         self
     }
 
-    /// Holds whatever runs while this switch is on.
+    /// Sets a switch that pauses running commands.
     #[must_use]
     pub fn pause_on(mut self, switch: PauseSwitch) -> Self {
         self.pause = switch;
         self
     }
 
-    /// Asks git for its version and refuses an old one.
+    /// Checks that the version of git is supported.
     pub async fn check(&self) -> Result<GitVersion, GitError> {
-        let answer = self.call("version").current_dir(&self.home).text().await?;
+        let answer = self.command("version").current_dir(&self.home).text().await?;
         let Some(found) = GitVersion::parse(&answer) else {
             return Err(GitError::NoVersion { answer: answer.chars().take(200).collect() });
         };
         if found < MIN_GIT { Err(GitError::TooOld { found }) } else { Ok(found) }
     }
 
-    /// One git command, to be completed and run.
-    pub(crate) fn call(&self, command: &'static str) -> Call<'_> {
-        Call::new(self, command)
+    /// Builds a git command.
+    pub(crate) fn command(&self, command: &'static str) -> GitCommand<'_> {
+        GitCommand::new(self, command)
     }
 
     pub(crate) fn config(&self) -> PathBuf {
@@ -177,7 +177,7 @@ impl Git {
     }
 }
 
-/// Where git is. It is looked for once: a trial asks several times, and PATH may be long.
+/// The first git on PATH. It is searched for once, because a trial needs it several times and PATH may be long.
 fn first_on_path() -> Option<OsString> {
     static FOUND: OnceLock<Option<OsString>> = OnceLock::new();
     let find = || yb_supervise::find_program("git", std::env::var_os("PATH")?).map(PathBuf::into_os_string);
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn versions_are_read_as_vendors_write_them() {
+    fn git_version_parses_vendor_formats() {
         for (answer, expected) in [
             ("git version 2.47.3", Some((2, 47))),
             ("git version 2.39.5 (Apple Git-154)\n", Some((2, 39))),

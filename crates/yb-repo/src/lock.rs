@@ -1,4 +1,4 @@
-//! Locks of cache entries, between tasks and between processes; the system lets go of a dead process's.
+//! File locks between tasks and processes; the system releases those of a dead process.
 
 use std::fs::{File, TryLockError};
 use std::path::Path;
@@ -7,17 +7,17 @@ use std::time::Duration;
 use super::error::{GitError, RepoError};
 use super::git::Git;
 
-const PAUSE: Duration = Duration::from_millis(15);
+const POLL_INTERVAL: Duration = Duration::from_millis(15);
 
-/// Held until it is dropped.
+/// An exclusive file lock, held until it is dropped.
 #[derive(Debug)]
-pub struct Lock {
+pub struct FileLock {
     _file: File,
 }
 
-impl Lock {
-    /// Waits for the lock as long as a git command might take, and no longer than the caller wants.
-    pub async fn take(path: &Path, git: &Git) -> Result<Self, RepoError> {
+impl FileLock {
+    /// Acquires the lock, with the timeout and the cancellation token of `git`.
+    pub async fn acquire(path: &Path, git: &Git) -> Result<Self, RepoError> {
         let file = File::options()
             .create(true)
             .truncate(false)
@@ -35,10 +35,10 @@ impl Lock {
                 return Err(RepoError::Locked { path: path.to_owned(), after: waited });
             }
             tokio::select! {
-                // Counted in steps: the time in which everything is paused does not count.
-                () = tokio::time::sleep(PAUSE) => {
+                // Time while everything is paused does not count.
+                () = tokio::time::sleep(POLL_INTERVAL) => {
                     if !git.pause.is_paused() {
-                        waited += PAUSE;
+                        waited += POLL_INTERVAL;
                     }
                 }
                 () = git.cancel.cancelled() => {

@@ -1,79 +1,79 @@
-//! The cache's mirrors: each repository is fetched once, by whichever process comes first, and then asked for commits.
+//! Mirrors in the cache: each repository is fetched once, and commits are resolved in its mirror.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use yb_model::atomic_file::temporary_sibling;
 
-use super::call::Call;
 use super::capture::CaptureWarning;
 use super::error::{GitError, RepoError, blocking};
 use super::files;
 use super::git::Git;
+use super::git_command::GitCommand;
+use super::git_dir;
 use super::hosts;
-use super::lock::Lock;
-use super::skeleton;
+use super::lock::FileLock;
 use super::source::{Source, SourceError};
 use yb_net::policy::HostPolicy;
 
-/// Bare, and what is fetched stays packed as it came, which halves the time of a small fetch.
+/// The configuration of a mirror. Fetched packs are not unpacked, which halves the time of a small fetch.
 const CONFIG: &str = "\tbare = true\n[fetch]\n\tunpackLimit = 1\n[gc]\n\tauto = 0\n";
-/// Written last into a new mirror, and after each fetch.
+/// The file that is written last into a new mirror, and after each fetch.
 const FETCHED: &str = "youbencha-fetched";
-/// Where the remote's HEAD is kept.
+/// The ref that holds the HEAD of the remote.
 const REMOTE_HEAD: &str = "refs/youbencha/HEAD";
 
-/// Which commit is meant.
+/// A revision of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Revision {
     /// The head of the default branch.
     Default,
     /// The head of a branch.
     Branch(String),
-    /// What a tag stands for.
+    /// The commit of a tag.
     Tag(String),
-    /// A commit, by its whole or shortened id.
+    /// A commit, by its full or abbreviated id.
     Commit(String),
     /// A branch, else a tag, else a commit.
     Any(String),
 }
 
-/// When a mirror that is there is fetched again.
+/// When an existing mirror is fetched again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Refresh {
-    /// For a revision that moves (a branch, the default branch), and for one that is missing.
+    /// For a revision that can change (a branch, the default branch) or is missing.
     #[default]
     Moving,
-    /// Only for one that is missing.
+    /// Only for a missing revision.
     Missing,
-    /// Never: nothing leaves this machine.
+    /// Never: the network is not used.
     Never,
 }
 
-/// A commit that the cache has.
+/// A commit in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resolved {
-    /// Its id.
+pub struct ResolvedCommit {
+    /// The commit id.
     pub commit: String,
-    /// What a directory has and its commit does not; of a repository, nothing.
+    /// Differences between a directory and its commit; empty for a repository.
     pub warnings: Vec<CaptureWarning>,
     pub(crate) origin: Origin,
 }
 
-impl Resolved {
+impl ResolvedCommit {
     fn in_mirror(commit: String, mirror: PathBuf) -> Self {
         Self { commit, warnings: Vec::new(), origin: Origin::Mirror(mirror) }
     }
 }
 
-/// Where a resolved commit can be taken from.
+/// The origin of a resolved commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Origin {
     Mirror(PathBuf),
     Directory(PathBuf),
 }
 
-/// The cache of a workspace directory: `mirrors/` and `cut/`, shared by all runs and safe to use at the same time.
+/// The repository cache: mirrors in `mirrors/` and pruned repositories in `cut/`. Runs can use it concurrently.
 #[derive(Debug, Clone)]
 pub struct Cache {
     pub(crate) root: PathBuf,
@@ -82,46 +82,45 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The cache in this directory, which is made where it is missing.
+    /// Opens the cache in a directory, or creates it.
     pub fn new(root: impl AsRef<Path>, git: &Git) -> Result<Self, RepoError> {
-        let root = std::path::absolute(root.as_ref())
-            .map_err(RepoError::io("find the directory of", root.as_ref()))?;
+        let root =
+            std::path::absolute(root.as_ref()).map_err(RepoError::io("resolve the path", root.as_ref()))?;
         for sub in ["mirrors", "cut"] {
             let path = root.join(sub);
-            fs::create_dir_all(&path).map_err(RepoError::io("make the directory", path))?;
+            fs::create_dir_all(&path).map_err(RepoError::io("create the directory", path))?;
         }
         Ok(Self { root, git: git.clone(), hosts: HostPolicy::default() })
     }
 
-    /// Which hosts may be fetched from.
+    /// Sets the hosts that may be fetched from.
     #[must_use]
     pub fn hosts(mut self, hosts: HostPolicy) -> Self {
         self.hosts = hosts;
         self
     }
 
-    /// Finds the commit that a revision stands for now, fetching as far as needed. A directory has one commit,
-    /// whatever revision is asked for.
+    /// Resolves a revision to a commit, and fetches if needed. A directory has a single commit, regardless of the revision.
     pub async fn resolve(
         &self,
         source: &Source,
         revision: &Revision,
         refresh: Refresh,
-    ) -> Result<Resolved, RepoError> {
+    ) -> Result<ResolvedCommit, RepoError> {
         if let Source::Directory(path) = source {
             let (commit, warnings) = self.import_directory(path).await?;
-            return Ok(Resolved { commit, warnings, origin: Origin::Directory(path.clone()) });
+            return Ok(ResolvedCommit { commit, warnings, origin: Origin::Directory(path.clone()) });
         }
         revision.check()?;
         if let (Source::Remote(url), Refresh::Moving | Refresh::Missing) = (source, refresh) {
-            // Refused even if the mirror is there: the answer must not depend on what was cached before. Without a
-            // network what is cached still serves.
-            match hosts::check(url, self.hosts).await {
+            // The policy also applies if the mirror exists, so the result does not depend on the state of the cache. Without a
+            // network, the mirror is still used.
+            match hosts::check_host(url, self.hosts).await {
                 Ok(_) | Err(SourceError::Unresolved { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
         }
-        let mirror = self.root.join("mirrors").join(format!("{}.git", digest(&key(source))));
+        let mirror = self.root.join("mirrors").join(format!("{}.git", digest(&mirror_key(source))));
         let before = fetched_at(&mirror);
         let missing = || RepoError::NoRevision {
             what: revision.what(),
@@ -130,79 +129,80 @@ impl Cache {
         };
         let fetch_first = refresh == Refresh::Moving && revision.moves();
         if !fetch_first
-            && is_whole(&mirror)
+            && is_complete(&mirror)
             && let Some(commit) = self.look_up(&mirror, revision).await?
         {
-            return Ok(Resolved::in_mirror(commit, mirror));
+            return Ok(ResolvedCommit::in_mirror(commit, mirror));
         }
         if refresh == Refresh::Never {
             return Err(missing());
         }
-        let _lock = Lock::take(&mirror.with_extension("lock"), &self.git).await?;
-        if is_whole(&mirror) {
-            // Whoever held the lock may have fetched while we waited for it.
+        let _lock = FileLock::acquire(&mirror.with_extension("lock"), &self.git).await?;
+        if is_complete(&mirror) {
+            // Another process may have fetched while this one waited for the lock.
             if !(fetch_first && fetched_at(&mirror) == before)
                 && let Some(commit) = self.look_up(&mirror, revision).await?
             {
-                return Ok(Resolved::in_mirror(commit, mirror));
+                return Ok(ResolvedCommit::in_mirror(commit, mirror));
             }
             self.fetch_all(&mirror, source).await?;
         } else {
-            self.make(&mirror, source).await?;
+            self.create_mirror(&mirror, source).await?;
         }
         let commit = match self.look_up(&mirror, revision).await? {
             Some(commit) => commit,
             None => {
-                // A commit that no branch or tag leads to can still be asked for by its whole id.
+                // A commit that is not reachable from a branch or tag can be fetched by its full id.
                 let (Revision::Commit(id) | Revision::Any(id)) = revision else { return Err(missing()) };
-                if !skeleton::is_whole_id(id) || !self.fetch_one(&mirror, source, id).await? {
+                if !git_dir::is_full_object_id(id) || !self.fetch_one(&mirror, source, id).await? {
                     return Err(missing());
                 }
                 self.look_up(&mirror, revision).await?.ok_or_else(missing)?
             }
         };
-        Ok(Resolved::in_mirror(commit, mirror))
+        Ok(ResolvedCommit::in_mirror(commit, mirror))
     }
 
-    /// Makes a mirror beside its place and moves it there when it is whole.
-    async fn make(&self, mirror: &Path, source: &Source) -> Result<(), RepoError> {
-        let (place, half) = (mirror.to_owned(), temporary_sibling(mirror));
-        let new = half.clone();
+    /// Creates a mirror under a temporary name, and renames it when it is complete.
+    async fn create_mirror(&self, mirror: &Path, source: &Source) -> Result<(), RepoError> {
+        let (path, partial) = (mirror.to_owned(), temporary_sibling(mirror));
+        let new = partial.clone();
         blocking(move || {
-            remove_leftovers(&place)?;
-            files::remove_dir(&place)?;
-            skeleton::create(&new, "none", CONFIG)
+            remove_leftovers(&path)?;
+            files::remove_dir(&path)?;
+            git_dir::create(&new, "none", CONFIG)
         })
         .await?;
-        let fetched = self.fetch_all(&half, source).await;
-        let place = mirror.to_owned();
+        let fetched = self.fetch_all(&partial, source).await;
+        let path = mirror.to_owned();
         blocking(move || {
-            let done = fetched.and_then(|()| fs::rename(&half, &place).map_err(RepoError::io("move", &half)));
+            let done =
+                fetched.and_then(|()| fs::rename(&partial, &path).map_err(RepoError::io("move", &partial)));
             if done.is_err() {
-                files::remove_dir(&half)?;
+                files::remove_dir(&partial)?;
             }
             done
         })
         .await
     }
 
-    /// Brings all branches and tags up to date.
+    /// Fetches all branches and tags.
     async fn fetch_all(&self, mirror: &Path, source: &Source) -> Result<(), RepoError> {
         let head = format!("+HEAD:{REMOTE_HEAD}");
         let refs = ["+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*"];
         let all = [refs[0], refs[1], &head];
         match self.fetch(mirror, source, &all).await {
-            // A repository whose HEAD leads nowhere may still have branches.
+            // A repository with an unborn or dangling HEAD may still have branches.
             Err(RepoError::Git(GitError::Failed { stderr, .. })) if stderr.contains("remote ref HEAD") => {
                 let _ = fs::remove_file(mirror.join(REMOTE_HEAD));
                 self.fetch(mirror, source, &refs).await?;
             }
             done => done?,
         }
-        skeleton::write(&mirror.join(FETCHED), "1\n")
+        git_dir::write(&mirror.join(FETCHED), "1\n")
     }
 
-    /// Fetches one commit by its id; false if the other side does not have it.
+    /// Fetches one commit by id; returns false if the remote does not have it.
     async fn fetch_one(&self, mirror: &Path, source: &Source, id: &str) -> Result<bool, RepoError> {
         let refspec = format!("+{id}:refs/youbencha/commits/{id}");
         match self.fetch(mirror, source, &[&refspec]).await {
@@ -219,13 +219,13 @@ impl Cache {
     }
 
     async fn fetch(&self, mirror: &Path, source: &Source, refspecs: &[&str]) -> Result<(), RepoError> {
-        let dead = mirror.to_owned();
+        let git_dir = mirror.to_owned();
         blocking(move || {
-            files::remove_dead_locks(&dead);
+            files::remove_stale_locks(&git_dir);
             Ok(())
         })
         .await?;
-        let call = self.git.call("fetch").git_dir(mirror).args([
+        let call = self.git.command("fetch").git_dir(mirror).args([
             "--quiet",
             "--no-tags",
             "--prune",
@@ -235,16 +235,16 @@ impl Cache {
             "--no-recurse-submodules",
             "--no-show-forced-updates",
         ]);
-        let call: Call<'_> = match source {
+        let call: GitCommand<'_> = match source {
             Source::Remote(url) => {
-                let pinned = hosts::check(url, self.hosts).await?;
-                let mut call = pinned.settings.into_iter().fold(call.remote(), Call::setting);
+                let pinned = hosts::check_host(url, self.hosts).await?;
+                let mut call = pinned.settings.into_iter().fold(call.remote(), GitCommand::setting);
                 if let Some(password) = url.password() {
                     call = call.secret("REPOSITORY_PASSWORD", password);
                 }
                 call.args(["--end-of-options", url.as_str()])
             }
-            // What CI checks out is often shallow.
+            // Checkouts in CI are often shallow.
             Source::Local(path) | Source::Directory(path) => {
                 call.local().args(["--update-shallow", "--end-of-options"]).arg(path)
             }
@@ -254,22 +254,22 @@ impl Cache {
     }
 
     async fn look_up(&self, mirror: &Path, revision: &Revision) -> Result<Option<String>, RepoError> {
-        if let Some(commit) = revision.read_from(mirror) {
+        if let Some(commit) = revision.read_loose_ref(mirror) {
             return Ok(Some(commit));
         }
-        let mut asked = String::new();
+        let mut request = String::new();
         for candidate in revision.candidates() {
-            asked.push_str(&format!("{candidate}^{{commit}}\n"));
+            request.push_str(&format!("{candidate}^{{commit}}\n"));
         }
-        if asked.is_empty() {
+        if request.is_empty() {
             return Ok(None);
         }
-        let call = self.git.call("cat-file").git_dir(mirror);
+        let call = self.git.command("cat-file").git_dir(mirror);
         let answer =
-            call.arg("--batch-check=%(objectname) %(objecttype)").stdin(asked.into_bytes()).text().await?;
+            call.arg("--batch-check=%(objectname) %(objecttype)").stdin(request.into_bytes()).text().await?;
         Ok(answer.lines().find_map(|line| {
             let (id, kind) = line.split_once(' ')?;
-            (kind == "commit" && skeleton::is_whole_id(id)).then(|| id.to_owned())
+            (kind == "commit" && git_dir::is_full_object_id(id)).then(|| id.to_owned())
         }))
     }
 }
@@ -292,16 +292,17 @@ impl Revision {
         }
     }
 
+    /// Whether the revision can refer to another commit later.
     fn moves(&self) -> bool {
         match self {
             Self::Default | Self::Branch(_) => true,
-            Self::Any(name) => !skeleton::is_whole_id(name),
+            Self::Any(name) => !git_dir::is_full_object_id(name),
             Self::Tag(_) | Self::Commit(_) => false,
         }
     }
 
-    /// The head of a branch without asking git: a file that it wrote a moment ago, and always a commit.
-    fn read_from(&self, mirror: &Path) -> Option<String> {
+    /// Reads the head of a branch from its loose ref, without running git.
+    fn read_loose_ref(&self, mirror: &Path) -> Option<String> {
         let reference = match self {
             Self::Default => REMOTE_HEAD.to_owned(),
             Self::Branch(name) | Self::Any(name) => format!("refs/heads/{name}"),
@@ -309,15 +310,15 @@ impl Revision {
         };
         let content = fs::read_to_string(mirror.join(reference)).ok()?;
         let id = content.trim_end();
-        skeleton::is_whole_id(id).then(|| id.to_owned())
+        git_dir::is_full_object_id(id).then(|| id.to_owned())
     }
 
-    /// Names end up in expressions that git interprets.
+    /// Validates the name, which becomes part of revision expressions of git.
     fn check(&self) -> Result<(), RepoError> {
         let good = match self {
             Self::Default => true,
-            Self::Commit(id) => skeleton::is_object_id(id),
-            Self::Branch(name) | Self::Tag(name) | Self::Any(name) => skeleton::is_ref_name(name),
+            Self::Commit(id) => git_dir::is_object_id(id),
+            Self::Branch(name) | Self::Tag(name) | Self::Any(name) => git_dir::is_ref_name(name),
         };
         if good {
             Ok(())
@@ -336,38 +337,38 @@ impl Revision {
             Self::Commit(id) => vec![id.clone()],
             Self::Any(name) => {
                 let mut all = vec![branch(name), tag(name)];
-                all.extend(skeleton::is_object_id(name).then(|| name.clone()));
+                all.extend(git_dir::is_object_id(name).then(|| name.clone()));
                 all
             }
         }
     }
 }
 
-/// The name of a cache entry.
+/// The file name of a cache entry.
 pub(crate) fn digest(key: &str) -> String {
     blake3::hash(key.as_bytes()).to_hex().chars().take(32).collect()
 }
 
-/// Credentials are no part of it: whoever may read the cache needs none.
-fn key(source: &Source) -> String {
+/// The key of a mirror. It has no credentials, since reading the cache requires none.
+fn mirror_key(source: &Source) -> String {
     match source {
         Source::Remote(_) => format!("remote {source}"),
         Source::Local(path) | Source::Directory(path) => format!("local {}", path.to_string_lossy()),
     }
 }
 
-fn is_whole(mirror: &Path) -> bool {
-    mirror.join(FETCHED).is_file() && skeleton::is_whole(mirror)
+fn is_complete(mirror: &Path) -> bool {
+    mirror.join(FETCHED).is_file() && git_dir::is_complete(mirror)
 }
 
-/// Only ever compared with itself: the clock may have been set back since.
+/// The time of the last fetch. It is only compared for equality, because the clock may have been set back.
 fn fetched_at(mirror: &Path) -> Option<SystemTime> {
     fs::metadata(mirror.join(FETCHED)).and_then(|file| file.modified()).ok()
 }
 
-/// Removes what processes that died have left beside a cache entry; its lock must be held.
-pub(crate) fn remove_leftovers(place: &Path) -> Result<(), RepoError> {
-    let (Some(parent), Some(name)) = (place.parent(), place.file_name()) else { return Ok(()) };
+/// Removes temporary directories that dead processes left next to a cache entry, whose lock must be held.
+pub(crate) fn remove_leftovers(path: &Path) -> Result<(), RepoError> {
+    let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else { return Ok(()) };
     let prefix = format!("{}.tmp-", name.to_string_lossy());
     for entry in fs::read_dir(parent).map_err(RepoError::io("read the directory", parent))?.flatten() {
         if entry.file_name().to_string_lossy().starts_with(&prefix) {

@@ -1,4 +1,4 @@
-//! Which files count: the ignore rules of the start, and what the case includes in spite of them.
+//! Which files are captured: ignore rules, and globs for ignored files that are included nevertheless.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +8,21 @@ use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::error::RepoError;
-use super::files::path_of;
+use super::files::path_from_bytes;
 
-/// Ignored files that are kept all the same (`capture.include`), as globs from the workspace's root.
+/// A set of globs for paths relative to the root of a tree, such as `capture.include` of a case.
 #[derive(Debug, Clone, Default)]
-pub struct Include {
+pub struct PathGlobs {
     globs: Option<GlobSet>,
 }
 
-impl Include {
-    /// Nothing that is ignored.
-    pub fn nothing() -> Self {
+impl PathGlobs {
+    /// A set that matches nothing.
+    pub fn none() -> Self {
         Self::default()
     }
 
-    /// These globs. `*` stays within a directory, `**` does not; a directory stands for everything in it.
+    /// Compiles globs. `*` does not match `/`, `**` does; a directory matches everything in it.
     pub fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, RepoError> {
         let mut builder = GlobSetBuilder::new();
         let mut empty = true;
@@ -45,23 +45,25 @@ impl Include {
         Ok(Self { globs: (!empty).then_some(globs) })
     }
 
+    /// Whether the set has no globs.
     pub fn is_empty(&self) -> bool {
         self.globs.is_none()
     }
 
+    /// Whether a glob matches a path.
     pub fn matches(&self, path: &[u8]) -> bool {
-        self.globs.as_ref().is_some_and(|globs| globs.is_match(path_of(path)))
+        self.globs.as_ref().is_some_and(|globs| globs.is_match(path_from_bytes(path)))
     }
 }
 
-/// The `.gitignore` files of a tree, by the directory that they stand in (`""` is the root).
+/// The `.gitignore` files of a tree, by directory (`""` is the root).
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Rules {
+pub(crate) struct IgnoreRules {
     files: BTreeMap<Vec<u8>, Gitignore>,
 }
 
-impl Rules {
-    /// Adds the `.gitignore` of a directory. A line that is no pattern is passed over, as git does.
+impl IgnoreRules {
+    /// Adds the `.gitignore` of a directory. Like git, it skips invalid lines.
     pub(crate) fn add(&mut self, dir: &[u8], content: &[u8]) {
         let content = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
         let mut builder = GitignoreBuilder::new(".");
@@ -73,8 +75,8 @@ impl Rules {
         }
     }
 
-    /// Whether the rules leave out this very path; what is above it is the caller's to ask.
-    pub(crate) fn ignores(&self, path: &[u8], kind: Kind) -> bool {
+    /// Whether the rules ignore this path itself; the caller checks its parent directories.
+    pub(crate) fn ignores(&self, path: &[u8], kind: PathKind) -> bool {
         if self.files.is_empty() {
             return false;
         }
@@ -83,7 +85,7 @@ impl Rules {
             dir = &path[..end];
             let Some(rules) = self.files.get(dir) else { continue };
             let below = if dir.is_empty() { path } else { &path[dir.len() + 1..] };
-            match rules.matched(Path::new(&path_of(below)), kind == Kind::Directory) {
+            match rules.matched(Path::new(&path_from_bytes(below)), kind == PathKind::Directory) {
                 Match::Ignore(_) => return true,
                 Match::Whitelist(_) => return false,
                 Match::None => {}
@@ -93,9 +95,9 @@ impl Rules {
     }
 }
 
-/// What a path is, for patterns that end in a slash.
+/// Whether a path is a directory, for patterns that end with a slash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PathKind {
     Directory,
     Other,
 }
@@ -105,31 +107,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_deepest_rule_decides() {
-        let mut rules = Rules::default();
+    fn ignore_rules_of_the_deepest_directory_win() {
+        let mut rules = IgnoreRules::default();
         rules.add(b"", b"\xef\xbb\xbf*.log\n/top\nbuild/\n# comment\n\n");
         rules.add(b"a/b", b"!keep.log\n/only-here\r\n");
         for (path, kind, expected) in [
-            ("x.log", Kind::Other, true),
-            ("a/x.log", Kind::Other, true),
-            ("a/b/keep.log", Kind::Other, false),
-            ("a/b/other.log", Kind::Other, true),
-            ("top", Kind::Other, true),
-            ("a/top", Kind::Other, false),
-            ("build", Kind::Other, false),
-            ("a/build", Kind::Directory, true),
-            ("a/b/only-here", Kind::Other, true),
-            ("a/b/c/only-here", Kind::Other, false),
-            ("# comment", Kind::Other, false),
+            ("x.log", PathKind::Other, true),
+            ("a/x.log", PathKind::Other, true),
+            ("a/b/keep.log", PathKind::Other, false),
+            ("a/b/other.log", PathKind::Other, true),
+            ("top", PathKind::Other, true),
+            ("a/top", PathKind::Other, false),
+            ("build", PathKind::Other, false),
+            ("a/build", PathKind::Directory, true),
+            ("a/b/only-here", PathKind::Other, true),
+            ("a/b/c/only-here", PathKind::Other, false),
+            ("# comment", PathKind::Other, false),
         ] {
             assert_eq!(rules.ignores(path.as_bytes(), kind), expected, "{path}");
         }
-        assert!(rules.ignores(b"\xff.log", Kind::Other));
+        assert!(rules.ignores(b"\xff.log", PathKind::Other));
     }
 
     #[test]
-    fn includes_name_files_and_directories() {
-        let include = Include::new(["dist", "target/*.txt", "./out/"]).expect("globs");
+    fn path_globs_match_files_and_directories() {
+        let include = PathGlobs::new(["dist", "target/*.txt", "./out/"]).expect("globs");
         for (path, expected) in [
             ("dist/a/b.js", true),
             ("distant", false),
@@ -139,7 +141,7 @@ mod tests {
         ] {
             assert_eq!(include.matches(path.as_bytes()), expected, "{path}");
         }
-        assert!(Include::new(["a["]).is_err());
-        assert!(Include::new([] as [&str; 0]).expect("empty").is_empty());
+        assert!(PathGlobs::new(["a["]).is_err());
+        assert!(PathGlobs::new([] as [&str; 0]).expect("empty").is_empty());
     }
 }

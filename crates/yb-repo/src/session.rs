@@ -1,4 +1,4 @@
-//! Gits that stay and are asked one thing after another: to start one takes longer than most of its answers.
+//! Long-running git processes that handle one request after another: starting git takes longer than most requests.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -7,137 +7,138 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::sync::mpsc;
 use yb_supervise::{Child, Lines, PauseSwitch, StdinWriter, StreamItem};
 
-use super::call::{Call, answer, unusable};
 use super::error::GitError;
+use super::git_command::{GitCommand, bad_output, stdout_of};
 use yb_model::nonce;
 
-/// How many of a kind wait for the next question; more were only needed for a moment.
-const WAITING: usize = 2;
-/// How often it is looked whether time stands still.
+/// The most idle sessions of one kind that are kept.
+const MAX_IDLE: usize = 2;
+/// How often the pause switch is checked.
 const TICK: Duration = Duration::from_secs(1);
 
-/// A git that waits for a question. Dropping it ends it.
+/// A git process that reads requests from stdin. Dropping it kills the process.
 #[derive(Debug)]
-pub struct Session {
+pub(crate) struct GitSession {
     name: &'static str,
-    /// No other has it, and nobody could know it before.
-    word: String,
-    running: Child,
+    /// Unique and unpredictable.
+    nonce: String,
+    child: Child,
     stdin: StdinWriter,
     lines: Lines,
-    /// What it is told before its input ends.
-    last: &'static str,
-    limit: Duration,
+    /// The input that ends the process.
+    quit_command: &'static str,
+    timeout: Duration,
     pause: PauseSwitch,
 }
 
-impl Session {
-    /// Starts one. It is told `last` when it is to end.
-    pub(crate) async fn start(call: Call<'_>, last: &'static str) -> Result<Self, GitError> {
-        let (name, limit, pause) = call.for_session();
-        let mut running = call.spawn().await?;
-        match (running.stdin(), running.lines()) {
+impl GitSession {
+    /// Starts a session. `quit_command` is written to stdin before it is closed.
+    pub(crate) async fn start(command: GitCommand<'_>, quit_command: &'static str) -> Result<Self, GitError> {
+        let (name, timeout, pause) = command.session_settings();
+        let mut child = command.spawn().await?;
+        match (child.stdin(), child.lines()) {
             (Some(stdin), Some(lines)) => {
-                Ok(Self { name, word: nonce(), running, stdin, lines, last, limit, pause })
+                Ok(Self { name, nonce: nonce(), child, stdin, lines, quit_command, timeout, pause })
             }
-            _ => Err(unusable(name, "it has no input or output")),
+            _ => Err(bad_output(name, "no stdin or stdout")),
         }
     }
 
-    /// A word that no other session has, and that nobody could know before.
-    pub(crate) fn word(&self) -> &str {
-        &self.word
+    /// A text that is unique to the session and unpredictable.
+    pub(crate) fn nonce(&self) -> &str {
+        &self.nonce
     }
 
-    /// Asks what comes through the channel, and gives itself back with the answer: all that stands before `end`, with
-    /// which a line ends. A longer answer than `most` is `None`, and the end of this git; so is a question that is given
-    /// up.
-    pub(crate) async fn ask(
+    /// Sends the input and returns the session with the response: all output before `end`, which is the end of a line. Returns `None`
+    /// if the response is longer than `limit`. In that case, and if the future is dropped, the process is killed.
+    pub(crate) async fn request(
         mut self,
         input: mpsc::Receiver<Vec<u8>>,
         end: &str,
-        most: usize,
+        limit: usize,
     ) -> Result<Option<(Self, Vec<u8>)>, GitError> {
-        let heard = tokio::select! {
-            (heard, ()) = async { tokio::join!(hear(&mut self.lines, end, most), feed(&mut self.stdin, input)) } => heard,
-            () = overdue(self.limit, &self.pause) => {
-                return Err(GitError::TimedOut { command: self.name.to_owned(), after: self.limit });
+        let exchange = async {
+            tokio::join!(read_response(&mut self.lines, end, limit), write_input(&mut self.stdin, input)).0
+        };
+        let response = tokio::select! {
+            response = exchange => response,
+            () = wait_for_timeout(self.timeout, &self.pause) => {
+                return Err(GitError::TimedOut { command: self.name.to_owned(), after: self.timeout });
             }
         };
-        match heard {
-            Heard::All(answer) => Ok(Some((self, answer))),
-            Heard::TooLong => Ok(None),
-            Heard::End => {
+        match response {
+            Response::Complete(response) => Ok(Some((self, response))),
+            Response::TooLong => Ok(None),
+            Response::EndOfOutput => {
                 let name = self.name;
-                Err(self.end().await.err().unwrap_or_else(|| unusable(name, "it ended in the middle")))
+                Err(self.end().await.err().unwrap_or_else(|| bad_output(name, "incomplete response")))
             }
         }
     }
 
-    /// Whether it still waits: one that was killed meanwhile does not.
+    /// Whether the process is still running and has printed nothing unexpected.
     async fn is_alive(&mut self) -> bool {
         tokio::select! {
             biased;
-            // Nobody asked, so whatever it says is not an answer.
+            // Without a request there must be no output.
             _ = self.lines.next() => false,
             () = std::future::ready(()) => true,
         }
     }
 
-    /// Lets it end by itself.
+    /// Ends the process gracefully.
     pub(crate) async fn end(self) -> Result<(), GitError> {
-        let Self { name, running, mut stdin, lines, last, .. } = self;
-        let _ = stdin.write_all(last.as_bytes()).await;
+        let Self { name, child, mut stdin, lines, quit_command, .. } = self;
+        let _ = stdin.write_all(quit_command.as_bytes()).await;
         drop((stdin, lines));
-        answer(name, running.wait().await).map(drop)
+        stdout_of(name, child.wait().await).map(drop)
     }
 }
 
-enum Heard {
-    All(Vec<u8>),
+enum Response {
+    Complete(Vec<u8>),
     TooLong,
-    /// There is nothing more to hear.
-    End,
+    EndOfOutput,
 }
 
-async fn hear(lines: &mut Lines, end: &str, most: usize) -> Heard {
-    let mut answer = Vec::new();
+async fn read_response(lines: &mut Lines, end: &str, limit: usize) -> Response {
+    let mut response = Vec::new();
     loop {
         match lines.next().await {
             Some(StreamItem::Line(line)) => {
                 if let Some(rest) = line.strip_suffix(end.as_bytes()) {
-                    answer.extend_from_slice(rest);
-                    return Heard::All(answer);
+                    response.extend_from_slice(rest);
+                    return Response::Complete(response);
                 }
-                if answer.len() + line.len() > most {
-                    return Heard::TooLong;
+                if response.len() + line.len() > limit {
+                    return Response::TooLong;
                 }
-                answer.extend_from_slice(&line);
-                answer.push(b'\n');
+                response.extend_from_slice(&line);
+                response.push(b'\n');
             }
-            Some(StreamItem::TooLong { .. }) => return Heard::TooLong,
-            _ => return Heard::End,
+            Some(StreamItem::TooLong { .. }) => return Response::TooLong,
+            _ => return Response::EndOfOutput,
         }
     }
 }
 
-/// A git that stops reading is found in its answer.
-async fn feed(stdin: &mut StdinWriter, mut input: mpsc::Receiver<Vec<u8>>) {
-    while let Some(piece) = input.recv().await {
-        if stdin.write_all(&piece).await.is_err() {
-            // Whoever fills the channel must not wait for ever.
+/// Writes the input. A write error is not reported here, because it also shows in the response.
+async fn write_input(stdin: &mut StdinWriter, mut input: mpsc::Receiver<Vec<u8>>) {
+    while let Some(chunk) = input.recv().await {
+        if stdin.write_all(&chunk).await.is_err() {
+            // The sender must not block.
             input.close();
         }
     }
     let _ = stdin.flush().await;
 }
 
-/// After so long, without the time that everything is held; zero is never.
-async fn overdue(limit: Duration, pause: &PauseSwitch) {
-    if limit.is_zero() {
+/// Waits for the timeout, without the time that everything is paused; zero means no limit.
+async fn wait_for_timeout(timeout: Duration, pause: &PauseSwitch) {
+    if timeout.is_zero() {
         return std::future::pending().await;
     }
-    let mut left = limit;
+    let mut left = timeout;
     while !left.is_zero() {
         let step = left.min(TICK);
         tokio::time::sleep(step).await;
@@ -147,44 +148,46 @@ async fn overdue(limit: Duration, pause: &PauseSwitch) {
     }
 }
 
-/// Sessions of one kind that nobody uses.
+/// A pool of idle sessions of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting(Mutex<Vec<Session>>);
+pub(crate) struct IdleSessions(Mutex<Vec<GitSession>>);
 
-impl Waiting {
-    pub(crate) async fn take(&self) -> Option<Session> {
+impl IdleSessions {
+    /// Takes a session whose process is still running.
+    pub(crate) async fn take(&self) -> Option<GitSession> {
         loop {
-            let mut session = self.waiting().pop()?;
+            let mut session = self.sessions().pop()?;
             if session.is_alive().await {
                 return Some(session);
             }
         }
     }
 
-    pub(crate) async fn give_back(&self, session: Session) {
-        let one_too_many = {
-            let mut waiting = self.waiting();
-            if waiting.len() < WAITING {
-                waiting.push(session);
+    /// Returns a session to the pool, or ends it if the pool is full.
+    pub(crate) async fn give_back(&self, session: GitSession) {
+        let surplus = {
+            let mut sessions = self.sessions();
+            if sessions.len() < MAX_IDLE {
+                sessions.push(session);
                 None
             } else {
                 Some(session)
             }
         };
-        if let Some(session) = one_too_many {
+        if let Some(session) = surplus {
             let _ = session.end().await;
         }
     }
 
-    /// Lets all of them end.
+    /// Ends all sessions.
     pub(crate) async fn close(&self) {
-        let all = std::mem::take(&mut *self.waiting());
+        let all = std::mem::take(&mut *self.sessions());
         for session in all {
             let _ = session.end().await;
         }
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Vec<Session>> {
+    fn sessions(&self) -> MutexGuard<'_, Vec<GitSession>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,19 +1,18 @@
-//! Where a starting tree comes from, as a person writes it: a URL, a repository on this machine, or a directory.
+//! The source of a start tree: a URL, a local repository, or a directory.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use super::files::path_of;
+use super::files::path_from_bytes;
 
-/// Where a starting tree comes from.
+/// The source of a start tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
-    /// A repository on another machine.
+    /// A remote repository.
     Remote(RemoteUrl),
-    /// A repository on this machine: its commits count, not what lies uncommitted in its work tree.
+    /// A local repository: its commits, without uncommitted changes.
     Local(PathBuf),
-    /// A directory that is not a repository: its files become one commit, but for those that its own
-    /// `.gitignore` files leave out.
+    /// A directory that is not a repository: its files become one commit, except those that its `.gitignore` files ignore.
     Directory(PathBuf),
 }
 
@@ -22,13 +21,14 @@ pub enum Source {
 pub struct RemoteUrl {
     url: String,
     pub(crate) scheme: Scheme,
+    /// The host, without the brackets of an IPv6 address.
     pub host: String,
     pub(crate) port: u16,
     password: Option<String>,
     shown: String,
 }
 
-/// The ways to a remote.
+/// The protocol of a remote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scheme {
     Http,
@@ -36,43 +36,43 @@ pub(crate) enum Scheme {
     Ssh,
 }
 
-/// Why a text names no usable source.
+/// An invalid or forbidden source.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// Not a URL that git is let near.
-    #[error("not a usable repository URL ({reason}): `{url}`")]
+    /// The URL is invalid or not supported.
+    #[error("invalid repository URL ({reason}): `{url}`")]
     BadUrl {
-        /// What is wrong.
+        /// The problem with the URL.
         reason: &'static str,
         /// The text, without credentials.
         url: String,
     },
-    /// No such directory.
+    /// The directory does not exist.
     #[error("repository is neither a URL nor a directory: `{}`", path.display())]
     NotFound {
-        /// Where it was looked for.
+        /// The directory.
         path: PathBuf,
     },
-    /// The host's name has no address.
-    #[error("host of the repository can't be resolved: `{host}`: {reason}")]
+    /// The host name can't be resolved.
+    #[error("failed to resolve the host of the repository: `{host}`: {reason}")]
     Unresolved {
         /// The host.
         host: String,
-        /// What the system said.
+        /// The error of the resolver.
         reason: String,
     },
-    /// The host is, or resolves to, an address inside somebody's network.
+    /// The host is, or resolves to, a private address.
     #[error("host of the repository is private: `{host}` is {address}")]
     PrivateHost {
         /// The host as written.
         host: String,
-        /// The address that is refused.
+        /// The private address.
         address: std::net::IpAddr,
     },
 }
 
 impl SourceError {
-    /// The way out, where there is one to name.
+    /// How to fix the error, for a `hint:` line.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::BadUrl { .. } => {
@@ -87,19 +87,19 @@ impl SourceError {
 }
 
 impl Source {
-    /// Reads a source; a relative path starts at `base`.
+    /// Parses a source; relative paths are resolved from `base`.
     pub fn parse(text: &str, base: &Path) -> Result<Self, SourceError> {
-        let bad = |reason| SourceError::BadUrl { reason, url: shown(text) };
+        let bad = |reason| SourceError::BadUrl { reason, url: without_credentials(text) };
         if text.is_empty() || text.chars().any(char::is_control) || text.starts_with('-') {
-            return Err(bad("empty, a dash in front or control characters"));
+            return Err(bad("empty, leading dash or control characters"));
         }
         if let Some(path) = strip_scheme(text, "file") {
             let path = path.strip_prefix("localhost").unwrap_or(path);
             if !path.starts_with('/') {
-                return Err(bad("a file URL has an absolute path and no host"));
+                return Err(bad("a file URL must have an absolute path and no host"));
             }
-            let path = percent_decoded(path).ok_or_else(|| bad("a `%` without two hexadecimal digits"))?;
-            return Self::on_this_machine(path);
+            let path = percent_decode(path).ok_or_else(|| bad("`%` without two hexadecimal digits"))?;
+            return Self::from_directory(path);
         }
         if text.contains("://") {
             return RemoteUrl::parse(text).map(Self::Remote);
@@ -109,12 +109,12 @@ impl Source {
             return RemoteUrl::parse(text).map(Self::Remote);
         }
         if !path.is_dir() && text.contains("::") {
-            return Err(bad("only http, https, ssh and file are spoken"));
+            return Err(bad("only http, https, ssh and file are supported"));
         }
-        Self::on_this_machine(path)
+        Self::from_directory(path)
     }
 
-    fn on_this_machine(path: PathBuf) -> Result<Self, SourceError> {
+    fn from_directory(path: PathBuf) -> Result<Self, SourceError> {
         let Ok(path) = path.canonicalize() else { return Err(SourceError::NotFound { path }) };
         if !path.is_dir() {
             return Err(SourceError::NotFound { path });
@@ -125,7 +125,7 @@ impl Source {
     }
 }
 
-/// Without credentials, so that it can be shown.
+/// Writes the source without credentials.
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -142,10 +142,10 @@ impl fmt::Debug for RemoteUrl {
 }
 
 impl RemoteUrl {
-    /// Reads an http(s) or ssh URL, or ssh's short form `user@host:path`.
+    /// Parses an http, https or ssh URL, or the scp-like syntax `user@host:path`.
     pub fn parse(text: &str) -> Result<Self, SourceError> {
-        let bad = |reason| SourceError::BadUrl { reason, url: shown(text) };
-        // Programs differ in what they make of a backslash, and then in which host they see.
+        let bad = |reason| SourceError::BadUrl { reason, url: without_credentials(text) };
+        // URL parsers disagree about backslashes, and so about the host.
         if text.contains(|c: char| c == '\\' || c.is_whitespace() || c.is_control()) {
             return Err(bad("backslashes or spaces"));
         }
@@ -155,7 +155,7 @@ impl RemoteUrl {
             let (scheme, rest) = [("http", Scheme::Http), ("https", Scheme::Https), ("ssh", Scheme::Ssh)]
                 .into_iter()
                 .find_map(|(name, scheme)| Some((scheme, strip_scheme(text, name)?)))
-                .ok_or_else(|| bad("only http, https, ssh and file are spoken"))?;
+                .ok_or_else(|| bad("only http, https, ssh and file are supported"))?;
             let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
             (scheme, &rest[..end], &rest[end..])
         };
@@ -165,22 +165,22 @@ impl RemoteUrl {
         };
         let (host, port) = split_port(host).ok_or_else(|| bad("the port is not a number"))?;
         if !is_host(host) {
-            return Err(bad("the host is missing or has characters that no host has"));
+            return Err(bad("the host is missing or has invalid characters"));
         }
         if path.trim_start_matches('/').is_empty() {
             return Err(bad("the path is missing"));
         }
-        // ssh would take a dash as an option, whether user, host or path.
+        // ssh would parse a user, host or path with a leading dash as an option.
         if user.is_some_and(|user| user.starts_with('-')) || path.starts_with('-') {
-            return Err(bad("a dash in front"));
+            return Err(bad("leading dash"));
         }
         let password = match (scheme, user.and_then(|user| user.split_once(':'))) {
             (_, Some((_, password))) => Some(password.to_owned()),
-            // A token alone, as `https://TOKEN@host/…`.
+            // A token without a user name: `https://TOKEN@host/…`.
             (Scheme::Http | Scheme::Https, None) => user.map(str::to_owned),
             (Scheme::Ssh, None) => None,
         };
-        let usual = match scheme {
+        let default_port = match scheme {
             Scheme::Http => 80,
             Scheme::Https => 443,
             Scheme::Ssh => 22,
@@ -189,24 +189,24 @@ impl RemoteUrl {
             url: text.to_owned(),
             scheme,
             host: host.trim_start_matches('[').trim_end_matches(']').to_owned(),
-            port: port.unwrap_or(usual),
+            port: port.unwrap_or(default_port),
             password: password.filter(|password| !password.is_empty()),
-            shown: shown(text),
+            shown: without_credentials(text),
         })
     }
 
-    /// As it was written, credentials and all.
+    /// The URL with credentials.
     pub(crate) fn as_str(&self) -> &str {
         &self.url
     }
 
-    /// What must never be shown.
+    /// The password or token, which must never be displayed.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 }
 
-fn percent_decoded(text: &str) -> Option<PathBuf> {
+fn percent_decode(text: &str) -> Option<PathBuf> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((byte, after)) = rest.split_first() {
@@ -219,7 +219,7 @@ fn percent_decoded(text: &str) -> Option<PathBuf> {
             bytes.push(*byte);
         }
     }
-    Some(path_of(&bytes))
+    Some(path_from_bytes(&bytes))
 }
 
 fn strip_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
@@ -227,7 +227,7 @@ fn strip_scheme<'a>(text: &'a str, scheme: &str) -> Option<&'a str> {
     found.eq_ignore_ascii_case(scheme).then_some(rest)
 }
 
-/// `user@host:path`, as git tells it from a path: a colon before the first slash.
+/// Splits `user@host:path`. Like git, it is distinguished from a path by a colon before the first slash.
 fn scp_like(text: &str) -> Option<(&str, &str)> {
     if text.contains("://") {
         return None;
@@ -235,7 +235,7 @@ fn scp_like(text: &str) -> Option<(&str, &str)> {
     let close = text.find(']').unwrap_or(0);
     let colon = close + text[close..].find(':')?;
     let (authority, path) = (&text[..colon], &text[colon + 1..]);
-    // A second colon is git's way to name a program that does the fetching, as in `ext::sh`.
+    // A double colon selects a remote helper, as in `ext::sh`.
     let good = !authority.contains('/') && !path.is_empty() && !path.starts_with(':');
     good.then_some((authority, path))
 }
@@ -261,12 +261,12 @@ fn is_host(host: &str) -> bool {
         && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_'))
 }
 
-/// A URL without user and password.
-fn shown(text: &str) -> String {
+/// Removes user and password from a URL.
+fn without_credentials(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else { return text.to_owned() };
     let end = rest.find('/').unwrap_or(rest.len());
     let (authority, path) = rest.split_at(end);
-    // What looks like a port but is none may be a password with a slash in it.
+    // An invalid port may be part of a password that contains a slash.
     let port = authority.rsplit_once(':').map_or("", |(_, port)| port);
     if !authority.contains(['@', ']']) && !port.bytes().all(|byte| byte.is_ascii_digit()) {
         return format!("{scheme}://{}", rest.rsplit('@').next().unwrap_or_default());
@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_that_git_is_let_near() {
+    fn remote_url_accepts_http_and_ssh() {
         for (text, host, port, password) in [
             ("https://github.com/a/b.git", "github.com", 443, None),
             ("HTTP://Example.com:8080/x", "Example.com", 8080, None),
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_are_not_shown() {
+    fn without_credentials_removes_user_and_password() {
         for (url, expected) in [
             ("https://me:pw@host/x", "https://host/x"),
             ("https://token@host:8080/x", "https://host:8080/x"),
@@ -305,12 +305,12 @@ mod tests {
             ("https://me:p/w@host/x", "https://host/x"),
             ("https://[::1]:80/x", "https://[::1]:80/x"),
         ] {
-            assert_eq!(shown(url), expected);
+            assert_eq!(without_credentials(url), expected);
         }
     }
 
     #[test]
-    fn urls_that_it_is_not() {
+    fn source_rejects_unsafe_urls() {
         for text in [
             "git://host/x",
             "ext::sh -c id",

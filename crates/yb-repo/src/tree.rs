@@ -1,4 +1,4 @@
-//! Reads trees of our own store, and lays them out as files: without attributes, filters or hooks, and through no link.
+//! Reads trees of an object store and checks them out: without attributes, filters or hooks, and without following links.
 
 use std::collections::HashSet;
 use std::fs;
@@ -6,56 +6,58 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::capture::ObjectStore;
-use super::error::{GitError, RepoError, blocking};
-use super::files::path_of;
+use super::error::{RepoError, blocking};
+use super::files::path_from_bytes;
+use super::git_command::bad_output;
 
-/// How much is asked of git at once; what is in memory is a few times that.
-const CHUNK: u64 = 32 << 20;
-/// The modes of a tree's entries.
+/// The most content that is requested from git at once; memory use is a few times that.
+const CHUNK_BYTES: u64 = 32 << 20;
+/// The mode of a symlink.
 const LINK: u32 = 0o120_000;
+/// The mode of a submodule.
 pub(super) const GITLINK: u32 = 0o160_000;
+/// The mode of an executable file.
 const EXECUTABLE: u32 = 0o100_755;
 
-/// A file or link of a tree.
+/// A file or symlink of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeFile {
+    /// The mode of the tree entry, such as `0o100_644`.
     pub mode: u32,
-    /// What its content is, by digest.
+    /// The object id of the content.
     pub id: String,
+    /// The size of the content in bytes.
     pub size: u64,
-    /// As git has it; not necessarily UTF-8.
+    /// The path as stored by git; not necessarily UTF-8.
     pub path: Vec<u8>,
 }
 
 impl TreeFile {
-    /// Whether it is a link, whose content is where it leads.
+    /// Whether it is a symlink, whose content is its target.
     pub fn is_link(&self) -> bool {
         self.mode == LINK
     }
 
-    /// The path for a person.
+    /// The path for display, with U+FFFD for bytes that are not UTF-8.
     pub fn display_path(&self) -> String {
         String::from_utf8_lossy(&self.path).into_owned()
     }
 }
 
 impl ObjectStore {
-    /// The files and links of a tree, in the order of paths.
+    /// Lists the files and symlinks of a tree, sorted by path.
     pub async fn list(&self, tree: &str) -> Result<Vec<TreeFile>, RepoError> {
         if let Some(reader) = self.reader() {
             return reader.list(tree).await;
         }
-        let call = self.git().call("ls-tree").git_dir(self.path());
+        let call = self.git().command("ls-tree").git_dir(self.path());
         let answer = call.args(["-r", "-z", "-l", "--full-tree", "--end-of-options", tree]).bytes().await?;
-        let unreadable = || GitError::Answer {
-            command: "ls-tree".to_owned(),
-            what: "its lines are not those of -r -z -l".to_owned(),
-        };
+        let unreadable = || bad_output("ls-tree", "not in the format of -r -z -l");
         let lines = answer.split(|byte| *byte == 0).filter(|line| !line.is_empty());
         let mut files = Vec::new();
         for line in lines {
-            let file = parse(line).ok_or_else(unreadable)?;
-            // A submodule is only a name here.
+            let file = parse_entry(line).ok_or_else(unreadable)?;
+            // Submodules have no content in the store.
             if file.mode != GITLINK {
                 files.push(file);
             }
@@ -63,27 +65,24 @@ impl ObjectStore {
         Ok(files)
     }
 
-    /// What is in these files, in their order. How much that may be is the caller's to decide.
+    /// Reads the contents of files, in order. The caller has to limit their size.
     pub async fn contents(&self, files: &[&TreeFile]) -> Result<Vec<Vec<u8>>, RepoError> {
         match self.reader() {
             Some(reader) => reader.contents(files).await,
-            None => self.contents_now(files).await,
+            None => self.read_contents(files).await,
         }
     }
 
-    /// The same with a git of its own.
-    pub(super) async fn contents_now(&self, files: &[&TreeFile]) -> Result<Vec<Vec<u8>>, RepoError> {
+    /// Reads the contents without batching.
+    pub(super) async fn read_contents(&self, files: &[&TreeFile]) -> Result<Vec<Vec<u8>>, RepoError> {
         let mut found = Vec::with_capacity(files.len());
         for chunk in chunks(files) {
             let ids: Vec<&str> = chunk.iter().map(|file| file.id.as_str()).collect();
             let answer = self.cat_file(&ids, "--batch").await?;
             let mut rest = answer.as_slice();
             for file in chunk {
-                let unreadable = || GitError::Answer {
-                    command: "cat-file".to_owned(),
-                    what: format!("no content of `{}`", file.id),
-                };
-                let (content, left) = one(rest, &file.id).ok_or_else(unreadable)?;
+                let unreadable = || bad_output("cat-file", format!("no content of `{}`", file.id));
+                let (content, left) = parse_blob(rest, &file.id).ok_or_else(unreadable)?;
                 found.push(content.to_vec());
                 rest = left;
             }
@@ -91,29 +90,29 @@ impl ObjectStore {
         Ok(found)
     }
 
-    /// What git says about objects, in their order.
-    pub(super) async fn cat_file(&self, ids: &[impl AsRef<str>], how: &str) -> Result<Vec<u8>, RepoError> {
-        let asked: String = ids.iter().map(|id| format!("{}\n", id.as_ref())).collect();
-        let call = self.git().call("cat-file").git_dir(self.path());
-        Ok(call.args([how, "--buffer"]).stdin(asked.into_bytes()).bytes().await?)
+    /// Runs `git cat-file` for objects, in order; `format` is `--batch` or `--batch-check=…`.
+    pub(super) async fn cat_file(&self, ids: &[impl AsRef<str>], format: &str) -> Result<Vec<u8>, RepoError> {
+        let request: String = ids.iter().map(|id| format!("{}\n", id.as_ref())).collect();
+        let call = self.git().command("cat-file").git_dir(self.path());
+        Ok(call.args([format, "--buffer"]).stdin(request.into_bytes()).bytes().await?)
     }
 
-    /// Writes files below a directory, over whatever is there. Nothing else may be at work in it.
-    pub async fn lay_out(&self, files: &[TreeFile], root: &Path) -> Result<(), RepoError> {
+    /// Writes files below a directory, and replaces existing ones. No other process may change the directory.
+    pub async fn check_out(&self, files: &[TreeFile], root: &Path) -> Result<(), RepoError> {
         let files: Vec<&TreeFile> = files.iter().collect();
-        let mut known = HashSet::new();
+        let mut existing_dirs = HashSet::new();
         for chunk in chunks(&files) {
             let contents = self.contents(chunk).await?;
             let owned: Vec<(TreeFile, Vec<u8>)> =
                 chunk.iter().map(|file| (*file).clone()).zip(contents).collect();
-            let (root, mut made) = (root.to_owned(), known);
-            known = blocking(move || {
+            let (root, mut dirs) = (root.to_owned(), existing_dirs);
+            existing_dirs = blocking(move || {
                 for (file, content) in &owned {
-                    let path = path_of(&file.path);
-                    put(&root, &path, file.mode, content, &mut made)
+                    let path = path_from_bytes(&file.path);
+                    write_entry(&root, &path, file.mode, content, &mut dirs)
                         .map_err(RepoError::io("write", root.join(&path)))?;
                 }
-                Ok(made)
+                Ok(dirs)
             })
             .await?;
         }
@@ -121,7 +120,7 @@ impl ObjectStore {
     }
 }
 
-/// Pieces of a list that are not too large together.
+/// Splits a list into chunks of limited total size.
 fn chunks<'a, 'f>(files: &'a [&'f TreeFile]) -> impl Iterator<Item = &'a [&'f TreeFile]> {
     let mut rest = files;
     std::iter::from_fn(move || {
@@ -131,7 +130,7 @@ fn chunks<'a, 'f>(files: &'a [&'f TreeFile]) -> impl Iterator<Item = &'a [&'f Tr
         let mut sum = 0;
         let fits = rest.iter().take_while(|file| {
             sum += file.size + 100;
-            sum <= CHUNK
+            sum <= CHUNK_BYTES
         });
         let (chunk, left) = rest.split_at(fits.count().max(1));
         rest = left;
@@ -139,8 +138,8 @@ fn chunks<'a, 'f>(files: &'a [&'f TreeFile]) -> impl Iterator<Item = &'a [&'f Tr
     })
 }
 
-/// `<mode> <type> <id> <size>\t<path>`
-fn parse(line: &[u8]) -> Option<TreeFile> {
+/// Parses a line of `git ls-tree`: `<mode> <type> <id> <size>\t<path>`.
+fn parse_entry(line: &[u8]) -> Option<TreeFile> {
     let tab = line.iter().position(|byte| *byte == b'\t')?;
     let mut words = std::str::from_utf8(&line[..tab]).ok()?.split_whitespace();
     let mode = u32::from_str_radix(words.next()?, 8).ok()?;
@@ -149,8 +148,8 @@ fn parse(line: &[u8]) -> Option<TreeFile> {
     Some(TreeFile { mode, id, size, path: line[tab + 1..].to_vec() })
 }
 
-/// `<id> blob <size>\n<content>\n`
-fn one<'a>(answer: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
+/// Parses one response of `git cat-file --batch`, `<id> blob <size>\n<content>\n`, and returns the content and the rest.
+fn parse_blob<'a>(answer: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
     let end = answer.iter().position(|byte| *byte == b'\n')?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;
     let size: usize = head.strip_prefix(id)?.strip_prefix(" blob ")?.parse().ok()?;
@@ -158,23 +157,23 @@ fn one<'a>(answer: &'a [u8], id: &str) -> Option<(&'a [u8], &'a [u8])> {
     Some((content, answer.get(end + 2 + size..)?))
 }
 
-/// Writes a file or link below a directory. Whatever stands where a directory or the file belongs gives way; a link is
-/// never followed.
-pub fn put(
+/// Writes a file or symlink below a directory, with `existing_dirs` as a cache of checked parent directories. It replaces whatever
+/// is at its path, and files and symlinks in place of parent directories; symlinks are never followed.
+pub fn write_entry(
     root: &Path,
     path: &Path,
     mode: u32,
     content: &[u8],
-    known: &mut HashSet<PathBuf>,
+    existing_dirs: &mut HashSet<PathBuf>,
 ) -> io::Result<()> {
     let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
     if !plain || path.as_os_str().is_empty() {
         return Err(io::Error::from(io::ErrorKind::InvalidInput));
     }
-    make_parents(root, path, known)?;
+    create_parents(root, path, existing_dirs)?;
     let target = root.join(path);
-    clear(&target)?;
-    known.remove(&target);
+    remove_path(&target)?;
+    existing_dirs.remove(&target);
     if mode == LINK {
         return link(content, &target);
     }
@@ -182,11 +181,11 @@ pub fn put(
         use std::io::Write as _;
         file.write_all(content)
     })?;
-    permit(&target, mode)
+    set_mode(&target, mode)
 }
 
-/// Removes a file, a link, or a directory with all that is in it; one that is not there is fine.
-pub fn clear(path: &Path) -> io::Result<()> {
+/// Removes a file, a symlink or a directory recursively, if it exists.
+pub fn remove_path(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
@@ -197,13 +196,13 @@ pub fn clear(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the directories above a path. What is there and is none, a link among them, gives way.
-fn make_parents(root: &Path, path: &Path, known: &mut HashSet<PathBuf>) -> io::Result<()> {
+/// Creates the parent directories of a path, and replaces files and symlinks in their place.
+fn create_parents(root: &Path, path: &Path, existing_dirs: &mut HashSet<PathBuf>) -> io::Result<()> {
     let mut at = root.to_owned();
     let Some(parent) = path.parent() else { return Ok(()) };
     for part in parent.components() {
         at.push(part);
-        if known.contains(&at) {
+        if existing_dirs.contains(&at) {
             continue;
         }
         match fs::symlink_metadata(&at) {
@@ -215,14 +214,14 @@ fn make_parents(root: &Path, path: &Path, known: &mut HashSet<PathBuf>) -> io::R
             Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&at)?,
             Err(error) => return Err(error),
         }
-        known.insert(at.clone());
+        existing_dirs.insert(at.clone());
     }
     Ok(())
 }
 
 #[cfg(unix)]
 fn link(content: &[u8], target: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(path_of(content), target)
+    std::os::unix::fs::symlink(path_from_bytes(content), target)
 }
 
 #[cfg(not(unix))]
@@ -231,27 +230,27 @@ fn link(content: &[u8], target: &Path) -> io::Result<()> {
 }
 
 #[cfg(unix)]
-fn permit(target: &Path, mode: u32) -> io::Result<()> {
+fn set_mode(target: &Path, mode: u32) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let bits = if mode == EXECUTABLE { 0o755 } else { 0o644 };
     fs::set_permissions(target, fs::Permissions::from_mode(bits))
 }
 
 #[cfg(not(unix))]
-fn permit(_: &Path, mode: u32) -> io::Result<()> {
+fn set_mode(_: &Path, mode: u32) -> io::Result<()> {
     let _ = mode == EXECUTABLE;
     Ok(())
 }
 
-/// Copies a directory with everything in it; links stay links, and nothing is shared.
-pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
+/// Copies a directory recursively. Symlinks are copied as symlinks; no hard links are created.
+pub fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
         let (source, target) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            copy(&source, &target)?;
+            copy_tree(&source, &target)?;
             fs::set_permissions(&target, fs::metadata(&source)?.permissions())?;
         } else if kind.is_file() {
             fs::copy(&source, &target)?;
@@ -263,7 +262,7 @@ pub fn copy(from: &Path, to: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a file below a directory, up to a limit, and through no link; `None` if there is no such file.
+/// Reads a regular file below a directory without following symlinks; `None` if there is none, or if it is larger than `limit`.
 pub fn read_inside(root: &Path, path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut at = root.to_owned();
     for part in path.components() {
@@ -291,7 +290,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn nothing_is_written_or_read_through_a_link() {
+    fn write_entry_and_read_inside_do_not_follow_links() {
         let dir = tempfile::tempdir().unwrap();
         let (root, outside) = (dir.path().join("tree"), dir.path().join("outside"));
         fs::create_dir_all(&root).unwrap();
@@ -301,28 +300,28 @@ mod tests {
         std::os::unix::fs::symlink(outside.join("x"), root.join("file")).unwrap();
         assert_eq!(read_inside(&root, Path::new("tests/x"), 100).unwrap(), None);
         assert_eq!(read_inside(&root, Path::new("file"), 100).unwrap(), None);
-        let mut known = HashSet::new();
-        put(&root, Path::new("tests/x"), 0o100_644, b"ours", &mut known).unwrap();
-        put(&root, Path::new("file"), 0o100_755, b"ours", &mut known).unwrap();
-        put(&root, Path::new("file/below"), 0o100_644, b"ours", &mut known).unwrap();
+        let mut existing_dirs = HashSet::new();
+        write_entry(&root, Path::new("tests/x"), 0o100_644, b"ours", &mut existing_dirs).unwrap();
+        write_entry(&root, Path::new("file"), 0o100_755, b"ours", &mut existing_dirs).unwrap();
+        write_entry(&root, Path::new("file/below"), 0o100_644, b"ours", &mut existing_dirs).unwrap();
         assert_eq!(fs::read(outside.join("x")).unwrap(), b"theirs");
         assert_eq!(read_inside(&root, Path::new("tests/x"), 100).unwrap().unwrap(), b"ours");
         assert_eq!(read_inside(&root, Path::new("tests/x"), 3).unwrap(), None);
         assert_eq!(read_inside(&root, Path::new("file/below"), 100).unwrap().unwrap(), b"ours");
         for bad in ["../x", "/x", "a/../../x", ""] {
-            assert!(put(&root, Path::new(bad), 0o100_644, b"", &mut known).is_err(), "{bad}");
+            assert!(write_entry(&root, Path::new(bad), 0o100_644, b"", &mut existing_dirs).is_err(), "{bad}");
         }
     }
 
     #[test]
-    fn what_git_lists_and_gives_is_read() {
+    fn ls_tree_and_cat_file_output_is_parsed() {
         let id = "a".repeat(40);
-        let file = parse(format!("100755 blob {id}      12\ta\tb").as_bytes()).unwrap();
+        let file = parse_entry(format!("100755 blob {id}      12\ta\tb").as_bytes()).unwrap();
         assert_eq!((file.mode, file.size, file.path.as_slice()), (EXECUTABLE, 12, &b"a\tb"[..]));
         let answer = format!("{id} blob 3\n\n\n\n\n{id} blob 0\n\n");
-        let (content, rest) = one(answer.as_bytes(), &id).unwrap();
+        let (content, rest) = parse_blob(answer.as_bytes(), &id).unwrap();
         assert_eq!(content, b"\n\n\n");
-        assert_eq!(one(rest, &id), Some((&b""[..], &b""[..])));
-        assert_eq!(one(b"x missing\n", "x"), None);
+        assert_eq!(parse_blob(rest, &id), Some((&b""[..], &b""[..])));
+        assert_eq!(parse_blob(b"x missing\n", "x"), None);
     }
 }

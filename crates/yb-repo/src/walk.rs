@@ -1,4 +1,4 @@
-//! Walks a work tree as plain files, whatever an agent made of it: no git, no attributes, no link followed.
+//! Walks a work tree as plain files: without git or attributes, and without following links.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -6,44 +6,44 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::capture::{CaptureLimits, CaptureWarning, Warnings};
-use super::files::{name_bytes, path_of};
-use super::rules::{Include, Kind, Rules};
+use super::files::{os_str_bytes, path_from_bytes};
+use super::rules::{IgnoreRules, PathGlobs, PathKind};
 
-/// Larger `.gitignore` files are not rules that a person wrote.
-const MAX_RULES: u64 = 1 << 20;
+/// Larger `.gitignore` files are skipped.
+const MAX_GITIGNORE_BYTES: u64 = 1 << 20;
 
-/// Something that goes into a tree.
-pub(crate) enum Entry {
+/// A file or symlink to add to a tree.
+pub(crate) enum WalkEntry {
     File { path: Vec<u8>, full: PathBuf, executable: bool },
     Link { path: Vec<u8>, target: Vec<u8> },
 }
 
-/// Whether `.gitignore` files on the way become rules.
+/// The source of ignore rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Learn {
-    /// Before an agent ran.
+pub(crate) enum IgnoreSource {
+    /// The `.gitignore` files of the tree, before the agent ran.
     FromTree,
-    /// Afterwards: what is on disk now may be there to hide something.
-    Nothing,
+    /// Only the given rules, after the agent ran: it may have changed `.gitignore` files to hide files.
+    Fixed,
 }
 
-/// What decides which files of a work tree are seen.
-pub(crate) struct Walk<'a> {
+/// A walk over the files of a work tree.
+pub(crate) struct TreeWalk<'a> {
     pub(crate) root: &'a Path,
-    /// Seen even if a rule leaves them out, because they were there.
+    /// Files that are visited even if they are ignored.
     pub(crate) tracked: &'a BTreeSet<Vec<u8>>,
-    pub(crate) include: &'a Include,
+    pub(crate) include: &'a PathGlobs,
     pub(crate) limits: CaptureLimits,
-    pub(crate) learn: Learn,
+    pub(crate) ignore_source: IgnoreSource,
 }
 
-impl Walk<'_> {
-    /// Visits every entry, directory by directory.
+impl TreeWalk<'_> {
+    /// Visits all entries, directory by directory.
     pub(crate) fn run(
         &self,
-        rules: &mut Rules,
+        rules: &mut IgnoreRules,
         warnings: &mut Warnings,
-        mut visit: impl FnMut(Entry, &mut Warnings) -> ControlFlow<()>,
+        mut visit: impl FnMut(WalkEntry, &mut Warnings) -> ControlFlow<()>,
     ) {
         if !fs::symlink_metadata(self.root).is_ok_and(|root| root.is_dir()) {
             warnings.push(CaptureWarning::WorkspaceGone);
@@ -52,8 +52,8 @@ impl Walk<'_> {
         let mut left = self.limits.max_files;
         let mut waiting = vec![(self.root.to_owned(), Vec::new(), false)];
         while let Some((dir, path, ignored)) = waiting.pop() {
-            if self.learn == Learn::FromTree && !ignored {
-                learn(rules, &dir, &path);
+            if self.ignore_source == IgnoreSource::FromTree && !ignored {
+                add_gitignore(rules, &dir, &path);
             }
             let names = match sorted_names(&dir) {
                 Ok(names) => names,
@@ -64,9 +64,9 @@ impl Walk<'_> {
             };
             let first_new = waiting.len();
             for name in names {
-                let full = dir.join(path_of(&name));
+                let full = dir.join(path_from_bytes(&name));
                 let below = join(&path, &name);
-                let kind = match fs::symlink_metadata(&full) {
+                let metadata = match fs::symlink_metadata(&full) {
                     Ok(metadata) => metadata,
                     Err(error) => {
                         warnings.push(CaptureWarning::unreadable(&below, &error));
@@ -75,15 +75,15 @@ impl Walk<'_> {
                 };
                 if name.eq_ignore_ascii_case(b".git") {
                     if !path.is_empty() {
-                        warnings.push(CaptureWarning::NestedRepository { path: lossy(&path) });
+                        warnings.push(CaptureWarning::NestedRepository { path: lossy_path(&path) });
                     } else if name != b".git" {
-                        warnings.push(CaptureWarning::ReservedName { path: lossy(&below) });
+                        warnings.push(CaptureWarning::ReservedName { path: lossy_path(&below) });
                     }
                     continue;
                 }
-                let sort = if kind.is_dir() { Kind::Directory } else { Kind::Other };
-                let ignored = ignored || rules.ignores(&below, sort);
-                if kind.is_dir() {
+                let kind = if metadata.is_dir() { PathKind::Directory } else { PathKind::Other };
+                let ignored = ignored || rules.ignores(&below, kind);
+                if metadata.is_dir() {
                     if !ignored || !self.include.is_empty() || self.tracks_below(&below) {
                         waiting.push((full, below, ignored));
                     }
@@ -92,22 +92,25 @@ impl Walk<'_> {
                 if ignored && !self.tracked.contains(&below) && !self.include.matches(&below) {
                     continue;
                 }
-                let entry = if kind.is_symlink() {
+                let entry = if metadata.is_symlink() {
                     if name.eq_ignore_ascii_case(b".gitmodules") {
-                        warnings.push(CaptureWarning::ReservedName { path: lossy(&below) });
+                        warnings.push(CaptureWarning::ReservedName { path: lossy_path(&below) });
                         continue;
                     }
                     match fs::read_link(&full) {
-                        Ok(target) => Entry::Link { path: below, target: name_bytes(target.as_os_str()) },
+                        Ok(target) => {
+                            WalkEntry::Link { path: below, target: os_str_bytes(target.as_os_str()) }
+                        }
                         Err(error) => {
                             warnings.push(CaptureWarning::unreadable(&below, &error));
                             continue;
                         }
                     }
-                } else if kind.is_file() {
-                    Entry::File { path: below, full, executable: is_executable(&kind) }
+                } else if metadata.is_file() {
+                    WalkEntry::File { path: below, full, executable: is_executable(&metadata) }
                 } else {
-                    warnings.push(CaptureWarning::SpecialFile { path: lossy(&below), kind: special(&kind) });
+                    let kind = special_file_kind(&metadata);
+                    warnings.push(CaptureWarning::SpecialFile { path: lossy_path(&below), kind });
                     continue;
                 };
                 if left == 0 {
@@ -119,7 +122,7 @@ impl Walk<'_> {
                     return;
                 }
             }
-            // Taken from the end, so that directories come in the order of their names.
+            // Directories are popped from the end, so they are visited in the order of their names.
             if let Some(new) = waiting.get_mut(first_new..) {
                 new.reverse();
             }
@@ -132,10 +135,11 @@ impl Walk<'_> {
     }
 }
 
-fn learn(rules: &mut Rules, dir: &Path, path: &[u8]) {
+fn add_gitignore(rules: &mut IgnoreRules, dir: &Path, path: &[u8]) {
     let file = dir.join(".gitignore");
-    let plain = fs::symlink_metadata(&file).is_ok_and(|file| file.is_file() && file.len() <= MAX_RULES);
-    if let (true, Ok(content)) = (plain, fs::read(&file)) {
+    let is_usable =
+        fs::symlink_metadata(&file).is_ok_and(|file| file.is_file() && file.len() <= MAX_GITIGNORE_BYTES);
+    if let (true, Ok(content)) = (is_usable, fs::read(&file)) {
         rules.add(path, &content);
     }
 }
@@ -143,7 +147,7 @@ fn learn(rules: &mut Rules, dir: &Path, path: &[u8]) {
 fn sorted_names(dir: &Path) -> std::io::Result<Vec<Vec<u8>>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(dir)? {
-        names.push(name_bytes(&entry?.file_name()));
+        names.push(os_str_bytes(&entry?.file_name()));
     }
     names.sort_unstable();
     Ok(names)
@@ -159,7 +163,7 @@ fn join(dir: &[u8], name: &[u8]) -> Vec<u8> {
     path
 }
 
-pub(crate) fn lossy(path: &[u8]) -> String {
+pub(crate) fn lossy_path(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
@@ -175,7 +179,7 @@ fn is_executable(_: &fs::Metadata) -> bool {
 }
 
 #[cfg(unix)]
-fn special(metadata: &fs::Metadata) -> &'static str {
+fn special_file_kind(metadata: &fs::Metadata) -> &'static str {
     use std::os::unix::fs::FileTypeExt;
     let kind = metadata.file_type();
     if kind.is_socket() {
@@ -188,6 +192,6 @@ fn special(metadata: &fs::Metadata) -> &'static str {
 }
 
 #[cfg(not(unix))]
-fn special(_: &fs::Metadata) -> &'static str {
+fn special_file_kind(_: &fs::Metadata) -> &'static str {
     "special file"
 }

@@ -1,29 +1,30 @@
-//! The directory that an agent works in: a repository of its own, copied from a cut one, with nothing else in it.
+//! Workspaces: the directories that agents work in. Each is a separate repository, copied from a pruned one.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::cut::{Cut, Listed};
 use super::error::{RepoError, blocking};
 use super::files;
 use super::git::Git;
-use super::skeleton;
-use super::walk::lossy;
+use super::git_dir;
+use super::pruned::{ListedFile, PrunedRepo};
+use super::walk::lossy_path;
 
 /// The mode of a submodule in a tree.
 const GITLINK: u32 = 0o160_000;
-/// The bits of a mode that tell what a file is, and those of a plain one.
+/// The bits of a mode that hold the file type.
 const FILE_TYPE: u32 = 0o170_000;
-const PLAIN: u32 = 0o100_000;
+/// The type of a regular file.
+const REGULAR: u32 = 0o100_000;
 
-/// How a workspace is made.
+/// Options of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkspaceOptions {
-    /// The branch that the agent finds itself on.
+    /// The branch that is checked out.
     pub branch: String,
-    /// Who the agent is when it commits; without one git refuses to commit.
+    /// The committer; without one, git refuses to commit.
     pub identity: Option<Identity>,
 }
 
@@ -36,51 +37,51 @@ impl Default for WorkspaceOptions {
 /// A committer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// A name.
+    /// The name.
     pub name: String,
-    /// An address.
+    /// The email address.
     pub email: String,
 }
 
-/// Something in a repository that a workspace does not have.
+/// A feature of a repository that workspaces do not support.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Unsupported {
+pub enum UnsupportedFeature {
     /// A submodule: its directory is empty.
     Submodule {
         /// The directory.
         path: String,
     },
-    /// Files in Git LFS: the workspace has their pointers.
+    /// Files in Git LFS: the workspace has their pointer files.
     Lfs {
-        /// The `.gitattributes` file that says so.
+        /// The `.gitattributes` file that configures it.
         attributes: String,
     },
 }
 
-impl fmt::Display for Unsupported {
+impl fmt::Display for UnsupportedFeature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Submodule { path } => {
-                write!(f, "submodules are not supported, its directory stays empty: `{path}`")
+                write!(f, "submodules are not supported; the directory is empty: `{path}`")
             }
             Self::Lfs { attributes } => {
-                write!(f, "Git LFS is not supported, files are left as pointers: `{attributes}`")
+                write!(f, "Git LFS is not supported; files are pointers: `{attributes}`")
             }
         }
     }
 }
 
-/// A workspace that was made.
+/// The working directory of an agent.
 #[derive(Debug, Clone)]
 pub struct Workspace {
     path: PathBuf,
     commit: String,
-    unsupported: Vec<Unsupported>,
+    unsupported: Vec<UnsupportedFeature>,
     tracked: BTreeSet<Vec<u8>>,
 }
 
 impl Workspace {
-    /// Its directory.
+    /// The directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -90,8 +91,8 @@ impl Workspace {
         &self.commit
     }
 
-    /// What the repository has and the workspace does not.
-    pub fn unsupported(&self) -> &[Unsupported] {
+    /// Features of the repository that the workspace does not support.
+    pub fn unsupported(&self) -> &[UnsupportedFeature] {
         &self.unsupported
     }
 
@@ -101,8 +102,8 @@ impl Workspace {
     }
 }
 
-impl Cut {
-    /// Makes a workspace in a directory that is empty or not there.
+impl PrunedRepo {
+    /// Creates a workspace in a directory that is empty or does not exist.
     pub async fn workspace(
         &self,
         git: &Git,
@@ -110,26 +111,26 @@ impl Cut {
         options: &WorkspaceOptions,
     ) -> Result<Workspace, RepoError> {
         let directory = directory.as_ref();
-        let path =
-            std::path::absolute(directory).map_err(RepoError::io("find the directory of", directory))?;
-        if !skeleton::is_ref_name(&options.branch) {
+        let path = std::path::absolute(directory).map_err(RepoError::io("resolve the path", directory))?;
+        if !git_dir::is_ref_name(&options.branch) {
             return Err(RepoError::BadName { what: "branch", name: options.branch.clone() });
         }
         let config = config(options)?;
-        let (cut, branch, target) = (self.clone(), options.branch.clone(), path.clone());
-        blocking(move || lay_out(&cut, &target, &branch, &config)).await?;
-        git.call("read-tree")
+        let (pruned, branch, target) = (self.clone(), options.branch.clone(), path.clone());
+        blocking(move || create_repository(&pruned, &target, &branch, &config)).await?;
+        git.command("read-tree")
             .git_dir(&path.join(".git"))
             .work_tree(&path)
             .args(["--reset", "-u", "--no-recurse-submodules", self.commit()])
             .bytes()
             .await?;
-        let doubtful: Vec<Listed> = self.listing().iter().filter(|file| is_doubtful(file)).cloned().collect();
-        let unsupported = if doubtful.is_empty() {
+        let candidates: Vec<ListedFile> =
+            self.listing().iter().filter(|file| may_be_unsupported(file)).cloned().collect();
+        let unsupported = if candidates.is_empty() {
             Vec::new()
         } else {
             let target = path.clone();
-            blocking(move || Ok(find_unsupported(&doubtful, &target))).await?
+            blocking(move || Ok(find_unsupported(&candidates, &target))).await?
         };
         let files = self.listing().iter().filter(|file| file.mode != GITLINK);
         Ok(Workspace {
@@ -154,37 +155,37 @@ fn config(options: &WorkspaceOptions) -> Result<String, RepoError> {
     Ok(config)
 }
 
-fn lay_out(cut: &Cut, path: &Path, branch: &str, config: &str) -> Result<(), RepoError> {
-    fs::create_dir_all(path).map_err(RepoError::io("make the directory", path))?;
+fn create_repository(pruned: &PrunedRepo, path: &Path, branch: &str, config: &str) -> Result<(), RepoError> {
+    fs::create_dir_all(path).map_err(RepoError::io("create the directory", path))?;
     let mut entries = fs::read_dir(path).map_err(RepoError::io("read the directory", path))?;
     if entries.next().is_some() {
         let not_empty = std::io::Error::from(std::io::ErrorKind::DirectoryNotEmpty);
-        return Err(RepoError::io("make a workspace in", path)(not_empty));
+        return Err(RepoError::io("create a workspace in", path)(not_empty));
     }
     let dot_git = path.join(".git");
-    skeleton::create(&dot_git, branch, config)?;
-    skeleton::set_branch(&dot_git, branch, cut.commit())?;
-    files::copy_dir(&cut.path().join("objects"), &dot_git.join("objects"))?;
-    let shallow = cut.path().join("shallow");
+    git_dir::create(&dot_git, branch, config)?;
+    git_dir::set_branch(&dot_git, branch, pruned.commit())?;
+    files::copy_dir(&pruned.path().join("objects"), &dot_git.join("objects"))?;
+    let shallow = pruned.path().join("shallow");
     if shallow.exists() {
         fs::copy(&shallow, dot_git.join("shallow")).map_err(RepoError::io("copy", shallow))?;
     }
     Ok(())
 }
 
-/// Whether this may be, or ask for, something that a workspace does not have.
-fn is_doubtful(Listed { mode, path }: &Listed) -> bool {
-    let are_attributes = path == b".gitattributes" || path.ends_with(b"/.gitattributes");
-    *mode == GITLINK || (mode & FILE_TYPE == PLAIN && are_attributes)
+/// Whether a file is a submodule, or may configure Git LFS.
+fn may_be_unsupported(ListedFile { mode, path }: &ListedFile) -> bool {
+    let is_attributes = path == b".gitattributes" || path.ends_with(b"/.gitattributes");
+    *mode == GITLINK || (mode & FILE_TYPE == REGULAR && is_attributes)
 }
 
-fn find_unsupported(doubtful: &[Listed], workspace: &Path) -> Vec<Unsupported> {
+fn find_unsupported(candidates: &[ListedFile], workspace: &Path) -> Vec<UnsupportedFeature> {
     let mut found = Vec::new();
-    for Listed { mode, path } in doubtful {
+    for ListedFile { mode, path } in candidates {
         if *mode == GITLINK {
-            found.push(Unsupported::Submodule { path: lossy(path) });
-        } else if fs::read(workspace.join(files::path_of(path))).is_ok_and(|text| uses_lfs(&text)) {
-            found.push(Unsupported::Lfs { attributes: lossy(path) });
+            found.push(UnsupportedFeature::Submodule { path: lossy_path(path) });
+        } else if fs::read(workspace.join(files::path_from_bytes(path))).is_ok_and(|text| uses_lfs(&text)) {
+            found.push(UnsupportedFeature::Lfs { attributes: lossy_path(path) });
         }
     }
     found

@@ -1,9 +1,9 @@
 //! CSV: a row per trial, for spreadsheets and data frames.
 
-use crate::escape::field;
+use crate::escape::csv_field;
 use crate::evaluation::evaluations;
-use crate::figures::one_line;
-use crate::model::{Report, Standing, Trial};
+use crate::model::{OutcomeClass, Report, Trial};
+use crate::text::one_line;
 
 const COLUMNS: [&str; 24] = [
     "run",
@@ -32,7 +32,7 @@ const COLUMNS: [&str; 24] = [
     "reason",
 ];
 
-/// The report as CSV (RFC 4180, UTF-8, CRLF). `passed` is 1, 0, or empty where a trial says nothing about its agent.
+/// Renders a report as CSV (RFC 4180, UTF-8, CRLF). `passed` is 1, 0, or empty if the trial does not count.
 #[must_use]
 pub fn csv(report: &Report) -> String {
     let mut text = COLUMNS.join(",");
@@ -41,8 +41,8 @@ pub fn csv(report: &Report) -> String {
         let number = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
         let money = |usd: Option<f64>| usd.map(|usd| usd.to_string()).unwrap_or_default();
         let names = |only_failed: bool| {
-            let said = trial.graded.iter().filter(|(_, status)| !only_failed || status == "failed");
-            said.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
+            let graded = trial.graded.iter().filter(|(_, status)| !only_failed || status == "failed");
+            graded.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(" ")
         };
         let row = [
             run.id.clone(),
@@ -53,10 +53,10 @@ pub fn csv(report: &Report) -> String {
             trial.name.clone(),
             trial.agent.clone(),
             trial.model.clone().unwrap_or_default(),
-            trial.verdict.word.clone(),
-            match trial.verdict.standing {
-                Standing::Passed => "1".to_owned(),
-                Standing::Failed => "0".to_owned(),
+            trial.outcome.name.clone(),
+            match trial.outcome.class {
+                OutcomeClass::Passed => "1".to_owned(),
+                OutcomeClass::Failed => "0".to_owned(),
                 _ => String::new(),
             },
             trial.started_at.clone().unwrap_or_default(),
@@ -74,22 +74,22 @@ pub fn csv(report: &Report) -> String {
             names(true),
             reason(trial).unwrap_or_default(),
         ];
-        text.push_str(&row.map(|cell| field(&cell)).join(","));
+        text.push_str(&row.map(|cell| csv_field(&cell)).join(","));
         text.push_str("\r\n");
     }
     text
 }
 
-/// Why a trial did not pass, in one line: what went wrong, else what the evaluators that said no had to say.
+/// Returns why a trial did not pass, in one line: its error, or else the messages of the evaluators that did not pass.
 pub(crate) fn reason(trial: &Trial) -> Option<String> {
-    if matches!(trial.verdict.standing, Standing::Passed | Standing::Pending) {
+    if matches!(trial.outcome.class, OutcomeClass::Passed | OutcomeClass::Pending) {
         return None;
     }
     if let Some(error) = trial.error.as_deref().filter(|error| !error.trim().is_empty()) {
         return Some(one_line(error));
     }
     let results = trial.results();
-    let said: Vec<String> = evaluations(&results)
+    let messages: Vec<String> = evaluations(&results)
         .into_iter()
         .filter(|one| one.status != "passed")
         .map(|one| {
@@ -97,10 +97,10 @@ pub(crate) fn reason(trial: &Trial) -> Option<String> {
             one_line(&if message.is_empty() { one.status } else { format!("{}: {message}", one.name) })
         })
         .collect();
-    if !said.is_empty() {
-        return Some(said.join("; "));
+    if !messages.is_empty() {
+        return Some(messages.join("; "));
     }
-    // The evaluators had nothing to object to, or were not asked: the agent's own errors are left.
+    // No evaluator failed or ran: use the errors of the agent.
     let log = trial.log().unwrap_or_default();
     let errors = log["errors"].as_array().into_iter().flatten();
     errors.filter_map(|error| error["message"].as_str()).map(one_line).next()

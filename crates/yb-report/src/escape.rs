@@ -1,20 +1,21 @@
-//! What agents, cases and repositories wrote, made harmless: in Markdown, XML, HTML and tables. Every foreign text in a
-//! report goes through here.
+//! Escaping of untrusted text for Markdown, XML, HTML and CSV. All text from agents, cases and repositories in a report is
+//! escaped here.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Without what moves a cursor or turns text around: control characters go, and those that change the direction of
-/// writing, with which a diff can show other code than it has, become visible.
+/// Removes control characters and makes bidirectional controls visible, with which a diff could show other code than it
+/// contains.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || turns(c) || is_no_xml(c);
+    let odd =
+        |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi_control(c) || is_invalid_xml(c);
     if !text.contains(odd) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            c if turns(c) => {
+            c if is_bidi_control(c) => {
                 let _ = write!(cleaned, "⟨U+{:04X}⟩", u32::from(c));
             }
             c if odd(c) => {}
@@ -24,15 +25,15 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-fn turns(c: char) -> bool {
+fn is_bidi_control(c: char) -> bool {
     matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
 }
 
-fn is_no_xml(c: char) -> bool {
+fn is_invalid_xml(c: char) -> bool {
     matches!(c, '\u{fffe}' | '\u{ffff}')
 }
 
-/// Text or a quoted attribute of HTML and XML.
+/// Appends text escaped for HTML and XML, also within a quoted attribute.
 pub(crate) fn markup(into: &mut String, text: &str) {
     let text = clean(text);
     let mut rest: &str = &text;
@@ -50,16 +51,16 @@ pub(crate) fn markup(into: &mut String, text: &str) {
     into.push_str(rest);
 }
 
-/// Words within a line of Markdown, also in a table: nothing in them is markup, and nobody is notified.
-pub(crate) fn words(text: &str) -> String {
-    let text = crate::figures::one_line(&clean(text));
+/// Escapes text within a line of Markdown, also in a table: no markup, no mentions.
+pub(crate) fn escape_text(text: &str) -> String {
+    let text = crate::text::one_line(&clean(text));
     let mut escaped = String::with_capacity(text.len() + 8);
     for (at, c) in text.chars().enumerate() {
         match c {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
             '>' => escaped.push_str("&gt;"),
-            // A word joiner, which nobody sees, keeps `@name` from being a mention.
+            // An invisible word joiner keeps `@name` from being a mention.
             '@' => escaped.push_str("@\u{2060}"),
             '\\' | '`' | '*' | '_' | '[' | ']' | '|' | '~' | '#' | '$' => {
                 escaped.push('\\');
@@ -75,9 +76,9 @@ pub(crate) fn words(text: &str) -> String {
     escaped
 }
 
-/// Code within a line of Markdown; nothing for nothing.
+/// Formats inline code in Markdown; empty text stays empty.
 pub(crate) fn code(text: &str) -> String {
-    let text = crate::figures::one_line(&clean(text));
+    let text = crate::text::one_line(&clean(text));
     if text.is_empty() {
         return text;
     }
@@ -86,12 +87,12 @@ pub(crate) fn code(text: &str) -> String {
     format!("{ticks}{space}{text}{space}{ticks}")
 }
 
-/// Code in a cell of a table, where a bar ends the cell, also within code, unless it is escaped.
+/// Formats inline code in a table cell, where a bar ends the cell unless it is escaped.
 pub(crate) fn cell(text: &str) -> String {
     code(text).replace('|', "\\|")
 }
 
-/// A block of Markdown that is shown as it is.
+/// Formats a fenced code block in Markdown.
 pub(crate) fn fence(text: &str, language: &str) -> String {
     let text = clean(text);
     let ticks = "`".repeat(longest_ticks(&text).max(2) + 1);
@@ -103,8 +104,8 @@ fn longest_ticks(text: &str) -> usize {
     text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
 }
 
-/// A field of a CSV file (RFC 4180). What a spreadsheet would take for a formula gets an apostrophe in front.
-pub(crate) fn field(text: &str) -> String {
+/// Escapes a CSV field (RFC 4180). A text that a spreadsheet would treat as a formula gets a leading apostrophe.
+pub(crate) fn csv_field(text: &str) -> String {
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && text.parse::<f64>().is_err();
     let text = if risky { format!("'{text}") } else { text.to_owned() };
     let text = text.replace('\0', "");
@@ -119,7 +120,7 @@ pub(crate) fn field(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// As hostile as a name, a prompt, a diff or a tool's output can be.
+    /// An injection attempt, as it could occur in a name, prompt, diff or tool result.
     const HOSTILE: &str = "</script><img src=x onerror=alert(1)>";
 
     fn html(text: &str) -> String {
@@ -129,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn no_markup_survives() {
+    fn markup_escapes_html_and_controls() {
         assert_eq!(html(HOSTILE), "&lt;/script&gt;&lt;img src=x onerror=alert(1)&gt;");
         assert_eq!(html("\"' onload='x"), "&quot;&#39; onload=&#39;x");
         assert_eq!(html("a\u{1b}[31m\u{0}b\n"), "a[31mb\n");
@@ -138,9 +139,9 @@ mod tests {
     }
 
     #[test]
-    fn markdown_shows_what_was_written() {
-        assert_eq!(words("a|b `c` <d> *e*\nf"), r"a\|b \`c\` &lt;d&gt; \*e\* f");
-        assert_eq!(words("- @all [x](y) ![z](q)"), "\\- @\u{2060}all \\[x\\](y) !\\[z\\](q)");
+    fn markdown_is_escaped() {
+        assert_eq!(escape_text("a|b `c` <d> *e*\nf"), r"a\|b \`c\` &lt;d&gt; \*e\* f");
+        assert_eq!(escape_text("- @all [x](y) ![z](q)"), "\\- @\u{2060}all \\[x\\](y) !\\[z\\](q)");
         assert_eq!((code("a|b"), cell("a|b")), ("`a|b`".to_owned(), "`a\\|b`".to_owned()));
         assert_eq!(code("``x`"), "``` ``x` ```");
         assert_eq!(code(""), "");
@@ -148,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn spreadsheets_calculate_nothing() {
-        assert_eq!(field("=1+1"), "'=1+1");
-        assert_eq!(field("@SUM(A1)"), "'@SUM(A1)");
-        assert_eq!(field("-2+3,\"x\""), "\"'-2+3,\"\"x\"\"\"");
-        assert_eq!(field("\tx"), "'\tx");
-        assert_eq!(field("-1.5"), "-1.5");
-        assert_eq!(field("a\nb"), "\"a\nb\"");
-        assert_eq!(field("plain"), "plain");
+    fn csv_fields_are_no_formulas() {
+        assert_eq!(csv_field("=1+1"), "'=1+1");
+        assert_eq!(csv_field("@SUM(A1)"), "'@SUM(A1)");
+        assert_eq!(csv_field("-2+3,\"x\""), "\"'-2+3,\"\"x\"\"\"");
+        assert_eq!(csv_field("\tx"), "'\tx");
+        assert_eq!(csv_field("-1.5"), "-1.5");
+        assert_eq!(csv_field("a\nb"), "\"a\nb\"");
+        assert_eq!(csv_field("plain"), "plain");
     }
 }

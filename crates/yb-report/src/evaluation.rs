@@ -1,10 +1,10 @@
-//! What evaluators found, out of a `results.json` of any version: known fields by name, the rest as it is.
+//! Evaluator results of a `results.json` of any version: known fields by name, other fields generically.
 
 use serde_json::{Map, Value};
 
 use crate::value::plain;
 
-/// One evaluator's answer.
+/// The result of one evaluator.
 #[derive(Debug, Default)]
 pub(crate) struct Evaluation {
     pub(crate) name: String,
@@ -14,25 +14,25 @@ pub(crate) struct Evaluation {
     pub(crate) cost_usd: Option<f64>,
     pub(crate) assertions: Vec<Assertion>,
     pub(crate) metrics: Map<String, Value>,
-    /// Path and description.
+    /// Paths and descriptions.
     pub(crate) artifacts: Vec<(String, String)>,
     pub(crate) error: Option<String>,
-    /// Fields that nothing here knows.
+    /// Unknown fields.
     pub(crate) rest: Map<String, Value>,
 }
 
-/// One thing that was asserted.
+/// One assertion.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Assertion {
     pub(crate) name: String,
-    /// Whether it holds, if that is said or can be told from score and threshold.
-    pub(crate) holds: Option<bool>,
+    /// Whether it passed, if recorded or derivable from score and threshold.
+    pub(crate) passed: Option<bool>,
     pub(crate) score: Option<String>,
     pub(crate) threshold: Option<String>,
     pub(crate) remark: String,
 }
 
-/// All of a bundle, in its order.
+/// Reads all evaluators of a results bundle, in order.
 pub(crate) fn evaluations(results: &Value) -> Vec<Evaluation> {
     results["evaluators"].as_array().into_iter().flatten().map(read).collect()
 }
@@ -51,7 +51,7 @@ fn read(value: &Value) -> Evaluation {
             ("message", value) => found.message = plain(value),
             ("duration_ms", value) => found.duration_ms = value.as_f64().map(|ms| ms as u64),
             ("cost_usd", value) => found.cost_usd = value.as_f64(),
-            // `checks` say more about the same assertions; a map comes by name, so after them.
+            // `checks` hold more detail about the same assertions and are read later, because maps are ordered by name.
             ("assertions", value) => found.assertions = assertions(value),
             ("checks", Value::Array(checks)) if !checks.is_empty() => {
                 let checks = assertions(value);
@@ -79,7 +79,7 @@ fn artifact(value: &Value) -> (String, String) {
     (path.to_owned(), value["description"].as_str().unwrap_or_default().to_owned())
 }
 
-/// A map by name, or a list of objects that have one.
+/// Reads a map by name, or a list of named objects.
 fn assertions(value: &Value) -> Vec<Assertion> {
     match value {
         Value::Object(fields) => fields.iter().map(|(name, value)| assertion(name, value)).collect(),
@@ -98,7 +98,7 @@ fn assertions(value: &Value) -> Vec<Assertion> {
 fn assertion(name: &str, value: &Value) -> Assertion {
     let mut found = Assertion { name: name.to_owned(), ..Assertion::default() };
     let Value::Object(fields) = value else {
-        // A lone value is a limit or a score: nobody says which.
+        // A bare value may be a limit or a score.
         found.remark = plain(value);
         return found;
     };
@@ -109,27 +109,27 @@ fn assertion(name: &str, value: &Value) -> Assertion {
             ("value" | "wanted", _) | (_, Value::Null) => {}
             ("score" | "actual", value) => found.score = Some(plain(value)),
             ("threshold" | "limit" | "expected", value) => found.threshold = Some(plain(value)),
-            ("passed" | "holds" | "ok", Value::Bool(holds)) => found.holds = Some(*holds),
+            ("passed" | "holds" | "ok", Value::Bool(passed)) => found.passed = Some(*passed),
             ("status", Value::String(word)) if word == "passed" || word == "failed" => {
-                found.holds = Some(word == "passed");
+                found.passed = Some(word == "passed");
             }
             ("message" | "reason" | "text" | "reasoning", Value::String(text)) => why = Some(text.clone()),
             (key, value) => rest.push(format!("{key}: {}", plain(value))),
         }
     }
-    // What was found and wanted is said if nothing better is.
-    let said = |key: &str, word: &str| {
+    // Without a message, show the value that was found and the one that was wanted.
+    let labeled = |key: &str, word: &str| {
         let value = fields.get(key).filter(|value| !value.is_null())?;
         Some(format!("{word} {}", plain(value)))
     };
-    let told: Vec<String> =
-        [said("value", "found"), said("wanted", "wanted")].into_iter().flatten().collect();
-    let why = why.or_else(|| (!told.is_empty()).then(|| told.join(", ")));
-    if found.holds.is_none()
+    let values: Vec<String> =
+        [labeled("value", "found"), labeled("wanted", "wanted")].into_iter().flatten().collect();
+    let why = why.or_else(|| (!values.is_empty()).then(|| values.join(", ")));
+    if found.passed.is_none()
         && let (Some(score), Some(threshold)) = (fields.get("score"), fields.get("threshold"))
         && let (Some(score), Some(threshold)) = (score.as_f64(), threshold.as_f64())
     {
-        found.holds = Some(score >= threshold);
+        found.passed = Some(score >= threshold);
     }
     found.remark = why.into_iter().chain(rest).collect::<Vec<_>>().join("; ");
     found
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn assertions_of_any_shape_are_understood() {
+    fn assertions_are_read_from_maps_and_lists() {
         let found = assertions(&json!({
             "max_files_changed": 3,
             "tests": {"score": 0.75, "threshold": 0.8, "reason": "two are missing", "votes": [1, 0]},
@@ -150,25 +150,25 @@ mod tests {
         }));
         assert_eq!(found[0].remark, "3");
         let tests = found.iter().find(|one| one.name == "tests").unwrap();
-        assert_eq!((tests.holds, tests.score.as_deref()), (Some(false), Some("0.75")));
+        assert_eq!((tests.passed, tests.score.as_deref()), (Some(false), Some("0.75")));
         assert_eq!(tests.remark, "two are missing; votes: 1, 0");
         let listed = assertions(&json!([{"name": "a", "status": "failed"}, {"text": "b"}]));
-        assert_eq!((listed[0].name.as_str(), listed[0].holds), ("a", Some(false)));
+        assert_eq!((listed[0].name.as_str(), listed[0].passed), ("a", Some(false)));
         assert_eq!((listed[1].name.as_str(), listed[1].remark.as_str()), ("2", "b"));
     }
 
     #[test]
-    fn checks_stand_in_for_the_limits_that_they_check() {
+    fn checks_replace_assertions_of_the_same_name() {
         let results = json!({"evaluators": [{"evaluator": "git-diff", "assertions": {"max_files": 1, "other": 2},
             "checks": [{"name": "max_files", "passed": false, "score": 0.0, "threshold": 1.0, "value": 3, "wanted": 1}]}]});
         let found = &evaluations(&results)[0].assertions;
         assert_eq!(found.len(), 2);
-        assert_eq!((found[0].holds, found[0].remark.as_str()), (Some(false), "found 3, wanted 1"));
+        assert_eq!((found[0].passed, found[0].remark.as_str()), (Some(false), "found 3, wanted 1"));
         assert_eq!((found[1].name.as_str(), found[1].remark.as_str()), ("other", "2"));
     }
 
     #[test]
-    fn what_nobody_knows_is_kept() {
+    fn unknown_fields_are_kept() {
         let results =
             json!({"evaluators": [{"evaluator": "x", "agreement": 0.9, "error": {"message": "boom"}}, 7]});
         let found = evaluations(&results);

@@ -1,34 +1,37 @@
-//! A short comment for a pull request: the verdict, a small table, what failed and why.
+//! A short pull request comment: pass rate, a small table, failures with reasons.
 
 use std::fmt::Write as _;
 
-use crate::csv::reason;
-use crate::escape::{code, words};
-use crate::figures::{count, dollars, duration, percent, plural, shorten};
-use crate::model::{Cell, Matrix, Report, Run, Standing};
-use crate::value::plain;
+use yb_figures::{count, duration_ms, money, percent, plural};
 
-/// What GitHub takes as one comment, in characters.
+use crate::csv::reason;
+use crate::escape::{code, escape_text};
+use crate::model::{Cell, Matrix, OutcomeClass, Report, Run};
+use crate::text::shorten;
+use crate::value::plain_field;
+
+/// The maximum length of a GitHub comment in characters.
 pub const GITHUB_LIMIT: usize = 65_536;
 
-/// Rows of the table, and failures with their reasons.
+/// Maximum number of table rows, and of listed failures.
 const ROWS: usize = 10;
-/// Names are bounded too: whatever is in a run, the comment stays short.
+/// Maximum length of a name.
 const NAME: usize = 80;
+/// Maximum length of a reason.
 const REASON: usize = 300;
-/// Of a gate's words.
+/// Maximum length of a gate message.
 const SENTENCE: usize = 200;
 
-/// The report as a comment, shorter than [`GITHUB_LIMIT`] whatever the runs hold.
+/// Renders a report as a comment that is always shorter than [`GITHUB_LIMIT`].
 #[must_use]
 pub fn github(report: &Report) -> String {
     let mut text = String::new();
-    // One run stays below the limit by its bounds; of several, as many as fit.
+    // One run always fits; of several, as many as fit.
     for (at, run) in report.runs.iter().enumerate() {
         let mut part = String::new();
-        one(&mut part, run);
+        write_run(&mut part, run);
         if text.chars().count() + part.chars().count() > GITHUB_LIMIT - 100 {
-            let _ = writeln!(text, "{} left out.", plural(report.runs.len() - at, "run"));
+            let _ = writeln!(text, "{} omitted.", plural(report.runs.len() - at, "run"));
             break;
         }
         text.push_str(&part);
@@ -36,14 +39,14 @@ pub fn github(report: &Report) -> String {
     text
 }
 
-fn one(text: &mut String, run: &Run) {
-    let whole = run.whole();
-    let name = words(&shorten(&run.name, NAME));
-    let mark_of_all = by_gates(run).unwrap_or_else(|| mark(&whole));
-    let _ = writeln!(text, "### {mark_of_all} {name}: {}\n", verdict(run, &whole));
+fn write_run(text: &mut String, run: &Run) {
+    let whole = run.totals();
+    let name = escape_text(&shorten(&run.name, NAME));
+    let run_mark = gate_mark(run).unwrap_or_else(|| mark(&whole));
+    let _ = writeln!(text, "### {run_mark} {name}: {}\n", summary(run, &whole));
     gates(text, run);
     let matrix = Matrix::of(run);
-    // What failed comes first: with more rows than fit, it is what somebody must see.
+    // If rows are omitted, failures come first.
     let mut cells: Vec<_> = matrix.cells().collect();
     let hidden = cells.len().saturating_sub(ROWS);
     if hidden > 0 {
@@ -66,24 +69,24 @@ fn one(text: &mut String, run: &Run) {
     }
     let _ = writeln!(text, "{header}\n{line}");
     for (case, variant, cell) in cells.iter().take(ROWS) {
-        let _ = write!(text, "| {} | {} |", mark(cell), words(&shorten(case, NAME)));
+        let _ = write!(text, "| {} | {} |", mark(cell), escape_text(&shorten(case, NAME)));
         if variants {
-            let _ = write!(text, " {} |", words(&shorten(variant, NAME)));
+            let _ = write!(text, " {} |", escape_text(&shorten(variant, NAME)));
         }
         let _ = write!(text, " {}/{} |", cell.passed, cell.counted);
-        let _ = write!(text, " {} |", cell.median_ms().map(duration).unwrap_or_default());
+        let _ = write!(text, " {} |", cell.median_ms().map(duration_ms).unwrap_or_default());
         if priced {
-            let _ = write!(text, " {} |", cell.money.total().map(dollars).unwrap_or_default());
+            let _ = write!(text, " {} |", cell.money.total().map(money).unwrap_or_default());
         }
         text.push('\n');
     }
     if hidden > 0 {
-        let _ = writeln!(text, "\n{} left out, those with the fewest failures.", plural(hidden, "row"));
+        let _ = writeln!(text, "\n{} with the fewest failures omitted.", plural(hidden, "row"));
     }
     failures(text, run);
     let _ = writeln!(
         text,
-        "\n<sub>run {} · `yb report --format html` has everything</sub>\n",
+        "\n<sub>run {} · full report: `yb report --format html`</sub>\n",
         code(&shorten(&run.id, NAME))
     );
 }
@@ -92,7 +95,7 @@ fn failures(text: &mut String, run: &Run) {
     let bad: Vec<_> = run
         .trials
         .iter()
-        .filter(|trial| !matches!(trial.verdict.standing, Standing::Passed | Standing::Pending))
+        .filter(|trial| !matches!(trial.outcome.class, OutcomeClass::Passed | OutcomeClass::Pending))
         .collect();
     if bad.is_empty() {
         return;
@@ -104,18 +107,18 @@ fn failures(text: &mut String, run: &Run) {
         let _ = writeln!(
             text,
             "- **{}** {}{why}",
-            words(&shorten(&run.label(trial), 2 * NAME)),
-            words(&trial.verdict.word)
+            escape_text(&shorten(&run.label(trial), 2 * NAME)),
+            escape_text(&trial.outcome.name)
         );
     }
     if bad.len() > ROWS {
-        let _ = writeln!(text, "- and {} more", count((bad.len() - ROWS) as u64));
+        let _ = writeln!(text, "- and {} more", count(bad.len() - ROWS));
     }
     text.push_str("\n</details>\n");
 }
 
-/// Where there are gates, they decide.
-fn by_gates(run: &Run) -> Option<&'static str> {
+/// Returns the mark of the gates, if the run has gates.
+fn gate_mark(run: &Run) -> Option<&'static str> {
     match run.extra.get("gates")?["answer"].as_str()? {
         "held" => Some("✅"),
         "failed" => Some("❌"),
@@ -123,17 +126,19 @@ fn by_gates(run: &Run) -> Option<&'static str> {
     }
 }
 
-/// What gates said, if the run has some: in whatever shape, by their usual names.
+/// Writes the gates of the run, if any.
 fn gates(text: &mut String, run: &Run) {
     let Some(gates) = run.extra.get("gates") else { return };
     let list = gates.as_array().or_else(|| gates["gates"].as_array()).or_else(|| gates["results"].as_array());
     for gate in list.into_iter().flatten().take(ROWS) {
         let name = ["name", "gate", "kind"].iter().find_map(|key| gate[key].as_str()).unwrap_or("gate");
-        let state = ["answer", "status", "verdict", "passed"].iter().find_map(|key| gate.get(key)).map(plain);
+        let state = ["answer", "status", "outcome", "passed"]
+            .iter()
+            .find_map(|key| Some(plain_field(key, gate.get(key)?)));
         let why = ["reason", "message", "sentence"].iter().find_map(|key| gate[key].as_str());
-        let _ = write!(text, "- gate **{}**", words(&shorten(name, NAME)));
+        let _ = write!(text, "- gate **{}**", escape_text(&shorten(name, NAME)));
         for part in [state.as_deref(), why].into_iter().flatten() {
-            let _ = write!(text, ": {}", words(&shorten(part, SENTENCE)));
+            let _ = write!(text, ": {}", escape_text(&shorten(part, SENTENCE)));
         }
         text.push('\n');
     }
@@ -149,28 +154,28 @@ fn rank(cell: &Cell) -> f64 {
 fn mark(cell: &Cell) -> &'static str {
     match cell.rate() {
         None => "➖",
-        Some(1.0) if cell.left_out + cell.pending == 0 => "✅",
+        Some(1.0) if cell.excluded + cell.pending == 0 => "✅",
         Some(1.0) => "⚠️",
         Some(_) => "❌",
     }
 }
 
-fn verdict(run: &Run, whole: &Cell) -> String {
+fn summary(run: &Run, whole: &Cell) -> String {
     let mut parts = vec![match whole.rate() {
         Some(rate) => format!("{}/{} passed ({})", whole.passed, whole.counted, percent(rate)),
-        None => "nothing counted".to_owned(),
+        None => "no trial counted".to_owned(),
     }];
-    if whole.left_out > 0 {
-        parts.push(format!("{} left out", count(whole.left_out as u64)));
+    if whole.excluded > 0 {
+        parts.push(format!("{} excluded", count(whole.excluded)));
     }
     if whole.pending > 0 {
-        parts.push(format!("{} to do", count(whole.pending as u64)));
+        parts.push(format!("{} pending", count(whole.pending)));
     }
     if let Some(usd) = whole.money.total() {
-        parts.push(dollars(usd));
+        parts.push(money(usd));
     }
     if run.condition != "finished" {
-        parts.push(words(&run.condition));
+        parts.push(escape_text(&run.condition));
     }
     parts.join(", ")
 }

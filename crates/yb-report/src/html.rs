@@ -1,5 +1,5 @@
-//! HTML: one file for small reports, an index and a page per trial for large ones. No page asks the network for
-//! anything, and each can be opened from a disk.
+//! HTML: one file for small reports, an index and a page per trial for large ones. Pages make no network requests and can
+//! be opened from disk.
 
 mod chart;
 mod index;
@@ -15,91 +15,91 @@ use yb_engine::safe_name;
 use self::markup::Markup;
 use crate::model::{Report, Run, Trial};
 
-/// More trials than this get a page each.
+/// The maximum number of trials in a single-file report; with more, each trial gets a page.
 pub const SINGLE_FILE: usize = 50;
 
-/// What all conversations of a report may take together, and what each gets of it at least and at most, in bytes.
+/// Size limits of conversations in bytes: in total, and minimum and maximum per trial.
 const CONVERSATIONS: (usize, usize, usize) = (40_000_000, 16_000, 256_000);
-/// The same for diffs.
+/// Size limits of diffs, as for [`CONVERSATIONS`].
 const DIFFS: (usize, usize, usize) = (20_000_000, 16_000, 256_000);
 
 const STYLE: &str = include_str!("html/report.css");
 const SCRIPT: &str = include_str!("html/report.js");
 
-/// A file of a report.
+/// One file of an HTML report.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Page {
-    /// Where it belongs below the report's folder: `index.html` or `trials/….html`.
+    /// The path relative to the report directory: `index.html` or `trials/….html`.
     pub path: String,
-    /// What is in it.
+    /// The content.
     pub text: String,
 }
 
-/// A report as pages; each is made when it is asked for.
+/// An HTML report; pages are rendered lazily.
 #[derive(Debug)]
 pub struct Html<'a> {
     report: &'a Report,
-    entries: Vec<Entry<'a>>,
+    entries: Vec<TrialEntry<'a>>,
 }
 
-/// The report as HTML.
+/// Renders a report as HTML.
 #[must_use]
 pub fn html(report: &Report) -> Html<'_> {
     let entries = report
         .trials()
         .enumerate()
-        .map(|(at, (run, trial))| Entry { at, run, trial, label: run.label(trial) })
+        .map(|(at, (run, trial))| TrialEntry { at, run, trial, label: run.label(trial) })
         .collect();
     Html { report, entries }
 }
 
-/// A trial with its place in the report.
+/// A trial with its position in the report.
 #[derive(Debug)]
-struct Entry<'a> {
+struct TrialEntry<'a> {
     at: usize,
     run: &'a Run,
     trial: &'a Trial,
     label: String,
 }
 
-impl Entry<'_> {
-    /// Its place in a single file.
+impl TrialEntry<'_> {
+    /// Returns the anchor in a single-file report.
     fn anchor(&self) -> String {
         format!("t{}", self.at + 1)
     }
 
-    /// Its file in a folder.
+    /// Returns the file name in a multi-page report.
     fn file(&self) -> String {
         format!("{:04}-{}.html", self.at + 1, safe_name(&self.trial.name))
     }
 }
 
-/// How much of each trial a report has room for.
+/// Size limits per trial, in bytes.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct SizeLimits {
     conversation: usize,
     diff: usize,
 }
 
 impl<'a> Html<'a> {
-    /// Whether it is one file, with every trial in it.
+    /// Returns whether the report is a single file with every trial in it.
     #[must_use]
     pub fn is_single_file(&self) -> bool {
         self.entries.len() <= SINGLE_FILE
     }
 
-    /// Its files, `index.html` last: when that is there, everything is.
+    /// Iterates over the files, `index.html` last, so that its presence marks a complete report.
     pub fn pages(&self) -> impl Iterator<Item = Page> + '_ {
         let single = self.is_single_file();
         let apart = self.entries.iter().filter(move |_| !single).map(|entry| self.trial_page(entry));
         apart.chain(std::iter::once_with(|| self.index()))
     }
 
-    fn room(&self) -> Room {
+    fn size_limits(&self) -> SizeLimits {
         let share =
             |(all, least, most): (usize, usize, usize)| (all / self.entries.len().max(1)).clamp(least, most);
-        Room { conversation: share(CONVERSATIONS), diff: share(DIFFS) }
+        SizeLimits { conversation: share(CONVERSATIONS), diff: share(DIFFS) }
     }
 
     fn index(&self) -> Page {
@@ -121,8 +121,8 @@ impl<'a> Html<'a> {
         Page { path: "index.html".to_owned(), text: frame(&names.join(", "), &body) }
     }
 
-    /// Of a single trial there is nothing to overlook.
-    fn lone_trial(&self, entry: &Entry<'_>) -> Page {
+    /// A report about a single trial has no overview.
+    fn lone_trial(&self, entry: &TrialEntry<'_>) -> Page {
         let mut body = Markup::default();
         body.raw("<article class=\"trial\">");
         trial::write(&mut body, self, entry);
@@ -131,7 +131,7 @@ impl<'a> Html<'a> {
         Page { path: "index.html".to_owned(), text: frame(&entry.label, &body) }
     }
 
-    fn trial_page(&self, entry: &Entry<'_>) -> Page {
+    fn trial_page(&self, entry: &TrialEntry<'_>) -> Page {
         let mut body = Markup::default();
         body.raw("<article class=\"trial\">");
         trial::write(&mut body, self, entry);
@@ -139,8 +139,8 @@ impl<'a> Html<'a> {
         Page { path: format!("trials/{}", entry.file()), text: frame(&entry.label, &body) }
     }
 
-    /// Where a trial is, seen from the index.
-    fn link(&self, entry: &Entry<'_>) -> String {
+    /// Returns the link from the index to a trial.
+    fn link(&self, entry: &TrialEntry<'_>) -> String {
         if self.is_single_file() {
             format!("#{}", entry.anchor())
         } else {
@@ -148,19 +148,19 @@ impl<'a> Html<'a> {
         }
     }
 
-    /// Where a trial is, seen from another.
-    fn sibling(&self, entry: &Entry<'_>) -> String {
+    /// Returns the link from one trial to another.
+    fn sibling(&self, entry: &TrialEntry<'_>) -> String {
         if self.is_single_file() { self.link(entry) } else { entry.file() }
     }
 
-    /// Where the index is, seen from a trial.
+    /// Returns the link from a trial to the index.
     fn home(&self) -> &'static str {
         if self.is_single_file() { "#overview" } else { "../index.html" }
     }
 }
 
-/// A whole page. Only our own style and script have the nonce, and it is a digest of all that is shown: what an agent
-/// wrote would have to contain its own digest to be run.
+/// Renders a complete page. Only the built-in style and script have the nonce, which is a digest of the body: injected markup
+/// would have to contain its own digest to run.
 fn frame(title: &str, body: &Markup) -> String {
     let nonce: String = blake3::hash(body.as_str().as_bytes()).to_hex().chars().take(32).collect();
     let policy = format!(

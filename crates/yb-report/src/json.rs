@@ -1,13 +1,13 @@
-//! JSON: everything in one document, for programs.
+//! JSON: the complete report in one document.
 
 use serde_json::{Map, Value, json};
 
 use crate::model::{Cell, Matrix, Money, Report, Run, Trial};
 
-/// The version of the document; a change that breaks readers changes its first number.
+/// The version of the document; an incompatible change increments the first number.
 pub const JSON_VERSION: &str = "1.0.0";
 
-/// The report as one JSON document. Each trial carries its whole `results.json` as `results`.
+/// Renders a report as one JSON document. Each trial carries its whole `results.json` as `results`.
 #[must_use]
 pub fn json(report: &Report) -> String {
     let document = json!({
@@ -25,14 +25,14 @@ fn run(run: &Run) -> Value {
     let cells: Vec<Value> = matrix
         .cells()
         .map(|(case, variant, cell)| {
-            let mut value = figures(cell);
+            let mut value = totals(cell);
             value["case"] = json!(case);
             value["variant"] = json!(variant);
             value
         })
         .collect();
     let outcomes: Map<String, Value> =
-        run.verdicts().into_iter().map(|(verdict, count)| (verdict.word.clone(), json!(count))).collect();
+        run.outcomes().into_iter().map(|(outcome, count)| (outcome.name.clone(), json!(count))).collect();
     json!({
         "run": run.id,
         "name": run.name,
@@ -43,18 +43,18 @@ fn run(run: &Run) -> Value {
         "youbencha": run.youbencha,
         "directory": run.directory,
         "outcomes": outcomes,
-        "summary": figures(&run.whole()),
+        "summary": totals(&run.totals()),
         "matrix": cells,
         "extra": run.extra,
         "trials": run.trials.iter().map(trial).collect::<Vec<_>>(),
     })
 }
 
-fn figures(cell: &Cell) -> Value {
+fn totals(cell: &Cell) -> Value {
     json!({
         "passed": cell.passed,
         "counted": cell.counted,
-        "left_out": cell.left_out,
+        "left_out": cell.excluded,
         "pending": cell.pending,
         "pass_rate": cell.rate(),
         "median_duration_ms": cell.median_ms(),
@@ -73,7 +73,7 @@ fn trial(trial: &Trial) -> Value {
         .iter()
         .map(|attempt| {
             json!({
-                "attempt": attempt.number, "outcome": attempt.verdict.word,
+                "attempt": attempt.number, "outcome": attempt.outcome.name,
                 "duration_ms": attempt.duration_ms, "error": attempt.error,
             })
         })
@@ -88,8 +88,8 @@ fn trial(trial: &Trial) -> Value {
         "agent": trial.agent,
         "model": trial.model,
         "commit": trial.commit,
-        "outcome": trial.verdict.word,
-        "counts_as": trial.verdict.standing.class(),
+        "outcome": trial.outcome.name,
+        "counts_as": trial.outcome.class.key(),
         "started_at": trial.started_at,
         "duration_ms": trial.duration_ms,
         "cost_usd": trial.money.total(),

@@ -1,12 +1,12 @@
-//! JUnit XML, in the form that Jenkins, GitLab, GitHub's actions, Azure and CircleCI read: a suite per variant, a test
-//! per trial.
+//! JUnit XML as read by Jenkins, GitLab, GitHub Actions, Azure and CircleCI: a test suite per variant, a test case per
+//! trial.
 
 use crate::csv::reason;
 use crate::escape::markup;
-use crate::model::{Report, Run, Standing, Trial};
+use crate::model::{OutcomeClass, Report, Run, Trial};
 
-/// The report as JUnit XML. What counts against an agent is a `failure`, what nobody can tell an `error`, what says
-/// nothing about the agent or was not done `skipped`.
+/// Renders a report as JUnit XML. A failed trial is a `failure`, an inconclusive one an `error`, an excluded or pending one
+/// `skipped`.
 #[must_use]
 pub fn junit(report: &Report) -> String {
     let mut xml = Xml { text: "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n".to_owned() };
@@ -35,7 +35,7 @@ fn suite(xml: &mut Xml, report: &Report, run: &Run, variant: &str) {
         name = format!("{name} ({})", run.id);
     }
     let mut attributes = vec![("name", name.as_str())];
-    // The schema wants a local time without a zone.
+    // The schema requires a time without a zone.
     let started = run.started_at.as_deref().and_then(|at| at.get(..19)).unwrap_or_default();
     if !started.is_empty() {
         attributes.push(("timestamp", started));
@@ -57,37 +57,36 @@ fn case(xml: &mut Xml, run: &Run, trial: &Trial) {
     let name = run.label(trial);
     let seconds = seconds(trial.duration_ms.unwrap_or(0));
     xml.open("testcase", &[("name", &name), ("classname", &trial.case), ("time", &seconds)], None);
-    let word = &trial.verdict.word;
-    let said = match reason(trial) {
+    let word = &trial.outcome.name;
+    let message = match reason(trial) {
         Some(why) if word == "failed" => why,
         Some(why) => format!("{word}: {why}"),
         None => word.clone(),
     };
-    match trial.verdict.standing {
-        Standing::Passed => {}
-        Standing::Failed => xml.said("failure", word, &said),
-        Standing::Unsure => xml.said("error", word, &said),
-        Standing::LeftOut | Standing::Pending => {
+    match trial.outcome.class {
+        OutcomeClass::Passed => {}
+        OutcomeClass::Failed => xml.problem("failure", word, &message),
+        OutcomeClass::Inconclusive => xml.problem("error", word, &message),
+        OutcomeClass::Excluded | OutcomeClass::Pending => {
             xml.text.push_str("      <skipped");
-            xml.attribute("message", &said);
+            xml.attribute("message", &message);
             xml.text.push_str("/>\n");
         }
     }
     xml.text.push_str("      <system-out>");
-    markup(&mut xml.text, &told(trial));
+    markup(&mut xml.text, &trial_facts(trial));
     xml.text.push_str("</system-out>\n");
     xml.text.push_str("    </testcase>\n");
 }
 
-/// What is known of a trial, for whoever opens it in a CI system. As text: properties of a test are not in the schema
-/// that some of them check against.
-fn told(trial: &Trial) -> String {
+/// Returns the facts about a trial as text: the schema that some CI systems check against has no properties of test cases.
+fn trial_facts(trial: &Trial) -> String {
     let tokens = trial.tokens.map(|tokens| tokens.to_string());
     let cost = trial.money.total().map(|usd| usd.to_string());
     let artifacts = trial.artifacts.as_ref().map(|path| path.display().to_string());
     let facts = [
         ("trial", Some(&trial.name)),
-        ("outcome", Some(&trial.verdict.word)),
+        ("outcome", Some(&trial.outcome.name)),
         ("agent", Some(&trial.agent)),
         ("model", trial.model.as_ref()),
         ("cost_usd", cost.as_ref()),
@@ -108,7 +107,7 @@ struct Xml {
 }
 
 impl Xml {
-    /// A start tag on a line of its own; with the counts that suites carry, if trials are given.
+    /// Writes a start tag on its own line, with the counts of a suite if trials are given.
     fn open(&mut self, tag: &str, attributes: &[(&str, &str)], trials: Option<&[&Trial]>) {
         let depth = match tag {
             "testsuites" => "",
@@ -122,15 +121,15 @@ impl Xml {
             self.attribute(name, value);
         }
         if let Some(trials) = trials {
-            let count = |standings: &[Standing]| {
-                trials.iter().filter(|trial| standings.contains(&trial.verdict.standing)).count().to_string()
+            let count = |classes: &[OutcomeClass]| {
+                trials.iter().filter(|trial| classes.contains(&trial.outcome.class)).count().to_string()
             };
             self.attribute("tests", &trials.len().to_string());
-            self.attribute("failures", &count(&[Standing::Failed]));
-            self.attribute("errors", &count(&[Standing::Unsure]));
-            // `testsuites` has no count of those in the schema that Jenkins checks against.
+            self.attribute("failures", &count(&[OutcomeClass::Failed]));
+            self.attribute("errors", &count(&[OutcomeClass::Inconclusive]));
+            // `testsuites` has no such count in the schema that Jenkins checks against.
             if tag == "testsuite" {
-                self.attribute("skipped", &count(&[Standing::LeftOut, Standing::Pending]));
+                self.attribute("skipped", &count(&[OutcomeClass::Excluded, OutcomeClass::Pending]));
             }
             let time: u64 = trials.iter().filter_map(|trial| trial.duration_ms).sum();
             self.attribute("time", &seconds(time));
@@ -153,10 +152,10 @@ impl Xml {
         self.text.push_str("/>\n");
     }
 
-    fn said(&mut self, tag: &str, kind: &str, text: &str) {
+    fn problem(&mut self, tag: &str, kind: &str, text: &str) {
         self.text.push_str("      <");
         self.text.push_str(tag);
-        self.attribute("message", &crate::figures::shorten(text, 300));
+        self.attribute("message", &crate::text::shorten(text, 300));
         self.attribute("type", kind);
         self.text.push('>');
         markup(&mut self.text, text);

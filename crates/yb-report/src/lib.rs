@@ -5,13 +5,11 @@
 //!                                                                └──▶ html: one file, or an index and a page per trial
 //! ```
 //!
-//! Nothing here prints, and nothing is written: whoever asks gets texts and decides where they go. The same recorded
-//! run gives the same bytes at any time.
+//! The crate neither prints nor writes files: it returns texts. The same recorded run always gives the same bytes.
 
 mod csv;
 mod escape;
 mod evaluation;
-mod figures;
 mod github;
 mod html;
 mod json;
@@ -19,6 +17,7 @@ mod junit;
 mod markdown;
 mod model;
 mod source;
+mod text;
 mod value;
 
 pub use csv::csv;
@@ -27,5 +26,5 @@ pub use html::{Html, Page, SINGLE_FILE, html};
 pub use json::{JSON_VERSION, json};
 pub use junit::junit;
 pub use markdown::markdown;
-pub use model::{Attempt, Money, Report, Run, Standing, Trial, Verdict};
+pub use model::{Attempt, Money, OutcomeClass, Report, Run, Trial, TrialOutcome};
 pub use source::{ReadError, read_bundle, read_run};

@@ -1,54 +1,57 @@
-//! Markdown: everything that was found, for a wiki, a pull request or a terminal.
+//! Markdown: the complete report, for a wiki, a pull request or a terminal.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
+use yb_figures::{count, duration_ms, money, percent, timestamp};
 
 use crate::csv::reason;
-use crate::escape::{cell as code_cell, code, fence, words};
+use crate::escape::{cell as code_cell, code, escape_text, fence};
 use crate::evaluation::{Assertion, Evaluation, evaluations};
-use crate::figures::{count, dollars, duration, moment, percent};
-use crate::model::{Cell, Matrix, Report, Run, Standing, Trial};
-use crate::value::{ROWS, Shape, shape, spoken};
+use crate::model::{Cell, Matrix, OutcomeClass, Report, Run, Trial};
+use crate::value::{ROWS, ValueLayout, field_layout, layout, readable_name};
 
-/// The report as Markdown (GitHub's dialect).
+/// Renders a report as GitHub-flavored Markdown.
 #[must_use]
 pub fn markdown(report: &Report) -> String {
     let mut text = "# youBencha Evaluation Report\n".to_owned();
     for run in &report.runs {
         if report.has_several_runs() {
-            let _ = writeln!(text, "\n# {}\n", words(&run.id));
+            let _ = writeln!(text, "\n# {}\n", escape_text(&run.id));
         }
-        of_run(&mut text, run);
+        write_run(&mut text, run);
     }
     text
 }
 
-fn of_run(text: &mut String, run: &Run) {
-    let whole = run.whole();
+fn write_run(text: &mut String, run: &Run) {
+    let whole = run.totals();
     text.push_str("\n## Summary\n\n");
-    let _ = writeln!(text, "**{}: {}**\n", words(&run.name), passed(&whole));
-    let outcomes: Vec<String> =
-        run.verdicts().iter().map(|(verdict, count)| format!("{count} {}", words(&verdict.word))).collect();
+    let _ = writeln!(text, "**{}: {}**\n", escape_text(&run.name), passed(&whole));
+    let outcomes: Vec<String> = run
+        .outcomes()
+        .iter()
+        .map(|(outcome, count)| format!("{count} {}", escape_text(&outcome.name)))
+        .collect();
     let mut rows = vec![
         ("Run", code_cell(&run.id)),
-        ("State", words(&run.condition)),
+        ("State", escape_text(&run.condition)),
         ("Trials", format!("{} ({})", run.trials.len(), outcomes.join(", "))),
     ];
     if let Some(usd) = whole.money.total() {
         rows.push(("Cost", cost(&whole, usd)));
     }
     if let Some(ms) = whole.median_ms() {
-        rows.push(("Median time of a trial", duration(ms)));
+        rows.push(("Median trial time", duration_ms(ms)));
     }
     for (name, value) in [("Started", &run.started_at), ("Last event", &run.last_at)] {
-        rows.extend(value.as_ref().map(|at| (name, moment(at))));
+        rows.extend(value.as_ref().map(|at| (name, timestamp(at))));
     }
     rows.extend(run.config.as_ref().map(|config| ("Configuration", code_cell(config))));
-    rows.extend(run.youbencha.as_ref().map(|version| ("youBencha", words(version))));
+    rows.extend(run.youbencha.as_ref().map(|version| ("youBencha", escape_text(version))));
     facts(text, &rows);
     for (name, value) in &run.extra {
-        let _ = writeln!(text, "\n### {}\n", words(&capital(&spoken(name))));
+        let _ = writeln!(text, "\n### {}\n", escape_text(&capitalize(&readable_name(name))));
         match value {
             Value::Object(parts) => fields(text, parts),
             value => show(text, value),
@@ -59,14 +62,14 @@ fn of_run(text: &mut String, run: &Run) {
         trials(text, run);
     }
     for trial in &run.trials {
-        of_trial(text, run, trial);
+        write_trial(text, run, trial);
     }
 }
 
 fn passed(cell: &Cell) -> String {
     match cell.rate() {
         Some(rate) => format!("{} of {} passed ({})", cell.passed, cell.counted, percent(rate)),
-        None => "nothing counted".to_owned(),
+        None => "no trial counted".to_owned(),
     }
 }
 
@@ -74,12 +77,12 @@ fn cost(cell: &Cell, usd: f64) -> String {
     let parts =
         [("agent", cell.money.agent), ("subagents", cell.money.subagents), ("judge", cell.money.judge)];
     let known: Vec<String> =
-        parts.into_iter().filter_map(|(who, usd)| Some(format!("{who} {}", dollars(usd?)))).collect();
+        parts.into_iter().filter_map(|(who, usd)| Some(format!("{who} {}", money(usd?)))).collect();
     let apart = if known.len() > 1 { format!(" ({})", known.join(", ")) } else { String::new() };
-    format!("{}{apart}", dollars(usd))
+    format!("{}{apart}", money(usd))
 }
 
-/// Two columns, without a header that says nothing.
+/// Writes a table of two columns without a header.
 fn facts(text: &mut String, rows: &[(&str, String)]) {
     text.push_str("| | |\n| --- | --- |\n");
     for (name, value) in rows {
@@ -94,19 +97,19 @@ fn matrix(text: &mut String, run: &Run) {
     }
     text.push_str("\n## Cases and variants\n\n| case |");
     for variant in &matrix.variants {
-        let _ = write!(text, " {} |", words(variant));
+        let _ = write!(text, " {} |", escape_text(variant));
     }
     text.push_str("\n| --- |");
     text.push_str(&" ---: |".repeat(matrix.variants.len()));
     text.push('\n');
     for case in &matrix.cases {
-        let _ = write!(text, "| {} |", words(case));
+        let _ = write!(text, "| {} |", escape_text(case));
         for variant in &matrix.variants {
             match matrix.cell(case, variant) {
                 Some(cell) => {
                     let _ = write!(text, " {}/{}", cell.passed, cell.counted);
-                    if cell.left_out + cell.pending > 0 {
-                        let _ = write!(text, " (+{} without)", cell.left_out + cell.pending);
+                    if cell.excluded + cell.pending > 0 {
+                        let _ = write!(text, " (+{} not counted)", cell.excluded + cell.pending);
                     }
                     text.push_str(" |");
                 }
@@ -115,9 +118,9 @@ fn matrix(text: &mut String, run: &Run) {
         }
         text.push('\n');
     }
-    if matrix.cells().any(|(_, _, cell)| cell.left_out + cell.pending > 0) {
+    if matrix.cells().any(|(_, _, cell)| cell.excluded + cell.pending > 0) {
         text.push_str(
-            "\nPassed of those that count; *without* a result are those that were lost or not done.\n",
+            "\nPassed of counted trials; *not counted* are excluded, inconclusive and pending trials.\n",
         );
     }
 }
@@ -129,35 +132,35 @@ fn trials(text: &mut String, run: &Run) {
         let _ = writeln!(
             text,
             "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            trial.verdict.standing.mark(),
-            words(&run.label(trial)),
-            words(&trial.verdict.word),
-            trial.duration_ms.map(duration).unwrap_or_default(),
-            trial.money.total().map(dollars).unwrap_or_default(),
+            trial.outcome.class.mark(),
+            escape_text(&run.label(trial)),
+            escape_text(&trial.outcome.name),
+            trial.duration_ms.map(duration_ms).unwrap_or_default(),
+            trial.money.total().map(money).unwrap_or_default(),
             trial.tokens.map(count).unwrap_or_default(),
             trial.turns.map(count).unwrap_or_default(),
-            reason(trial).map(|why| code_cell(&crate::figures::shorten(&why, 200))).unwrap_or_default(),
+            reason(trial).map(|why| code_cell(&crate::text::shorten(&why, 200))).unwrap_or_default(),
         );
     }
 }
 
-fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
-    let _ = writeln!(text, "\n## {} {}\n", trial.verdict.standing.mark(), words(&run.label(trial)));
+fn write_trial(text: &mut String, run: &Run, trial: &Trial) {
+    let _ = writeln!(text, "\n## {} {}\n", trial.outcome.class.mark(), escape_text(&run.label(trial)));
     let results = trial.results();
     let log = trial.log().unwrap_or_default();
-    let mut rows = vec![("Outcome", words(&trial.verdict.word))];
+    let mut rows = vec![("Outcome", escape_text(&trial.outcome.name))];
     let field = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     for (name, value) in [
-        ("Description", field(&results["test_case"]["description"]).map(|text| words(&text))),
+        ("Description", field(&results["test_case"]["description"]).map(|text| escape_text(&text))),
         ("Repository", field(&results["test_case"]["repo"]).map(|text| code_cell(&text))),
         ("Branch", field(&results["test_case"]["branch"]).map(|text| code_cell(&text))),
         ("Expected branch", field(&results["test_case"]["expected_branch"]).map(|text| code_cell(&text))),
         ("Commit", trial.commit.as_deref().map(code_cell)),
         ("Agent", Some(agent(trial, &log))),
         ("Exit code", results["agent"]["exit_code"].as_i64().map(|code| code.to_string())),
-        ("Isolation", trial.isolation.as_deref().map(words)),
-        ("Started", trial.started_at.as_deref().map(moment)),
-        ("Time", trial.duration_ms.map(duration)),
+        ("Isolation", trial.isolation.as_deref().map(escape_text)),
+        ("Started", trial.started_at.as_deref().map(timestamp)),
+        ("Time", trial.duration_ms.map(duration_ms)),
         ("Turns", trial.turns.map(count)),
         ("Cost", trial.money.total().map(|usd| cost(&Cell { money: trial.money, ..Cell::default() }, usd))),
         ("Tokens", tokens(trial, &log)),
@@ -174,8 +177,8 @@ fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
                 text,
                 "- attempt {}: {} in {}{why}",
                 attempt.number,
-                words(&attempt.verdict.word),
-                duration(attempt.duration_ms)
+                escape_text(&attempt.outcome.name),
+                duration_ms(attempt.duration_ms)
             );
         }
     }
@@ -183,11 +186,11 @@ fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
         let _ = writeln!(text, "\n**Error**\n\n{}", fence(error, "text").trim_end());
     }
     for warning in &trial.warnings {
-        let _ = writeln!(text, "\n> warning: {}", words(warning));
+        let _ = writeln!(text, "\n> warning: {}", escape_text(warning));
     }
     for error in log["errors"].as_array().into_iter().flatten() {
         if let Some(message) = error["message"].as_str() {
-            let _ = writeln!(text, "\n> error of the agent: {}", words(message));
+            let _ = writeln!(text, "\n> agent error: {}", escape_text(message));
         }
     }
     for one in evaluations(&results) {
@@ -196,26 +199,26 @@ fn of_trial(text: &mut String, run: &Run, trial: &Trial) {
 }
 
 fn agent(trial: &Trial, log: &Value) -> String {
-    let mut agent = words(&trial.agent);
+    let mut agent = escape_text(&trial.agent);
     if let Some(version) = log["agent"]["version"].as_str().filter(|version| *version != "unknown") {
-        let _ = write!(agent, " {}", words(version));
+        let _ = write!(agent, " {}", escape_text(version));
     }
     if let Some(model) = &trial.model {
-        let _ = write!(agent, ", {}", words(model));
+        let _ = write!(agent, ", {}", escape_text(model));
     }
     agent
 }
 
-/// All kinds of tokens; nothing if nobody told.
+/// Formats all token counts; `None` if unreported.
 fn tokens(trial: &Trial, log: &Value) -> Option<String> {
     let usage = &log["usage"];
     let total = trial.tokens.or_else(|| usage["total_tokens"].as_u64().filter(|total| *total > 0))?;
     let number = |names: [&str; 2]| names.iter().find_map(|name| usage[name].as_u64());
     let parts: Vec<String> = [
-        ("in", number(["input_tokens", "prompt_tokens"])),
-        ("out", number(["output_tokens", "completion_tokens"])),
-        ("read from the cache", number(["cache_read_input_tokens", ""])),
-        ("written to the cache", number(["cache_creation_input_tokens", ""])),
+        ("input", number(["input_tokens", "prompt_tokens"])),
+        ("output", number(["output_tokens", "completion_tokens"])),
+        ("cache read", number(["cache_read_input_tokens", ""])),
+        ("cache write", number(["cache_creation_input_tokens", ""])),
     ]
     .into_iter()
     .filter_map(|(name, tokens)| Some(format!("{} {name}", count(tokens.filter(|tokens| *tokens > 0)?))))
@@ -226,20 +229,20 @@ fn tokens(trial: &Trial, log: &Value) -> Option<String> {
 
 fn evaluation(text: &mut String, one: &Evaluation) {
     let mark = match one.status.as_str() {
-        "passed" => Standing::Passed.mark(),
-        "failed" => Standing::Failed.mark(),
-        _ => Standing::LeftOut.mark(),
+        "passed" => OutcomeClass::Passed.mark(),
+        "failed" => OutcomeClass::Failed.mark(),
+        _ => OutcomeClass::Excluded.mark(),
     };
-    let _ = writeln!(text, "\n### {mark} {}: {}\n", words(&one.name), words(&one.status));
+    let _ = writeln!(text, "\n### {mark} {}: {}\n", escape_text(&one.name), escape_text(&one.status));
     if !one.message.is_empty() {
-        let _ = writeln!(text, "{}\n", words(&one.message));
+        let _ = writeln!(text, "{}\n", escape_text(&one.message));
     }
     if let Some(error) = &one.error {
         let _ = writeln!(text, "{}", fence(error, "text"));
     }
     let mut asides = Vec::new();
-    asides.extend(one.duration_ms.map(|ms| format!("took {}", duration(ms))));
-    asides.extend(one.cost_usd.map(|usd| format!("cost {}", dollars(usd))));
+    asides.extend(one.duration_ms.map(|ms| format!("took {}", duration_ms(ms))));
+    asides.extend(one.cost_usd.map(|usd| format!("cost {}", money(usd))));
     if !asides.is_empty() {
         let _ = writeln!(text, "*{}*\n", asides.join(", "));
     }
@@ -247,7 +250,7 @@ fn evaluation(text: &mut String, one: &Evaluation) {
     fields(text, &one.metrics);
     fields(text, &one.rest);
     for (path, description) in &one.artifacts {
-        let _ = writeln!(text, "- {} {}", code(path), words(description));
+        let _ = writeln!(text, "- {} {}", code(path), escape_text(description));
     }
 }
 
@@ -255,34 +258,34 @@ fn assertions(text: &mut String, assertions: &[Assertion]) {
     if assertions.is_empty() {
         return;
     }
-    text.push_str("| assertion | holds | score | threshold | remark |\n| --- | --- | ---: | ---: | --- |\n");
+    text.push_str("| assertion | passed | score | threshold | remark |\n| --- | --- | ---: | ---: | --- |\n");
     for one in assertions {
-        let holds = match one.holds {
+        let passed = match one.passed {
             Some(true) => "✓",
             Some(false) => "✗",
             None => "",
         };
-        let cell = |text: &Option<String>| text.as_deref().map(words).unwrap_or_default();
+        let cell = |text: &Option<String>| text.as_deref().map(escape_text).unwrap_or_default();
         let _ = writeln!(
             text,
-            "| {} | {holds} | {} | {} | {} |",
-            words(&one.name),
+            "| {} | {passed} | {} | {} | {} |",
+            escape_text(&one.name),
             cell(&one.score),
             cell(&one.threshold),
-            words(&one.remark)
+            escape_text(&one.remark)
         );
     }
     text.push('\n');
 }
 
-/// Simple values in one table, the others after it, each in its own shape.
+/// Writes scalar values as a table and the others after it, each in its own layout.
 fn fields(text: &mut String, fields: &Map<String, Value>) {
     let mut nested = Vec::new();
     let mut rows = String::new();
     for (name, value) in fields {
-        match shape(value) {
-            Shape::Line(line) => {
-                let _ = writeln!(rows, "| {} | {} |", words(&spoken(name)), words(&line));
+        match field_layout(name, value) {
+            ValueLayout::Line(line) => {
+                let _ = writeln!(rows, "| {} | {} |", escape_text(&readable_name(name)), escape_text(&line));
             }
             _ => nested.push((name, value)),
         }
@@ -291,43 +294,43 @@ fn fields(text: &mut String, fields: &Map<String, Value>) {
         let _ = writeln!(text, "| metric | value |\n| --- | --- |\n{rows}");
     }
     for (name, value) in nested {
-        let _ = writeln!(text, "**{}**\n", words(&spoken(name)));
+        let _ = writeln!(text, "**{}**\n", escape_text(&readable_name(name)));
         show(text, value);
         text.push('\n');
     }
 }
 
 fn show(text: &mut String, value: &Value) {
-    match shape(value) {
-        Shape::Line(line) => {
-            let _ = writeln!(text, "{}", words(&line));
+    match layout(value) {
+        ValueLayout::Line(line) => {
+            let _ = writeln!(text, "{}", escape_text(&line));
         }
-        Shape::List(lines) => {
+        ValueLayout::List(lines) => {
             for line in lines.iter().take(ROWS) {
-                let _ = writeln!(text, "- {}", words(line));
+                let _ = writeln!(text, "- {}", escape_text(line));
             }
             more(text, lines.len());
         }
-        Shape::Table(columns, rows) => {
-            let names: Vec<String> = columns.iter().map(|name| words(&spoken(name))).collect();
+        ValueLayout::Table(columns, rows) => {
+            let names: Vec<String> = columns.iter().map(|name| escape_text(&readable_name(name))).collect();
             let _ = writeln!(text, "| {} |\n|{}", names.join(" | "), " --- |".repeat(columns.len()));
             for row in rows.iter().take(ROWS) {
-                let cells: Vec<String> = row.iter().map(|cell| words(cell)).collect();
+                let cells: Vec<String> = row.iter().map(|cell| escape_text(cell)).collect();
                 let _ = writeln!(text, "| {} |", cells.join(" | "));
             }
             more(text, rows.len());
         }
-        Shape::Json(json) => text.push_str(&fence(&json, "json")),
+        ValueLayout::Json(json) => text.push_str(&fence(&json, "json")),
     }
 }
 
 fn more(text: &mut String, all: usize) {
     if all > ROWS {
-        let _ = writeln!(text, "\nand {}", count((all - ROWS) as u64) + " more");
+        let _ = writeln!(text, "\nand {}", count(all - ROWS) + " more");
     }
 }
 
-fn capital(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map(|first| first.to_uppercase().chain(chars).collect()).unwrap_or_default()
 }

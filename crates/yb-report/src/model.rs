@@ -1,33 +1,33 @@
-//! What reports are made of: recorded runs in one shape, whoever recorded them.
+//! The model behind every format: recorded runs and trials, independent of what recorded them.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value};
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::Spend;
 
-/// The runs that a report is about, in the order in which they were named.
+/// The input of every format: one or more runs.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Report {
-    /// The runs.
+    /// The runs, in the order of the command line.
     pub runs: Vec<Run>,
 }
 
 impl Report {
-    /// A report about these.
+    /// Creates a report about some runs.
     #[must_use]
     pub fn of(runs: Vec<Run>) -> Self {
         Self { runs }
     }
 
-    /// Every trial with its run.
+    /// Iterates over every trial with its run.
     pub(crate) fn trials(&self) -> impl Iterator<Item = (&Run, &Trial)> {
         self.runs.iter().flat_map(|run| run.trials.iter().map(move |trial| (run, trial)))
     }
 
-    /// Whether it has to be said of which run something is.
+    /// Returns whether the report covers more than one run.
     pub(crate) fn has_several_runs(&self) -> bool {
         self.runs.len() > 1
     }
@@ -37,25 +37,25 @@ impl Report {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Run {
-    /// Its id, or the path of a lone bundle.
+    /// The run id, or the path of a single results bundle.
     pub id: String,
-    /// The suite's or the case's name.
+    /// The name of the suite or the case.
     pub name: String,
-    /// What it is doing: `finished`, `running`, `stopped (budget)`.
+    /// The state of the run: `finished`, `running`, `stopped (budget)`.
     pub condition: String,
-    /// When it began, ISO 8601.
+    /// Start time, ISO 8601.
     pub started_at: Option<String>,
-    /// When the last thing happened, ISO 8601.
+    /// Time of the last event, ISO 8601.
     pub last_at: Option<String>,
-    /// The file that it was made from.
+    /// The case or suite file of the run.
     pub config: Option<String>,
-    /// Who recorded it: our version.
+    /// The version of youBencha that recorded it.
     pub youbencha: Option<String>,
-    /// Its directory, or that of the bundle.
+    /// The directory of the run or of the bundle.
     pub directory: PathBuf,
-    /// What else its `results.json` says, such as gates; shown as it is.
+    /// Further fields of `results.json`, such as gates; shown generically.
     pub extra: Map<String, Value>,
-    /// Its trials, in the order of the plan.
+    /// The trials, in plan order.
     pub trials: Vec<Trial>,
 }
 
@@ -65,69 +65,69 @@ pub struct Run {
 pub struct Trial {
     /// `<case>--<variant>--<repeat>`, or the case's name for a lone bundle.
     pub name: String,
-    /// The same trial in another run has the same.
+    /// The trial id, equal for the same trial in another run.
     pub id: Option<String>,
-    /// The case.
+    /// The case name.
     pub case: String,
-    /// The variant.
+    /// The variant name.
     pub variant: String,
-    /// Counts from 1.
+    /// The repeat, from 1.
     pub repeat: u32,
-    /// Which agent.
+    /// The agent type.
     pub agent: String,
-    /// The model, if anything names it.
+    /// The model, if known.
     pub model: Option<String>,
-    /// The commit that it began with.
+    /// The commit of the start tree.
     pub commit: Option<String>,
-    /// What it came to.
-    pub verdict: Verdict,
-    /// When the attempt that counts began, ISO 8601.
+    /// How the trial ended.
+    pub outcome: TrialOutcome,
+    /// Start time of the deciding attempt, ISO 8601.
     pub started_at: Option<String>,
-    /// How long that took.
+    /// Duration of the deciding attempt.
     pub duration_ms: Option<u64>,
-    /// What all attempts cost.
+    /// The cost of all attempts.
     pub money: Money,
-    /// Tokens of the attempt that counts; absent if nobody told.
+    /// Tokens of the deciding attempt; absent if unreported.
     pub tokens: Option<u64>,
-    /// Its turns, as the agent counts them.
+    /// Turns, as counted by the agent.
     pub turns: Option<u64>,
-    /// What stood between the agent and the machine.
+    /// The isolation level that was used.
     pub isolation: Option<String>,
-    /// Why there is no more than this.
+    /// The error that ended the trial.
     pub error: Option<String>,
-    /// What went otherwise than asked.
+    /// Warnings recorded during the trial.
     pub warnings: Vec<String>,
-    /// What each evaluator said, by name, as the journal has it.
+    /// Name and status of each evaluator, from the journal.
     pub graded: Vec<(String, String)>,
-    /// The attempts that ended, in order.
+    /// The finished attempts, in order.
     pub attempts: Vec<Attempt>,
-    /// Where the artifacts of the attempt that counts are.
+    /// The artifacts directory of the deciding attempt.
     pub artifacts: Option<PathBuf>,
 }
 
-/// An attempt at a trial.
+/// One attempt of a trial.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Attempt {
-    /// Counts from 1.
+    /// The attempt number, from 1.
     pub number: u32,
-    /// What it came to.
-    pub verdict: Verdict,
-    /// How long it took.
+    /// How the attempt ended.
+    pub outcome: TrialOutcome,
+    /// Its duration.
     pub duration_ms: u64,
-    /// Why there is no more than this.
+    /// The error that ended it.
     pub error: Option<String>,
 }
 
-/// Money, by who spent it; what nobody told is absent.
+/// Cost in US dollars by spender; unreported costs are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Money {
-    /// The agent, without its subagents.
+    /// Spent by the agent, without its subagents.
     pub agent: Option<f64>,
-    /// Its subagents.
+    /// Spent by subagents.
     pub subagents: Option<f64>,
-    /// The judge.
+    /// Spent by judges.
     pub judge: Option<f64>,
 }
 
@@ -136,7 +136,7 @@ impl Money {
         Self { agent: spend.agent_usd, subagents: spend.subagents_usd, judge: spend.judge_usd }
     }
 
-    /// All that is known.
+    /// Returns the sum of the known costs; `None` if none is known.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         let known = [self.agent, self.subagents, self.judge];
@@ -156,92 +156,92 @@ impl Money {
     }
 }
 
-/// What a trial came to, and what that is in a pass rate.
+/// How a trial ended, and how it enters the pass rate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Verdict {
-    /// In one word, such as `agent_error`.
-    pub word: String,
-    /// What it counts as.
-    pub standing: Standing,
+pub struct TrialOutcome {
+    /// The name of the outcome, such as `agent_error`.
+    pub name: String,
+    /// How it enters the pass rate.
+    pub class: OutcomeClass,
 }
 
-/// What a verdict is in a pass rate.
+/// How an outcome enters the pass rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Standing {
-    /// A pass.
+pub enum OutcomeClass {
+    /// Counted as a pass.
     Passed,
-    /// No pass.
+    /// Counted as a failure.
     Failed,
-    /// Nobody knows.
-    Unsure,
-    /// It says nothing about the agent.
-    LeftOut,
-    /// It was not done yet.
+    /// Inconclusive: neither a pass nor a failure.
+    Inconclusive,
+    /// Excluded: an infrastructure failure says nothing about the agent.
+    Excluded,
+    /// Not run yet.
     Pending,
 }
 
-impl Standing {
-    /// The class of its colour.
-    pub(crate) const fn class(self) -> &'static str {
+impl OutcomeClass {
+    /// Returns the key of the class in CSS and in the JSON field `counts_as`.
+    pub(crate) const fn key(self) -> &'static str {
         match self {
             Self::Passed => "pass",
             Self::Failed => "fail",
-            Self::Unsure => "unsure",
-            Self::LeftOut => "lost",
+            Self::Inconclusive => "unsure",
+            Self::Excluded => "lost",
             Self::Pending => "todo",
         }
     }
 
-    /// A mark that can be told without colour.
+    /// Returns a mark that is readable without color.
     pub(crate) const fn mark(self) -> &'static str {
         match self {
             Self::Passed => "✓",
             Self::Failed => "✗",
-            Self::Unsure => "?",
-            Self::LeftOut => "–",
+            Self::Inconclusive => "?",
+            Self::Excluded => "–",
             Self::Pending => "…",
         }
     }
 }
 
-impl Default for Verdict {
+impl Default for TrialOutcome {
     fn default() -> Self {
-        Self::pending("not done")
+        Self::pending("not run")
     }
 }
 
-impl Verdict {
+impl TrialOutcome {
     pub(crate) fn of(outcome: Outcome) -> Self {
-        let standing = match outcome.counts_as() {
-            Counts::One => Standing::Passed,
-            Counts::Zero => Standing::Failed,
-            Counts::LeftOut => Standing::LeftOut,
-            _ => Standing::Unsure,
+        let class = match outcome.pass_credit() {
+            PassCredit::One => OutcomeClass::Passed,
+            PassCredit::Zero => OutcomeClass::Failed,
+            PassCredit::Excluded => OutcomeClass::Excluded,
+            _ => OutcomeClass::Inconclusive,
         };
-        Self { word: outcome.as_str().to_owned(), standing }
+        Self { name: outcome.as_str().to_owned(), class }
     }
 
-    /// What a bundle says, ours or the original's `passed`, `failed` or `partial`.
-    pub(crate) fn read(word: &str) -> Self {
+    /// Parses the outcome of a results bundle: an outcome name, or `passed`, `failed` or `partial` of the original youBencha.
+    pub(crate) fn parse(word: &str) -> Self {
         match Outcome::ALL.into_iter().find(|outcome| outcome.as_str() == word) {
             Some(outcome) => Self::of(outcome),
-            None => Self { word: word.to_owned(), standing: Standing::Unsure },
+            None => Self { name: word.to_owned(), class: OutcomeClass::Inconclusive },
         }
     }
 
     pub(crate) fn pending(word: &str) -> Self {
-        Self { word: word.to_owned(), standing: Standing::Pending }
+        Self { name: word.to_owned(), class: OutcomeClass::Pending }
     }
 }
 
-/// One case with one variant, over its repeats.
+/// Totals of one case with one variant over its repeats.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cell {
     pub(crate) passed: usize,
     pub(crate) counted: usize,
-    pub(crate) left_out: usize,
+    pub(crate) excluded: usize,
     pub(crate) pending: usize,
     pub(crate) money: Money,
     pub(crate) times: Vec<u64>,
@@ -249,29 +249,27 @@ pub(crate) struct Cell {
 
 impl Cell {
     pub(crate) fn add(&mut self, trial: &Trial) {
-        match trial.verdict.standing {
-            Standing::Passed => (self.passed, self.counted) = (self.passed + 1, self.counted + 1),
-            Standing::Failed => self.counted += 1,
-            Standing::Pending => self.pending += 1,
-            _ => self.left_out += 1,
+        match trial.outcome.class {
+            OutcomeClass::Passed => (self.passed, self.counted) = (self.passed + 1, self.counted + 1),
+            OutcomeClass::Failed => self.counted += 1,
+            OutcomeClass::Pending => self.pending += 1,
+            _ => self.excluded += 1,
         }
         self.money = self.money.plus(trial.money);
-        self.times.extend(trial.duration_ms.filter(|_| trial.verdict.standing != Standing::Pending));
+        self.times.extend(trial.duration_ms.filter(|_| trial.outcome.class != OutcomeClass::Pending));
     }
 
-    /// From 0 to 1; nothing if nothing counts.
+    /// Returns the pass rate from 0 to 1; `None` if no trial counts.
     pub(crate) fn rate(&self) -> Option<f64> {
         (self.counted > 0).then(|| self.passed as f64 / self.counted as f64)
     }
 
     pub(crate) fn median_ms(&self) -> Option<u64> {
-        let mut times = self.times.clone();
-        times.sort_unstable();
-        times.get(times.len() / 2).copied()
+        yb_figures::median_ms(self.times.iter().copied())
     }
 }
 
-/// Case × variant, both in the order of the plan.
+/// Cases × variants, both in plan order.
 #[derive(Debug, Default)]
 pub(crate) struct Matrix<'a> {
     pub(crate) cases: Vec<&'a str>,
@@ -300,7 +298,7 @@ impl<'a> Matrix<'a> {
         self.cells.get(&(case, variant))
     }
 
-    /// The cells that there are, case by case.
+    /// Iterates over the existing cells, case by case.
     pub(crate) fn cells(&self) -> impl Iterator<Item = (&'a str, &'a str, &Cell)> {
         self.cases.iter().flat_map(move |case| {
             self.variants.iter().filter_map(move |variant| Some((*case, *variant, self.cell(case, variant)?)))
@@ -309,13 +307,13 @@ impl<'a> Matrix<'a> {
 }
 
 impl Run {
-    /// All trials together.
-    pub(crate) fn whole(&self) -> Cell {
-        self.of_variant(None)
+    /// Returns the totals of all trials.
+    pub(crate) fn totals(&self) -> Cell {
+        self.variant_totals(None)
     }
 
-    /// All trials of a variant together.
-    pub(crate) fn of_variant(&self, variant: Option<&str>) -> Cell {
+    /// Returns the totals of one variant, or of all.
+    pub(crate) fn variant_totals(&self, variant: Option<&str>) -> Cell {
         let mut cell = Cell::default();
         for trial in self.trials.iter().filter(|trial| variant.is_none_or(|name| trial.variant == name)) {
             cell.add(trial);
@@ -323,27 +321,27 @@ impl Run {
         cell
     }
 
-    /// How many trials came to what: first by standing, then by word.
-    pub(crate) fn verdicts(&self) -> Vec<(&Verdict, usize)> {
-        let mut counts: BTreeMap<(Standing, &str), (&Verdict, usize)> = BTreeMap::new();
+    /// Counts the trials by outcome, ordered by class and name.
+    pub(crate) fn outcomes(&self) -> Vec<(&TrialOutcome, usize)> {
+        let mut counts: BTreeMap<(OutcomeClass, &str), (&TrialOutcome, usize)> = BTreeMap::new();
         for trial in &self.trials {
-            let key = (trial.verdict.standing, trial.verdict.word.as_str());
-            counts.entry(key).or_insert((&trial.verdict, 0)).1 += 1;
+            let key = (trial.outcome.class, trial.outcome.name.as_str());
+            counts.entry(key).or_insert((&trial.outcome, 0)).1 += 1;
         }
         counts.into_values().collect()
     }
 
-    /// Whether a variant has to be said.
+    /// Returns whether labels need the variant.
     pub(crate) fn has_variants(&self) -> bool {
         self.trials.iter().any(|trial| trial.variant != "default")
     }
 
-    /// Whether a repeat has to be said.
+    /// Returns whether labels need the repeat.
     pub(crate) fn has_repeats(&self) -> bool {
         self.trials.iter().any(|trial| trial.repeat > 1)
     }
 
-    /// What people call a trial of this run.
+    /// Returns the label of a trial: `case / variant #repeat`, without the parts that all trials share.
     pub(crate) fn label(&self, trial: &Trial) -> String {
         let mut label = trial.case.clone();
         if self.has_variants() {

@@ -1,6 +1,6 @@
-//! From what is on disk to a [`Run`]: a run directory of ours, or one trial's `results.json`, ours or the original's.
+//! Reads a [`Run`] from disk: a run directory, or the `results.json` of one trial, also of the original youBencha.
 //!
-//! Bundles and logs are read as JSON values, field by field: what is missing is missing, what is unknown is shown.
+//! Bundles and logs are read as JSON values: fields may be missing, and unknown fields are shown generically.
 
 use std::fs;
 use std::io::{self, Read as _};
@@ -12,15 +12,15 @@ use yb_engine::run::{
     AttemptRecord, PlannedTrial, RunDir, RunError, RunInfo, RunResults, StopReason, TrialState,
 };
 
-use crate::model::{Attempt, Money, Run, Trial, Verdict};
+use crate::model::{Attempt, Money, Run, Trial, TrialOutcome};
 
-/// What a trial's results are called.
+/// The results file of a trial.
 const RESULTS: &str = "results.json";
-/// What the original called its log.
-const LOG_OF_THE_ORIGINAL: &str = "youbencha.log.json";
+/// The log file of the original youBencha.
+const ORIGINAL_LOG: &str = "youbencha.log.json";
 const PATCH: &str = "git-diff.patch";
 
-/// What a run's own `results.json` says that is shown elsewhere in a report.
+/// Fields of a run's `results.json` that a report shows elsewhere.
 const SHOWN_ELSEWHERE: [&str; 13] = [
     "version",
     "run",
@@ -37,43 +37,43 @@ const SHOWN_ELSEWHERE: [&str; 13] = [
     "trials",
 ];
 
-/// Why there is nothing to report about.
+/// An error reading a run or a results bundle.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The run's own files.
+    /// The plan or journal of the run can't be read.
     #[error(transparent)]
     Run(#[from] RunError),
     /// A file can't be read.
-    #[error("failed to read: {}", path.display())]
+    #[error("failed to read `{}`", path.display())]
     Io {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
     /// A file is not JSON.
-    #[error("not JSON: {}", path.display())]
+    #[error("invalid JSON in `{}`", path.display())]
     Json {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The syntax error.
         source: serde_json::Error,
     },
-    /// A file is JSON, and no results.
-    #[error("not the results of a trial: {}: {reason}", path.display())]
+    /// A file is JSON, but not the results of a trial.
+    #[error("not the results of a trial: `{}`: {reason}", path.display())]
     NoResults {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is missing.
+        /// The missing field.
         reason: &'static str,
     },
 }
 
-/// Reads a run directory: its plan, its journal and, as far as they are there, the artifacts of its trials.
+/// Reads a run directory: plan, journal and, where present, the artifacts of the trials.
 ///
 /// # Errors
-/// When plan or journal can't be read. A trial without artifacts is no error: the journal says what it came to.
+/// If plan or journal can't be read. A trial without artifacts is no error: the journal holds its outcome.
 pub fn read_run(run: RunDir) -> Result<Run, ReadError> {
     let info = RunInfo::read(run)?;
     let condition = match &info.state.stopped {
@@ -99,7 +99,7 @@ pub fn read_run(run: RunDir) -> Result<Run, ReadError> {
     })
 }
 
-/// What the run's results say beyond what every report shows. On disk there may be more than the journal gives.
+/// Collects the remaining fields of the results; the file may have more than the journal.
 fn extra(info: &RunInfo) -> Map<String, Value> {
     let written = read_json(&info.run.results()).unwrap_or_default();
     let folded = serde_json::to_value(RunResults::of(&info.plan, &info.state)).unwrap_or_default();
@@ -138,25 +138,25 @@ fn trial(info: &RunInfo, planned: &PlannedTrial) -> Trial {
     for record in &state.attempts {
         trial.money = trial.money.plus(Money::of(record.spend));
     }
-    trial.verdict = match (state.result(), &state.in_flight) {
-        (Some(record), _) => Verdict::of(record.outcome),
-        (None, Some(_)) if info.active => Verdict::pending("running"),
-        (None, Some(_)) => Verdict::pending("interrupted"),
-        (None, None) => Verdict::default(),
+    trial.outcome = match (state.result(), &state.in_flight) {
+        (Some(record), _) => TrialOutcome::of(record.outcome),
+        (None, Some(_)) if info.active => TrialOutcome::pending("running"),
+        (None, Some(_)) => TrialOutcome::pending("interrupted"),
+        (None, None) => TrialOutcome::default(),
     };
-    if let Some(record) = counts(state) {
+    if let Some(record) = deciding_attempt(state) {
         let artifacts = info.run.artifacts(&planned.folder, record.attempt);
-        fill(&mut trial, record, artifacts);
+        apply_record(&mut trial, record, artifacts);
     }
     trial
 }
 
-/// The attempt that a report shows: the one that decided, else the last that ended.
-fn counts(state: &TrialState) -> Option<&AttemptRecord> {
+/// Returns the attempt that a report shows: the deciding one, or else the last that ended.
+fn deciding_attempt(state: &TrialState) -> Option<&AttemptRecord> {
     state.result().or_else(|| state.attempts.last())
 }
 
-fn fill(trial: &mut Trial, record: &AttemptRecord, artifacts: PathBuf) {
+fn apply_record(trial: &mut Trial, record: &AttemptRecord, artifacts: PathBuf) {
     trial.started_at = Some(record.started_at.clone());
     trial.duration_ms = Some(record.duration_ms);
     trial.tokens = (record.tokens > 0).then_some(record.tokens);
@@ -165,11 +165,11 @@ fn fill(trial: &mut Trial, record: &AttemptRecord, artifacts: PathBuf) {
     trial.isolation = record.isolation.map(|level| level.to_string());
     trial.error = record.error.clone();
     trial.warnings = record.warnings.clone();
-    let said = |status| serde_json::to_value(status).ok().and_then(|word| Some(word.as_str()?.to_owned()));
+    let name = |status| serde_json::to_value(status).ok().and_then(|word| Some(word.as_str()?.to_owned()));
     trial.graded = record
         .evaluators
         .iter()
-        .map(|graded| (graded.name.clone(), said(graded.status).unwrap_or_default()))
+        .map(|graded| (graded.name.clone(), name(graded.status).unwrap_or_default()))
         .collect();
     trial.artifacts = artifacts.is_dir().then_some(artifacts);
 }
@@ -177,16 +177,16 @@ fn fill(trial: &mut Trial, record: &AttemptRecord, artifacts: PathBuf) {
 fn attempt(record: &AttemptRecord) -> Attempt {
     Attempt {
         number: record.attempt,
-        verdict: Verdict::of(record.outcome),
+        outcome: TrialOutcome::of(record.outcome),
         duration_ms: record.duration_ms,
         error: record.error.clone(),
     }
 }
 
-/// Reads one trial's results as a run of that trial alone. Everything but the case's name may be missing.
+/// Reads the results of one trial as a run with that trial only. All fields but the case name may be missing.
 ///
 /// # Errors
-/// When the file can't be read or is something else.
+/// If the file can't be read or does not hold results.
 pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
     let value = read_json(path)?;
     let wrong = |reason| ReadError::NoResults { path: path.to_owned(), reason };
@@ -198,7 +198,7 @@ pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
     }
     let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let directory = path.parent().map(Path::to_owned).unwrap_or_default();
-    let verdict =
+    let outcome =
         text(&value["outcome"]).or_else(|| text(&value["summary"]["overall_status"])).unwrap_or_default();
     let mut trial = Trial {
         name: text(&value["test_case"]["name"]).unwrap_or_default(),
@@ -207,7 +207,7 @@ pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
         repeat: 1,
         agent: text(&value["agent"]["type"]).unwrap_or_else(|| "unknown".to_owned()),
         commit: text(&value["test_case"]["commit"]),
-        verdict: Verdict::read(&verdict),
+        outcome: TrialOutcome::parse(&outcome),
         started_at: text(&value["execution"]["started_at"]),
         duration_ms: value["execution"]["duration_ms"].as_f64().map(|ms| ms as u64),
         isolation: text(&value["execution"]["isolation"]),
@@ -218,7 +218,7 @@ pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
         let name = text(&one["evaluator"]).unwrap_or_else(|| "unknown".to_owned());
         trial.graded.push((name, text(&one["status"]).unwrap_or_default()));
     }
-    // What the journal would have said is in the log.
+    // Without a journal, usage comes from the log.
     if let Some(log) = trial.log() {
         let usage = &log["usage"];
         if usage["source"] != "unreported" {
@@ -243,48 +243,48 @@ pub fn read_bundle(path: &Path) -> Result<Run, ReadError> {
 }
 
 impl Trial {
-    /// `results.json` of the attempt that counts; null if there is none.
+    /// Returns the `results.json` of the deciding attempt; null if there is none.
     pub(crate) fn results(&self) -> Value {
         let path = self.artifacts.as_ref().map(|artifacts| artifacts.join(RESULTS));
         path.and_then(|path| read_json(&path).ok()).unwrap_or_default()
     }
 
-    /// Where the log of the agent is.
+    /// Returns the path of the agent log.
     pub(crate) fn log_path(&self) -> Option<PathBuf> {
         let artifacts = self.artifacts.as_ref()?;
-        [LOG, LOG_OF_THE_ORIGINAL].iter().map(|name| artifacts.join(name)).find(|path| is_plain(path))
+        [LOG, ORIGINAL_LOG].iter().map(|name| artifacts.join(name)).find(|path| is_regular_file(path))
     }
 
-    /// The log of the agent.
+    /// Reads the agent log.
     pub(crate) fn log(&self) -> Option<Value> {
         read_json(&self.log_path()?).ok()
     }
 
-    /// The patch: its beginning up to so many bytes, and how long it is.
-    pub(crate) fn patch(&self, most: u64) -> Option<(String, u64)> {
+    /// Reads at most `max_bytes` of the patch and returns them with its full length.
+    pub(crate) fn patch(&self, max_bytes: u64) -> Option<(String, u64)> {
         let path = self.patch_path()?;
         let file = fs::File::open(&path).ok()?;
         let length = file.metadata().ok()?.len();
         let mut bytes = Vec::new();
-        file.take(most).read_to_end(&mut bytes).ok()?;
+        file.take(max_bytes).read_to_end(&mut bytes).ok()?;
         Some((String::from_utf8_lossy(&bytes).into_owned(), length))
     }
 
-    /// Where the patch is.
+    /// Returns the path of the patch.
     pub(crate) fn patch_path(&self) -> Option<PathBuf> {
-        self.artifacts.as_ref().map(|artifacts| artifacts.join(PATCH)).filter(|path| is_plain(path))
+        self.artifacts.as_ref().map(|artifacts| artifacts.join(PATCH)).filter(|path| is_regular_file(path))
     }
 
-    /// A file that results name, if it is a plain one below the artifacts.
+    /// Returns the path of a file named in the results if it is a regular file below the artifacts.
     pub(crate) fn artifact(&self, name: &str) -> Option<PathBuf> {
         let inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
         let path = self.artifacts.as_ref()?.join(name);
-        (inside && is_plain(&path)).then_some(path)
+        (inside && is_regular_file(&path)).then_some(path)
     }
 }
 
-/// No link: one may lead anywhere.
-fn is_plain(path: &Path) -> bool {
+/// Returns whether the path is a regular file and not a link, which may lead anywhere.
+fn is_regular_file(path: &Path) -> bool {
     path.symlink_metadata().is_ok_and(|metadata| metadata.is_file())
 }
 

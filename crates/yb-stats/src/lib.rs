@@ -1,23 +1,28 @@
-//! The statistics behind comparisons and gates: pure functions of numbers, each with where it comes from.
+//! Statistics for comparisons and gates: pure functions of numbers, each with a reference.
 //!
-//! Two questions can be asked of two runs. *This suite* takes the cases as they are: would more repeats of exactly these
-//! cases show a difference? *New cases* takes them as a sample: would other cases of the same kind? The first is answered
-//! within each case, the second across cases. docs/concepts/statistics.md explains both to a reader who has to decide something.
+//! Two runs can be compared in two ways ([`Estimand`]). *Suite* takes the cases as fixed: would more repeats of exactly these
+//! cases show a difference? It is answered within each case ([`pass_p_value`], [`compare_suite`]). *New cases* takes the cases as a
+//! sample: would other cases of the same kind show a difference? It is answered across cases ([`sign_flip`], [`compare_new_cases`]).
 
-mod decide;
+mod decision;
+mod distributions;
 mod interval;
-mod new_cases;
 mod observation;
-mod passk;
-mod permute;
+mod pass_at_k;
+mod permutation;
 mod random;
-mod special;
+mod sign_flip;
 
-pub use decide::{Decision, Difference, Estimand, Method, More, Question, more_repeats, new_cases, suite};
-pub use interval::{Interval, clopper_pearson, rate_of_cases, wilson};
-pub use new_cases::{MIN_NON_ZERO, SignFlip, sign_flip};
-pub use observation::{Lost, Observation, Passes, Seen, Tally, tally};
-pub use passk::{pass_at_k, pass_hat_k};
-pub use permute::{PassPair, Shift, ValuePair, holm, pass_p_value, shift};
+pub use decision::{
+    AdditionalSamples, Decision, Difference, Estimand, PValueMethod, RegressionCriteria, additional_repeats,
+    compare_new_cases, compare_suite,
+};
+pub use distributions::{beta_quantile, normal_quantile, t_quantile};
+pub use interval::{Interval, clopper_pearson, mean_pass_rate, wilson};
+pub use observation::{
+    ExcludedTrials, Observation, ObservedOutcome, OutcomeCounts, PassCount, count_outcomes,
+};
+pub use pass_at_k::{pass_at_k, pass_hat_k};
+pub use permutation::{LocationShift, PassPair, ValuePair, holm, location_shift, pass_p_value};
 pub use random::Random;
-pub use special::{beta_quantile, normal_quantile, t_quantile};
+pub use sign_flip::{MIN_NON_ZERO, SignFlip, sign_flip};

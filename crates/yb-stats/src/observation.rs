@@ -1,31 +1,31 @@
-//! What was seen of one case in one run, and how it is counted.
+//! The trials of one case in one run, and how they count towards its pass rate.
 
 use std::collections::BTreeMap;
 
-use yb_model::outcome::{Counts, Outcome};
+use yb_model::outcome::{Outcome, PassCredit};
 
-/// What one trial says.
+/// The contribution of one trial to a pass rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Seen {
+pub enum ObservedOutcome {
     /// A pass.
     Passed,
-    /// No pass.
+    /// Not a pass.
     Failed,
-    /// Nobody knows: both are tried.
-    Either,
-    /// Nothing about the agent.
-    Lost,
+    /// Not graded: could be a pass or a fail, so both are considered.
+    Unknown,
+    /// An infrastructure failure, which says nothing about the agent.
+    Excluded,
 }
 
-impl Seen {
-    /// What an outcome says; a trial without one was lost.
+impl ObservedOutcome {
+    /// Classifies an outcome; a trial without one is excluded.
     #[must_use]
     pub fn of(outcome: Option<Outcome>) -> Self {
-        match outcome.map(Outcome::counts_as) {
-            Some(Counts::One) => Self::Passed,
-            Some(Counts::Zero) => Self::Failed,
-            Some(Counts::Either) => Self::Either,
-            Some(Counts::LeftOut) | None => Self::Lost,
+        match outcome.map(Outcome::pass_credit) {
+            Some(PassCredit::One) => Self::Passed,
+            Some(PassCredit::Zero) => Self::Failed,
+            Some(PassCredit::Unknown) => Self::Unknown,
+            Some(PassCredit::Excluded) | None => Self::Excluded,
         }
     }
 }
@@ -33,137 +33,141 @@ impl Seen {
 /// One trial of a case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Observation {
-    /// What it says.
-    pub seen: Seen,
-    /// The tape that its model was replayed from: replays of one tape are one observation, however often they ran.
+    /// Its contribution to the pass rate.
+    pub outcome: ObservedOutcome,
+    /// The tape that its model was replayed from: all replays of one tape are one observation.
     pub tape: Option<String>,
 }
 
 impl Observation {
-    /// A trial that asked a model.
+    /// A trial with a live model.
     #[must_use]
-    pub fn live(seen: Seen) -> Self {
-        Self { seen, tape: None }
+    pub fn live(outcome: ObservedOutcome) -> Self {
+        Self { outcome, tape: None }
     }
 
     /// A replay of a tape.
     #[must_use]
-    pub fn replay(seen: Seen, tape: impl Into<String>) -> Self {
-        Self { seen, tape: Some(tape.into()) }
+    pub fn replay(outcome: ObservedOutcome, tape: impl Into<String>) -> Self {
+        Self { outcome, tape: Some(tape.into()) }
     }
 }
 
-/// The observations of a case, counted.
+/// The observations of a case, counted by outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Tally {
-    /// Passes.
+pub struct OutcomeCounts {
+    /// PassCount.
     pub passed: u64,
-    /// Those that are no pass.
+    /// Fails.
     pub failed: u64,
-    /// Of which nobody knows.
-    pub either: u64,
-    /// That say nothing.
-    pub lost: u64,
+    /// Trials that were not graded.
+    pub unknown: u64,
+    /// Infrastructure failures.
+    pub excluded: u64,
 }
 
-/// How many tries passed, of how many that count.
+/// The number of trials, and how many of them passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::exhaustive_structs, reason = "two numbers, and there will be no third")]
-pub struct Passes {
-    /// Passes.
+#[expect(clippy::exhaustive_structs, reason = "a proportion has a numerator and a denominator")]
+pub struct PassCount {
+    /// PassCount.
     pub passed: u64,
-    /// Tries.
+    /// Trials.
     pub of: u64,
 }
 
-/// What is done with trials that were lost.
+/// How excluded trials are treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
-    /// They are left out: there are few.
-    LeftOut,
-    /// They are tried as passes and as fails, like those of which nobody knows: there are too many to be left out.
-    Either,
+pub enum ExcludedTrials {
+    /// They are left out: there are few of them.
+    Omit,
+    /// They are treated as unknown: there are too many to be left out.
+    TreatAsUnknown,
 }
 
-impl Tally {
-    /// Trials that count.
+impl OutcomeCounts {
+    /// The number of trials that count towards the pass rate.
     #[must_use]
     pub fn counted(&self) -> u64 {
-        self.passed + self.failed + self.either
+        self.passed + self.failed + self.unknown
     }
 
-    /// All trials.
+    /// The number of all trials.
     #[must_use]
     pub fn all(&self) -> u64 {
-        self.counted() + self.lost
+        self.counted() + self.excluded
     }
 
-    /// Whether it passes at one time and fails at another.
+    /// Whether some trials passed and others failed.
     #[must_use]
     pub fn is_flaky(&self) -> bool {
         self.passed > 0 && self.failed > 0
     }
 
-    /// With those of which nobody knows as passes, or as fails.
+    /// Returns the pass count with unknown trials counted as passes if `unknown_pass`, else as fails.
     #[must_use]
-    pub fn passes(&self, unknown_pass: bool, lost: Lost) -> Passes {
-        let unknown = self.either + if lost == Lost::Either { self.lost } else { 0 };
-        Passes {
+    pub fn passes(&self, unknown_pass: bool, excluded: ExcludedTrials) -> PassCount {
+        let unknown = self.unknown
+            + match excluded {
+                ExcludedTrials::Omit => 0,
+                ExcludedTrials::TreatAsUnknown => self.excluded,
+            };
+        PassCount {
             passed: self.passed + if unknown_pass { unknown } else { 0 },
             of: self.passed + self.failed + unknown,
         }
     }
 
-    /// Both together.
+    /// Adds two counts.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {
             passed: self.passed + other.passed,
             failed: self.failed + other.failed,
-            either: self.either + other.either,
-            lost: self.lost + other.lost,
+            unknown: self.unknown + other.unknown,
+            excluded: self.excluded + other.excluded,
         }
     }
 }
 
-impl Passes {
-    /// The rate; none without a try.
+impl PassCount {
+    /// The pass rate; `None` without trials.
     #[must_use]
     pub fn rate(&self) -> Option<f64> {
         (self.of > 0).then(|| self.passed as f64 / self.of as f64)
     }
 }
 
-/// Counts the observations of one case. Replays of one tape are one; where they disagree, nobody knows.
+/// Counts the observations of one case. Replays of one tape count once, as unknown if they disagree.
 #[must_use]
-pub fn tally(observations: &[Observation]) -> Tally {
-    let mut tapes: BTreeMap<&str, Seen> = BTreeMap::new();
-    let mut all = Vec::new();
-    for one in observations {
-        match one.tape.as_deref() {
-            None => all.push(one.seen),
+pub fn count_outcomes(observations: &[Observation]) -> OutcomeCounts {
+    let mut tapes: BTreeMap<&str, ObservedOutcome> = BTreeMap::new();
+    let mut independent = Vec::new();
+    for observation in observations {
+        match observation.tape.as_deref() {
+            None => independent.push(observation.outcome),
             Some(tape) => {
-                let known = tapes.entry(tape).or_insert(one.seen);
-                // A replay that was lost says nothing against one that was not.
-                *known = match (*known, one.seen) {
-                    (known, Seen::Lost) => known,
-                    (Seen::Lost, seen) => seen,
-                    (known, seen) if known == seen => seen,
-                    _ => Seen::Either,
+                let merged = tapes.entry(tape).or_insert(observation.outcome);
+                // An excluded replay does not contradict the others.
+                *merged = match (*merged, observation.outcome) {
+                    (merged, ObservedOutcome::Excluded) => merged,
+                    (ObservedOutcome::Excluded, outcome) => outcome,
+                    (merged, outcome) if merged == outcome => outcome,
+                    _ => ObservedOutcome::Unknown,
                 };
             }
         }
     }
-    let mut tally = Tally::default();
-    for seen in all.into_iter().chain(tapes.into_values()) {
-        match seen {
-            Seen::Passed => tally.passed += 1,
-            Seen::Failed => tally.failed += 1,
-            Seen::Either => tally.either += 1,
-            Seen::Lost => tally.lost += 1,
+    let mut counts = OutcomeCounts::default();
+    for outcome in independent.into_iter().chain(tapes.into_values()) {
+        match outcome {
+            ObservedOutcome::Passed => counts.passed += 1,
+            ObservedOutcome::Failed => counts.failed += 1,
+            ObservedOutcome::Unknown => counts.unknown += 1,
+            ObservedOutcome::Excluded => counts.excluded += 1,
         }
     }
-    tally
+    counts
 }
 
 #[cfg(test)]
@@ -172,30 +176,42 @@ mod tests {
 
     #[test]
     fn replays_of_one_tape_are_one_observation() {
-        let replay = |seen, tape: &str| Observation::replay(seen, tape);
-        let all = [
-            replay(Seen::Passed, "a"),
-            replay(Seen::Passed, "a"),
-            replay(Seen::Lost, "a"),
-            replay(Seen::Failed, "b"),
-            replay(Seen::Passed, "c"),
-            replay(Seen::Failed, "c"),
-            Observation::live(Seen::Passed),
-            Observation::live(Seen::Passed),
+        use ObservedOutcome::{Excluded, Failed, Passed};
+        let replay = |outcome, tape: &str| Observation::replay(outcome, tape);
+        let observations = [
+            replay(Passed, "a"),
+            replay(Passed, "a"),
+            replay(Excluded, "a"),
+            replay(Failed, "b"),
+            replay(Passed, "c"),
+            replay(Failed, "c"),
+            Observation::live(Passed),
+            Observation::live(Passed),
         ];
-        assert_eq!(tally(&all), Tally { passed: 3, failed: 1, either: 1, lost: 0 });
+        assert_eq!(
+            count_outcomes(&observations),
+            OutcomeCounts { passed: 3, failed: 1, unknown: 1, excluded: 0 }
+        );
     }
 
     #[test]
-    fn what_nobody_knows_is_tried_both_ways() {
-        let counted = Tally { passed: 3, failed: 1, either: 2, lost: 4 };
-        assert_eq!(counted.passes(false, Lost::LeftOut), Passes { passed: 3, of: 6 });
-        assert_eq!(counted.passes(true, Lost::LeftOut), Passes { passed: 5, of: 6 });
-        assert_eq!(counted.passes(true, Lost::Either), Passes { passed: 9, of: 10 });
-        assert!(counted.is_flaky());
-        assert_eq!(Seen::of(Some(Outcome::GraderError)), Seen::Either);
-        assert_eq!(Seen::of(Some(Outcome::Timeout)), Seen::Failed);
-        assert_eq!(Seen::of(Some(Outcome::RateLimited)), Seen::Lost);
-        assert_eq!(Seen::of(None), Seen::Lost);
+    fn unknown_trials_count_as_passes_or_as_fails() {
+        let counts = OutcomeCounts { passed: 3, failed: 1, unknown: 2, excluded: 4 };
+        assert_eq!(counts.passes(false, ExcludedTrials::Omit), PassCount { passed: 3, of: 6 });
+        assert_eq!(counts.passes(true, ExcludedTrials::Omit), PassCount { passed: 5, of: 6 });
+        assert_eq!(counts.passes(true, ExcludedTrials::TreatAsUnknown), PassCount { passed: 9, of: 10 });
+        assert!(counts.is_flaky());
+    }
+
+    #[test]
+    fn outcomes_are_classified_by_their_pass_credit() {
+        for (outcome, expected) in [
+            (Some(Outcome::GraderError), ObservedOutcome::Unknown),
+            (Some(Outcome::Timeout), ObservedOutcome::Failed),
+            (Some(Outcome::RateLimited), ObservedOutcome::Excluded),
+            (None, ObservedOutcome::Excluded),
+        ] {
+            assert_eq!(ObservedOutcome::of(outcome), expected);
+        }
     }
 }

@@ -25,6 +25,8 @@ impl Filters {
         filters.add(r"\b(pids?[ =:]+)\d+\b", "$1[PID]");
         filters.add(&format!(r"\b{}\b", regex::escape(env!("CARGO_PKG_VERSION"))), "[VERSION]");
         filters.add(r"\b(?:\d+h ?)?(?:\d+m ?)?\d+(?:\.\d+)? ?(?:ns|µs|us|ms|s|seconds?)\b", "[TIME]");
+        // Durations differ in width, and so does the padding of a table.
+        filters.add(r"\[TIME\] {2,}", "[TIME]  ");
         filters
     }
 

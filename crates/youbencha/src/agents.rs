@@ -1,82 +1,74 @@
-//! Which agents can be used on this machine, as `list` and `doctor` tell it.
+//! The agents available on this machine, for `list` and `doctor`.
 
 use std::collections::BTreeMap;
 
-use yb_engine::adapter::{self, AgentConfig, AvailabilityStatus};
-use yb_engine::case;
+use yb_engine::adapter::{Adapter, Adapters, AgentConfig, AvailabilityStatus};
+use yb_engine::case::AgentSpec;
 use yb_engine::trial::agent_host;
 
-/// The adapters for any program: they have none of their own that could be missing.
-const ANY_PROGRAM: [&str; 2] = ["acp", "command"];
-
-/// An agent that a case may name.
-pub(crate) struct Seen {
-    pub(crate) name: &'static str,
-    pub(crate) state: State,
+/// An agent and its availability.
+pub(crate) struct AgentStatus {
+    pub(crate) spec: &'static AgentSpec,
+    pub(crate) state: AgentState,
     pub(crate) version: Option<String>,
-    /// Where it is and how it is authenticated, or what is missing; never a credential.
+    /// Its location and authentication, or what is missing; never a credential.
     pub(crate) message: String,
     pub(crate) hints: Vec<String>,
 }
 
-/// Whether an agent can be used.
+/// The availability of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum AgentState {
     Ready,
     NotAuthenticated,
     Missing,
-    /// The case brings the program.
+    /// The case names the program.
     AnyProgram,
-    /// The format knows it, this version has no adapter for it.
-    Unsupported,
 }
 
-impl State {
-    /// The word for scripts.
-    pub(crate) fn word(self) -> &'static str {
+impl AgentState {
+    /// Returns the name in JSON output.
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Ready => "ready",
             Self::NotAuthenticated => "not_authenticated",
             Self::Missing => "missing",
             Self::AnyProgram => "any_program",
-            Self::Unsupported => "unsupported",
         }
     }
 }
 
-/// Looks for every agent; no model is asked.
-pub(crate) async fn look(env: &BTreeMap<String, String>) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    for name in case::agent_names().iter().copied() {
-        seen.push(one(name, env).await);
+/// Checks every agent without calling a model.
+pub(crate) async fn check_agents(adapters: &Adapters, env: &BTreeMap<String, String>) -> Vec<AgentStatus> {
+    let mut agents = Vec::new();
+    for adapter in adapters.iter() {
+        agents.push(check_agent(adapter, env).await);
     }
-    seen
+    agents
 }
 
-async fn one(name: &'static str, env: &BTreeMap<String, String>) -> Seen {
-    let without = |state, message: &str| Seen {
-        name,
-        state,
-        version: None,
-        message: message.to_owned(),
-        hints: Vec::new(),
-    };
-    let Some(adapter) = adapter::adapter(name) else {
-        return without(State::Unsupported, "this version can't run it");
-    };
-    if ANY_PROGRAM.contains(&name) {
-        return without(State::AnyProgram, "any program that a case names");
+async fn check_agent(adapter: &'static dyn Adapter, env: &BTreeMap<String, String>) -> AgentStatus {
+    let spec = adapter.spec();
+    if spec.runs_any_program() {
+        let message = "runs any program named in the case".to_owned();
+        return AgentStatus {
+            spec,
+            state: AgentState::AnyProgram,
+            version: None,
+            message,
+            hints: Vec::new(),
+        };
     }
-    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(name, env)).await;
+    let found = adapter.check_availability(&AgentConfig::default(), &agent_host(spec, env)).await;
     let state = match found.status {
-        AvailabilityStatus::Ready => State::Ready,
-        AvailabilityStatus::NotAuthenticated => State::NotAuthenticated,
-        _ => State::Missing,
+        AvailabilityStatus::Ready => AgentState::Ready,
+        AvailabilityStatus::NotAuthenticated => AgentState::NotAuthenticated,
+        _ => AgentState::Missing,
     };
-    Seen { name, state, version: found.version, message: found.message, hints: found.hints }
+    AgentStatus { spec, state, version: found.version, message: found.message, hints: found.hints }
 }
 
-/// What this process was given; only names that an adapter asks for are passed on.
+/// Returns the environment of this process. Adapters pass on only the variables that they name.
 pub(crate) fn environment() -> BTreeMap<String, String> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))

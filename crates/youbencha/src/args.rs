@@ -1,10 +1,11 @@
-//! What can be typed after `yb`.
+//! The command line arguments of `yb`.
 
 mod compare;
 mod config;
 mod eval;
 mod examples;
-mod look;
+mod help;
+mod inspect;
 mod otel;
 mod prompt;
 mod report;
@@ -18,14 +19,13 @@ use std::path::PathBuf;
 use clap::{Parser, Subcommand};
 use yb_tape::Vars;
 
-use crate::exit_code::ExitCode;
-
 pub(crate) use compare::{BaselineCommand, CompareArgs, GateArgs, IndexCommand};
 pub(crate) use config::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
 };
 pub(crate) use eval::EvalArgs;
-pub(crate) use look::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use help::{HelpArgs, command, parse, parse_from};
+pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind};
 pub(crate) use otel::OtelArgs;
 pub(crate) use prompt::{
     FilledArgs, PromptCommand, PromptRenderArgs, PromptRunArgs, PromptTestArgs, QueryArgs,
@@ -36,11 +36,16 @@ pub(crate) use setup::{CompletionsArgs, InitArgs, InstallAgentsArgs, ManArgs};
 pub(crate) use suggest::SuggestArgs;
 pub(crate) use tape::{Api, RecordArgs, TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 
-/// Run, replay, grade and trace coding agents.
-// Without a command it is a usage error that shows the help: an empty variable in a CI job must not pass.
+/// Run, replay, grade and trace coding agents
+// Without a command, help is a usage error: an empty variable in a CI job must not pass.
 #[derive(Debug, Parser)]
-#[command(name = "yb", bin_name = "yb", version, arg_required_else_help = true)]
-#[command(after_long_help = ExitCode::table())]
+#[command(
+    name = "yb",
+    bin_name = "yb",
+    version,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -48,176 +53,178 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Ask Claude Code one question
+    /// Send one prompt to Claude Code
     ///
-    /// The answer goes to stdout while it is written, what it cost to stderr. Uses your own login.
+    /// Streams the answer to stdout and prints cost and time to stderr. Uses your own login.
     #[command(after_long_help = examples::ASK)]
     Ask(AskArgs),
 
-    /// Keep a run's results under a name, to compare later runs with
+    /// Manage baselines: named results to compare runs with
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::BASELINE)]
     Baseline(BaselineCommand),
 
-    /// Remove runs that nobody needs any more
+    /// Remove runs and cached repositories
     ///
-    /// Shows what would go, and how large it is; only `--yes` removes it. A run that is being worked on is never
-    /// removed, one that is unfinished only by its name or with `--all`.
+    /// Lists what would be removed, with sizes; pass `--yes` to remove it. Running runs are never removed, unfinished ones only by
+    /// name or with `--all`.
     #[command(after_long_help = examples::CLEAN)]
     Clean(CleanArgs),
 
-    /// Compare two runs case by case, and tell whether it got worse
+    /// Compare two runs and detect regressions
     ///
-    /// Exits with 0 when the pass rate is not lower by more than the tolerance, with 1 when it is, and with 5 when nobody can
-    /// tell yet. docs/concepts/statistics.md explains how that is decided.
+    /// Exits with 0 if the pass rate did not drop by more than the tolerance, 1 if it did, and 5 if the results are inconclusive.
+    /// See `yb help statistics` for the method.
     #[command(after_long_help = examples::COMPARE)]
     Compare(CompareArgs),
 
-    /// Print a script that completes commands and options in a shell
+    /// Generate shell completions
     #[command(after_long_help = examples::COMPLETIONS)]
     Completions(CompletionsArgs),
 
-    /// Show and change settings
+    /// Show and edit settings
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::CONFIG)]
     Config(ConfigCommand),
 
-    /// See Claude Code be recorded, replayed and graded, offline and for nothing
+    /// Run, record, replay and grade Claude Code in an offline demo
     ///
-    /// Makes a folder with a repository, a suite of two variants and a scripted model, runs the suite, replays it, and writes a report. Claude
-    /// Code is installed with npm into a private directory the first time, about 350 MB; without npm, or with `--no-download`, a scripted agent
-    /// that is built in takes its place.
+    /// Creates a directory with a repository, a suite of two variants and a scripted model, runs the suite, replays it and writes a
+    /// report. Claude Code is installed with npm into a private directory on first use (about 350 MB); without npm or with
+    /// `--no-download`, a built-in scripted agent is used.
     #[command(after_long_help = examples::DEMO)]
     Demo(DemoArgs),
 
-    /// Check what running cases needs: git, agents, containment, disk, memory
+    /// Check git, agents, containment, isolation, disk and memory
     ///
-    /// Nothing is changed, no model is asked, and no credential is read. Exits with 0 when nothing is a problem, with 3 when no
-    /// agent can be used, with 4 when git or the machine is the problem.
+    /// Changes nothing, calls no model and reads no credentials. Exits with 0 if there is no problem, 3 if no agent is usable, and 4 if
+    /// git or the machine is the problem.
     #[command(after_long_help = examples::DOCTOR)]
     Doctor(DoctorArgs),
 
-    /// Ask again whether a run holds its gates
+    /// Re-evaluate the gates of a run
     ///
-    /// Exits with 0 when every gate holds, with 1 when one does not, and with 5 when nobody can tell.
+    /// Exits with 0 if all gates pass, 1 if one fails, and 5 if the results are inconclusive.
     #[command(after_long_help = examples::GATE)]
     Gate(GateArgs),
 
-    /// The index over all runs of this project, a SQLite file
+    /// Rebuild or query the SQLite index of all runs
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::INDEX)]
     Index(IndexCommand),
-    /// Grade a directory that is there, or grade a recorded run again
+
+    /// Grade a directory, or re-grade a recorded run
     ///
-    /// With `-c` alone, the file names a directory and what grades it; results go to `.youbencha-eval`. With `--from`, the trials
-    /// of a run are graded again, offline, from what was recorded: a new grading is kept in the run's `gradings`, and what the
-    /// run said stays as it is. No agent runs; judges do.
+    /// With a file alone, grades the directory named in the file; results are written to `.youbencha-eval`. With `--from`, re-grades the
+    /// trials of a run from their recordings; the new grading is stored in `gradings` of the run, and the original results are kept.
+    /// Runs no agents except judges.
     #[command(after_long_help = examples::EVAL)]
     Eval(EvalArgs),
 
-    /// Write a case that runs at once, offline: `testcase.yaml` and a tiny project
+    /// Print help of a command or topic
+    Help(HelpArgs),
+
+    /// Create an example case that runs offline
     #[command(after_long_help = examples::INIT)]
     Init(InitArgs),
 
-    /// Install the judge's definition for agents, or agents' programs
+    /// Install agent CLIs, or the judge definition
     ///
-    /// Without `--cli` it writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory, and says of each file
-    /// whether it was created, skipped or overwritten.
+    /// Without `--cli`, writes `.github/agents/agentic-judge.md` and `.claude/agents/agentic-judge.md` into the working directory.
     #[command(after_long_help = examples::INSTALL_AGENTS)]
     InstallAgents(InstallAgentsArgs),
 
-    /// List the agents and evaluators that a case may name, or the runs of this project
+    /// List agents, evaluators or runs
     #[command(after_long_help = examples::LIST)]
     List(ListArgs),
 
-    /// Make manual pages
-    // For those who package `yb`; described in docs/reference/commands.md.
+    /// Generate manual pages
+    // Hidden: for packagers.
     #[command(hide = true, after_long_help = examples::MAN)]
     Man(ManArgs),
 
-    /// Fill in prompt files, ask with them, test them
+    /// Render, run and test prompt files
     ///
-    /// A prompt file says which model is asked and for what, and has messages with expressions, branches and loops in them;
-    /// docs/guides/prompts.md has the format.
+    /// See `yb help prompts` for the format.
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::PROMPT)]
     Prompt(PromptCommand),
 
-    /// Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
+    /// Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
     ///
-    /// The same run gives the same bytes at any time. HTML is one file for up to 50 trials, otherwise a folder with a page for each; it
-    /// needs no network.
+    /// Output is deterministic. HTML is a single file for up to 50 trials, and otherwise a directory with a page per trial; pages make no
+    /// network requests.
     #[command(after_long_help = examples::REPORT)]
     Report(ReportArgs),
 
-    /// Run cases: the agents, what they changed, and whether that holds
+    /// Run agents on cases and grade the results
     ///
-    /// Everything is kept below `.youbencha-workspace/runs`: each agent's log, its changes as a patch, the results, and
-    /// a journal from which a run that was stopped goes on. Ctrl-C lets running trials end; a second one ends them.
+    /// Writes logs, patches, results and a journal below `.youbencha-workspace/runs`. Ctrl-C waits for running trials, a second Ctrl-C
+    /// kills them; `--resume` continues the run. See `yb help cases` and `yb help suites` for the file formats.
     #[command(after_long_help = examples::RUN)]
     Run(RunArgs),
 
-    /// Print the JSON Schema of case, suite or eval files, or of results
+    /// Print JSON Schemas of files and outputs
     #[command(after_long_help = examples::SCHEMA)]
     Schema(SchemaArgs),
 
-    /// An agent that asks the Messages API at `ANTHROPIC_BASE_URL` on this machine and does what it answers
-    // The program of a case's `command` agent in the demo, in tests and in benches.
+    /// Run the built-in agent against the Messages API at `ANTHROPIC_BASE_URL`
+    // Hidden: the `command` agent of the demo, tests and benchmarks.
     #[command(hide = true)]
     ScriptedAgent,
 
-    /// Show a run or a trial: what it came to, what was said, what was changed
+    /// Show a run or a trial
     ///
-    /// Runs and trials go by the beginning of their names; `latest` is the newest run.
+    /// Runs and trials are named by a unique prefix; `latest` is the newest run.
     #[command(after_long_help = examples::SHOW)]
     Show(ShowArgs),
 
-    /// Let an agent propose a case, out of what an agent left
+    /// Let an agent propose a case from the output of an agent
     ///
-    /// The agent works in a copy of the directory. Its case is checked; if something is wrong with it, the agent is told and asked once more.
-    /// Only a valid case is saved, and it is not run. Model and time come from the settings (`agent.model`, `agent.timeout_ms`).
+    /// The agent works in a copy of the directory. An invalid case is returned to the agent once for correction; only a valid case is
+    /// saved, and it is not run. Model and timeout come from the settings (`agent.model`, `agent.timeout_ms`).
     #[command(after_long_help = examples::SUGGEST)]
     SuggestTestcase(SuggestArgs),
 
-    /// Stand in for an agent's model API: script, record, replay, look
+    /// Mock, record and replay model API traffic
     #[command(subcommand, arg_required_else_help = true, after_long_help = examples::TAPE)]
     Tape(TapeCommand),
 
-    /// Check case and suite files and show everything that is wrong; nothing is started
+    /// Check case and suite files
     #[command(after_long_help = examples::VALIDATE)]
     Validate(ValidateArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct AskArgs {
-    /// The question; without it, or with `-`, stdin
+    /// Prompt [default: stdin, also with `-`]
     pub(crate) prompt: Option<String>,
 
-    /// Print one JSON object with text, model, tokens, cost, session and duration
+    /// Print a JSON object with text, model, tokens, cost, session and duration
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Go on with an earlier session
+    /// Continue an earlier session
     #[arg(long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
 
-    /// The model, by name or alias
+    /// Model name or alias
     #[arg(long)]
     pub(crate) model: Option<String>,
 
-    /// Stop when the answer has cost this much
+    /// Stop when the cost reaches this amount
     #[arg(long, value_name = "USD")]
     pub(crate) max_budget_usd: Option<f64>,
 
-    /// Stop after this many turns
+    /// Limit the number of turns
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(crate) max_turns: u32,
 
-    /// Stop after this many seconds
+    /// Limit the time in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     pub(crate) timeout: u64,
 
-    /// Tools that need no permission, such as `Bash,Edit`; by default it may only look
+    /// Allow tools without permission prompts, such as `Bash,Edit` [default: read-only tools]
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) allowed_tools: Vec<String>,
 
-    /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
+    /// Path to Claude Code: a program or a directory with `node_modules` [default: search]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude: Option<PathBuf>,
 
@@ -227,106 +234,109 @@ pub(crate) struct AskArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SchemaArgs {
-    /// Which file's
+    /// Schema to print
     #[arg(value_enum, default_value_t = SchemaOf::Case)]
     pub(crate) of: SchemaOf,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum SchemaOf {
-    /// A case
+    /// Case file
     Case,
-    /// A suite
+    /// Suite file
     Suite,
-    /// What `yb eval -c` reads
+    /// Eval file, the input of `yb eval`
     Eval,
-    /// The `results.json` of a run
+    /// `results.json` of a run
     RunResults,
-    /// What `yb compare --json` prints
+    /// Output of `yb compare --json`
     Comparison,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ValidateArgs {
-    /// The case or suite files, YAML or JSON
+    /// Case or suite files (YAML or JSON)
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
 
-    /// A case or suite file
+    /// Same as FILE
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// Show what each valid case or suite says
+    /// Print the content of each valid file
     #[arg(short, long)]
     pub(crate) verbose: bool,
 
-    /// Make warnings errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Allow repositories on hosts inside a private network
+    /// Allow repositories on private networks
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    /// Where Claude Code is: a program, or a folder with `node_modules` [default: installed by `yb`]
+    /// Path to Claude Code: a program or a directory with `node_modules` [default: install]
     #[arg(long, value_name = "DIR")]
     pub(crate) agents_dir: Option<PathBuf>,
 
-    /// Install nothing: without Claude Code, the built-in agent takes its place
+    /// Do not install Claude Code; use the built-in agent if it is missing
     #[arg(long)]
     pub(crate) no_download: bool,
 
-    /// The folder that is made [default: a new one for temporary files]
+    /// Directory to create [default: a temporary directory]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TapeCommand {
-    /// Compare what two tapes say, turn by turn; exits with 1 where they differ
+    /// Compare two tapes turn by turn
+    ///
+    /// Exits with 1 if they differ.
     #[command(after_long_help = examples::TAPE_DIFF)]
     Diff(TapeDiffArgs),
 
-    /// Run a command with a recorder between it and its model
+    /// Record the model API traffic of a command
     ///
-    /// The command has this terminal, and finds its model's API by the variable that it reads anyway. Keys and tokens are passed on, and are
-    /// never on the tape. Exits with 0 when the command does, otherwise with 1.
+    /// Runs the command in this terminal and redirects its model API with the environment variable that it reads. Credentials are
+    /// forwarded but never recorded. Exits with 0 if the command does, and otherwise with 1.
     #[command(after_long_help = examples::TAPE_RECORD)]
     Record(RecordArgs),
 
-    /// Copy a tape without secrets that nobody knew of when it was recorded
+    /// Copy a tape with further secrets redacted
     #[command(after_long_help = examples::TAPE_REDACT)]
     Redact(TapeRedactArgs),
 
-    /// Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
+    /// Serve a scripted model or a tape on loopback
     ///
-    /// Prints the address and the environment that points Claude Code to it, then one line for each request.
-    /// Being stopped by a signal is its only end, so its exit code is 130.
+    /// Prints the address, the environment variables for Claude Code, and a line for each request. Runs until Ctrl-C, with exit code 130.
     #[command(after_long_help = examples::TAPE_SERVE)]
     Serve(ServeArgs),
 
-    /// Show what is on a tape: its conversations, turn by turn
+    /// Show the conversations on a tape
     #[command(after_long_help = examples::TAPE_SHOW)]
     Show(TapeShowArgs),
 
-    /// Check that tapes are whole; exits with 1 where one is not
+    /// Check the integrity of tapes
+    ///
+    /// Exits with 1 if a tape is damaged.
     #[command(after_long_help = examples::TAPE_VERIFY)]
     Verify(TapeVerifyArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
-    /// The script, a YAML file, or a tape
+    /// Script (YAML) or tape
     pub(crate) script: PathBuf,
 
-    /// Port on 127.0.0.1; 0 takes any free one
+    /// Port on 127.0.0.1; 0 means any free port
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) port: u16,
 
-    /// Set a variable that the script uses as `{{NAME}}`, or a directory of a tape, such as `workspace`; may be repeated
+    /// Set a script variable `{{NAME}}`, or a directory of a tape such as `workspace`; repeatable
     #[arg(long = "var", value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) vars: Vec<(String, String)>,
 }
@@ -334,27 +344,25 @@ pub(crate) struct ServeArgs {
 fn variable(text: &str) -> Result<(String, String), String> {
     let (name, value) = text.split_once('=').ok_or("expected `NAME=VALUE`")?;
     if !Vars::is_valid_name(name) {
-        return Err(format!("not a variable name: `{name}`"));
+        return Err(format!("invalid variable name: `{name}`"));
     }
     Ok((name.to_owned(), value.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
-    use super::{Args, variable};
+    use super::variable;
 
     #[test]
-    fn the_definition_is_sound() {
-        Args::command().debug_assert();
+    fn command_definition_is_valid() {
+        super::command().debug_assert();
     }
 
     #[test]
-    fn a_variable_has_a_name_and_any_value() {
+    fn variable_has_a_name_and_any_value() {
         assert_eq!(variable("a=b=c"), Ok(("a".into(), "b=c".into())));
         assert_eq!(variable("a="), Ok(("a".into(), String::new())));
         assert_eq!(variable("a"), Err("expected `NAME=VALUE`".into()));
-        assert_eq!(variable("1a=x"), Err("not a variable name: `1a`".into()));
+        assert_eq!(variable("1a=x"), Err("invalid variable name: `1a`".into()));
     }
 }

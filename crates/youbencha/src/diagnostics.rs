@@ -1,11 +1,11 @@
-//! How findings about a file look on a terminal: what is wrong, the place with its line, what was expected, the way out.
+//! Terminal rendering of diagnostics about a file: message, location with source line, expectation, hint.
 
 use std::fmt::Write as _;
 
 use owo_colors::OwoColorize as _;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 
-/// One finding as a block of lines, without a line break at its end.
+/// Renders a diagnostic as lines, without a trailing line break.
 pub(crate) fn render(found: &Diagnostic, severity: Severity) -> String {
     let mut out = String::new();
     let label = match severity {

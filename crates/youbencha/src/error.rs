@@ -1,19 +1,19 @@
-//! The edge where a library's error becomes something a person reads and an exit code a script reads.
+//! The error of a command: message, causes and hints for the user, exit code for scripts.
 
 use std::error::Error;
 
 use crate::exit_code::ExitCode;
 
-/// Whose business an error is.
+/// The kind of an error, which determines the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ErrorKind {
-    /// The user's: an argument or a file is wrong, and nothing was started.
+    /// An argument or a file is wrong; nothing was started.
     Usage,
-    /// The agent's own: it ran, and failed.
+    /// The agent ran and failed.
     Failed,
-    /// An agent's: it is not installed or not authenticated.
+    /// An agent is not installed or not authenticated.
     Agent,
-    /// The machine's.
+    /// The machine, the network or an API failed.
     Infrastructure,
 }
 
@@ -27,12 +27,12 @@ pub(crate) struct CliError {
 }
 
 impl CliError {
-    /// `message` completes "failed to …", in lower case and without a period.
+    /// Creates an error. `message` is a lower-case fragment without a final period.
     pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self { kind, message: message.into(), source: None, hints: Vec::new() }
     }
 
-    /// For `map_err`: the machine could not do this.
+    /// Returns a function for `map_err` that wraps an I/O error as "failed to …".
     pub(crate) fn failed_to(what: &'static str) -> impl FnOnce(std::io::Error) -> Self {
         move |error| Self::new(ErrorKind::Infrastructure, format!("failed to {what}")).caused_by(error)
     }
@@ -64,7 +64,7 @@ impl CliError {
         &self.message
     }
 
-    /// What led to it, the nearest cause first.
+    /// Returns the chain of causes, nearest first.
     pub(crate) fn causes(&self) -> Vec<String> {
         let mut causes = Vec::new();
         let mut next = self.source.as_deref().map(|source| source as &dyn Error);
@@ -139,7 +139,7 @@ mod tests {
     use crate::exit_code::ExitCode;
 
     #[test]
-    fn a_cause_follows_the_message() {
+    fn tape_error_keeps_its_cause() {
         let source = io::Error::new(io::ErrorKind::NotFound, "no such file");
         let path = "x.yaml".into();
         let error = CliError::from(yb_tape::Error::ReadScript { path, source });
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kind_decides_the_exit_code() {
+    fn kind_determines_the_exit_code() {
         let code = |kind| CliError::new(kind, "failed").exit_code();
         assert_eq!(code(ErrorKind::Usage), ExitCode::Usage);
         assert_eq!(code(ErrorKind::Failed), ExitCode::Failed);

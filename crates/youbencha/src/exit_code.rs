@@ -1,78 +1,78 @@
-//! The one table of what `yb` can exit with; scripts and CI jobs rely on it.
+//! The exit codes of `yb`, on which scripts and CI jobs rely.
 
 use std::fmt::Write as _;
 
-/// What an exit code of `yb` means.
+/// An exit code of `yb`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ExitCode {
-    /// Everything ran and passed; with gates: every gate held.
+    /// All trials passed; with gates, all gates passed.
     Passed = 0,
-    /// Something evaluated failed, or a gate did not hold.
+    /// A trial or a gate failed.
     Failed = 1,
     /// Usage or configuration error; nothing was started.
     Usage = 2,
     /// An agent is not installed or not authenticated.
     Agent = 3,
-    /// Infrastructure: trials could not be completed.
+    /// Infrastructure failure: trials could not be completed.
     Infrastructure = 4,
-    /// Cannot tell: too few or too uncertain results for the question.
-    Uncertain = 5,
+    /// Inconclusive: too few results for a decision.
+    Inconclusive = 5,
     /// Interrupted or terminated.
     Interrupted = 130,
 }
 
 impl ExitCode {
-    /// All of them, by number.
+    /// All exit codes, by number.
     pub const ALL: [Self; 7] = [
         Self::Passed,
         Self::Failed,
         Self::Usage,
         Self::Agent,
         Self::Infrastructure,
-        Self::Uncertain,
+        Self::Inconclusive,
         Self::Interrupted,
     ];
 
-    /// Strongest first: when several apply, the first of these that does is the exit code.
+    /// Strongest first: of several codes that apply, the first in this list is used.
     const PRECEDENCE: [Self; 7] = [
         Self::Usage,
         Self::Interrupted,
         Self::Failed,
         Self::Agent,
         Self::Infrastructure,
-        Self::Uncertain,
+        Self::Inconclusive,
         Self::Passed,
     ];
 
-    /// The number that the system sees.
+    /// Returns the number.
     #[must_use]
     pub fn code(self) -> u8 {
         self as u8
     }
 
-    /// What it means, in a few words.
+    /// Returns a short description.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
-            Self::Passed => "everything ran and passed; with gates: every gate held",
-            Self::Failed => "something evaluated failed, or a gate did not hold",
+            Self::Passed => "all trials passed; with gates, all gates passed",
+            Self::Failed => "a trial or a gate failed",
             Self::Usage => "usage or configuration error; nothing was started",
             Self::Agent => "an agent is not installed or not authenticated",
-            Self::Infrastructure => "infrastructure: trials could not be completed",
-            Self::Uncertain => "cannot tell: too few or too uncertain results for the question",
+            Self::Infrastructure => "infrastructure failure: trials could not be completed",
+            Self::Inconclusive => "inconclusive: too few results for a decision",
             Self::Interrupted => "interrupted or terminated",
         }
     }
 
-    /// The one that counts when several apply; everything passed when none does.
+    /// Returns the strongest of several codes; `Passed` if there is none.
     #[must_use]
     pub fn strongest(codes: impl IntoIterator<Item = Self>) -> Self {
         let codes: Vec<Self> = codes.into_iter().collect();
         Self::PRECEDENCE.into_iter().find(|code| codes.contains(code)).unwrap_or(Self::Passed)
     }
 
-    /// The table as help text.
+    /// Returns the table for help texts.
     pub(crate) fn table() -> String {
         Self::ALL.iter().fold("Exit codes:".to_owned(), |mut text, code| {
             // Writing to a string never fails.
@@ -90,17 +90,17 @@ impl From<ExitCode> for std::process::ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::ExitCode::{self, Agent, Failed, Infrastructure, Interrupted, Passed, Uncertain, Usage};
+    use super::ExitCode::{self, Agent, Failed, Inconclusive, Infrastructure, Interrupted, Passed, Usage};
 
     #[test]
-    fn the_strongest_wins_whatever_the_order() {
+    fn strongest_code_wins_in_any_order() {
         for (codes, expected) in [
             (&[][..], Passed),
             (&[Passed, Passed], Passed),
-            (&[Passed, Uncertain], Uncertain),
-            (&[Uncertain, Infrastructure], Infrastructure),
+            (&[Passed, Inconclusive], Inconclusive),
+            (&[Inconclusive, Infrastructure], Infrastructure),
             (&[Infrastructure, Agent], Agent),
-            (&[Agent, Failed, Uncertain], Failed),
+            (&[Agent, Failed, Inconclusive], Failed),
             (&[Failed, Interrupted], Interrupted),
             (&[Interrupted, Usage], Usage),
         ] {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_numbers_never_change() {
+    fn numbers_are_stable() {
         assert_eq!(ExitCode::ALL.map(ExitCode::code), [0, 1, 2, 3, 4, 5, 130]);
     }
 }

@@ -1,4 +1,4 @@
-//! Writes the files that a user asked for: whole or not at all, and never through a link to somewhere else.
+//! Writes user-visible files atomically and never through a symbolic link.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,14 +6,12 @@ use std::path::{Component, Path};
 
 use crate::error::{CliError, ErrorKind};
 
-/// Whether something is there, a link to nowhere included.
+/// Returns whether the path exists, including a dangling link.
 pub(crate) fn exists(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Writes `relative` below `root` and makes the directories on the way; whoever looks sees the old file or the new one.
-///
-/// What is a link already is refused: the file that it leads to was not named.
+/// Writes `relative` below `root` atomically and creates its directories. An existing link is rejected.
 pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), CliError> {
     let mut at = root.to_owned();
     let mut steps = relative.components().peekable();
@@ -21,34 +19,36 @@ pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), C
         if !matches!(step, Component::Normal(_)) {
             return Err(CliError::new(
                 ErrorKind::Usage,
-                format!("not a path below the directory: `{}`", relative.display()),
+                format!("path is outside of the directory: `{}`", relative.display()),
             ));
         }
         at.push(step);
         refuse_link(&at)?;
         if steps.peek().is_some() && !at.is_dir() {
-            fs::create_dir(&at).map_err(|error| failed("make the directory", &at, error))?;
+            fs::create_dir(&at).map_err(|error| failed("create directory", &at, error))?;
         }
     }
     replace(&at, content).map_err(|error| failed("write", &at, error))
 }
 
-/// A link may lead anywhere, also to what nobody meant to change.
+/// Rejects a link, which may lead to a file that the user did not name.
 pub(crate) fn refuse_link(path: &Path) -> Result<(), CliError> {
     if !path.is_symlink() {
         return Ok(());
     }
-    let error =
-        CliError::new(ErrorKind::Usage, format!("a link is not written through: `{}`", path.display()));
+    let error = CliError::new(
+        ErrorKind::Usage,
+        format!("refusing to write through a symbolic link: `{}`", path.display()),
+    );
     Err(match path.canonicalize() {
-        Ok(target) => error.hint(format!("change the file that it leads to: `{}`", target.display())),
-        Err(_) => error.hint("it leads nowhere; remove it"),
+        Ok(target) => error.hint(format!("name its target instead: `{}`", target.display())),
+        Err(_) => error.hint("the link is dangling; remove it"),
     })
 }
 
 fn replace(path: &Path, content: &str) -> io::Result<()> {
     let mut builder = tempfile::Builder::new();
-    // The rights that any new file gets.
+    // The default permissions of a new file.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_with_its_rights_and_nothing_is_left_beside_it() {
+    fn write_keeps_permissions_and_leaves_no_temporary_file() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("a/b");
         write(dir.path(), Path::new("a/b"), "1").unwrap();
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_through_a_link_or_outside() {
+    fn write_rejects_links_and_paths_outside() {
         let (dir, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let target = elsewhere.path().join("file");
         fs::write(&target, "mine").unwrap();

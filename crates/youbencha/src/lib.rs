@@ -1,42 +1,49 @@
-//! The command line: arguments, progress, reports on a terminal, exit codes.
+//! The command line: arguments, progress, terminal output, exit codes.
 
 mod agents;
 mod args;
 mod commands;
 mod diagnostics;
+mod env_vars;
 mod error;
 mod exit_code;
 mod files;
 mod printer;
+#[cfg(test)]
+mod reference;
 mod report;
 mod signals;
 mod table;
 mod tracing;
 mod workspace;
 
-use clap::Parser as _;
-
-use crate::args::Args;
 use crate::printer::Printer;
 
 pub use crate::exit_code::ExitCode;
+pub use yb_engine::Extensions;
 
-/// The whole program: reads the arguments, runs the command, prints what went wrong.
+/// Runs `yb` with the built-in agents and evaluators.
 #[must_use]
 pub fn main() -> std::process::ExitCode {
-    // First of all: this process may have been started to watch over a child, and then never comes back.
+    run_with(&Extensions::builtin())
+}
+
+/// Runs `yb` with these agents and evaluators: parses the arguments, runs the command and prints its error, if any.
+#[must_use]
+pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
+    // Must come first: if this process was started as a shim, the call does not return.
     yb_supervise::shim_main();
 
     let mut printer = Printer::for_terminal();
-    let code = match Args::try_parse() {
-        Ok(args) => commands::run(&args, &mut printer).unwrap_or_else(|error| {
+    let code = match args::parse() {
+        Ok(args) => commands::run(&args, extensions, &mut printer).unwrap_or_else(|error| {
             printer.error(&error);
             error.exit_code()
         }),
-        Err(answer) => {
-            // Help and version are answers too; clap knows which stream each belongs to.
-            let _ = answer.print();
-            if answer.use_stderr() { ExitCode::Usage } else { ExitCode::Passed }
+        Err(error) => {
+            // Help and version come as errors too; clap chooses the stream.
+            let _ = error.print();
+            if error.use_stderr() { ExitCode::Usage } else { ExitCode::Passed }
         }
     };
     code.into()

@@ -1,4 +1,4 @@
-//! The only place that writes to the terminal; colour goes away by itself where it is not wanted.
+//! The only module that writes to the terminal. Color is disabled where it is not supported.
 
 mod area;
 
@@ -9,25 +9,25 @@ use anstream::AutoStream;
 use owo_colors::OwoColorize as _;
 
 use crate::error::CliError;
-use area::Area;
+use area::StatusArea;
 pub(crate) use area::fit;
 
 /// Writes results to stdout and errors to stderr.
 ///
-/// What it can't write it leaves unwritten: a reader that went away is no reason to stop the work.
+/// Write errors are ignored: a closed pipe is no reason to stop a run.
 pub(crate) struct Printer {
     out: AutoStream<Stdout>,
     err: AutoStream<Stderr>,
-    area: Area,
+    area: StatusArea,
 }
 
 impl Printer {
-    /// Colours as the terminal, `NO_COLOR` and `CLICOLOR` have it.
+    /// Creates a printer with color as set by the terminal, `NO_COLOR` and `CLICOLOR`.
     pub(crate) fn for_terminal() -> Self {
-        Self { out: anstream::stdout(), err: anstream::stderr(), area: Area::default() }
+        Self { out: anstream::stdout(), err: anstream::stderr(), area: StatusArea::default() }
     }
 
-    /// One line of output, there at once also through a pipe.
+    /// Prints a line to stdout and flushes it.
     pub(crate) fn line(&mut self, line: impl Display) {
         self.erase();
         let _ = writeln!(self.out, "{line}");
@@ -35,7 +35,7 @@ impl Printer {
         self.draw();
     }
 
-    /// A piece of output, there at once.
+    /// Prints text to stdout and flushes it.
     pub(crate) fn text(&mut self, text: &str) {
         self.erase();
         let _ = self.out.write_all(text.as_bytes());
@@ -43,7 +43,7 @@ impl Printer {
         self.draw();
     }
 
-    /// Bytes as they are, whatever they would do to a terminal; there at once.
+    /// Writes raw bytes to stdout, without filtering escape codes, and flushes them.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.erase();
         let mut out = std::io::stdout().lock();
@@ -52,24 +52,24 @@ impl Printer {
         self.draw();
     }
 
-    /// Whether somebody reads the output, rather than a program.
+    /// Returns whether stdout is a terminal.
     pub(crate) fn is_terminal(&self) -> bool {
         self.out.is_terminal()
     }
 
-    /// A remark beside the output.
+    /// Prints a note to stderr.
     pub(crate) fn note(&mut self, note: impl Display) {
-        self.beside(&format!("{}\n", note.dimmed()));
+        self.write_stderr(&format!("{}\n", note.dimmed()));
     }
 
-    /// Text beside the output, in one write: several programs may share a terminal or a log.
-    fn beside(&mut self, text: &str) {
+    /// Writes to stderr in one call, because several programs may share a terminal or a log.
+    fn write_stderr(&mut self, text: &str) {
         self.erase();
         let _ = self.err.write_all(text.as_bytes());
         self.draw();
     }
 
-    /// An error with its causes and the ways out.
+    /// Prints an error with its causes and hints.
     pub(crate) fn error(&mut self, error: &CliError) {
         let mut text = format!("{} {}\n", "error:".red().bold(), error.message());
         for cause in error.causes() {
@@ -78,38 +78,38 @@ impl Printer {
         for hint in error.hints() {
             text.push_str(&format!("{} {hint}\n", "hint:".cyan().bold()));
         }
-        self.beside(&text);
+        self.write_stderr(&text);
     }
 
-    /// Whether lines can be drawn over: stderr is a terminal that can, and nobody said that it is a log.
+    /// Returns whether status lines can be redrawn: stderr is a capable terminal and this is not a CI job.
     pub(crate) fn can_redraw(&self) -> bool {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
         let capable = match set("TERM") {
             Some(term) => term != "dumb",
             None => cfg!(windows),
         };
-        // Only a stream with colours has told a Windows console to take codes.
-        self.err.is_terminal() && capable && set("CI").is_none() && (cfg!(unix) || self.colours())
+        // On Windows, only a stream with color has enabled escape codes.
+        self.err.is_terminal() && capable && set("CI").is_none() && (cfg!(unix) || self.has_color())
     }
 
-    /// The columns and rows of the terminal that remarks go to.
+    /// Returns columns and rows of the terminal behind stderr.
     pub(crate) fn size(&self) -> (usize, usize) {
         area::size()
     }
 
-    /// Keeps these lines at the bottom of the terminal, below whatever is printed, until there are others.
-    pub(crate) fn keep_below(&mut self, lines: Vec<String>) {
+    /// Keeps status lines at the bottom of the terminal, below all output, until they are replaced.
+    pub(crate) fn set_status_lines(&mut self, lines: Vec<String>) {
         self.area.set(lines);
         self.draw();
     }
 
-    /// Leaves the terminal as if there had never been lines at its bottom.
-    pub(crate) fn nothing_below(&mut self) {
+    /// Removes the status lines.
+    pub(crate) fn clear_status_lines(&mut self) {
         self.erase();
         self.area.set(Vec::new());
     }
 
-    fn colours(&self) -> bool {
+    fn has_color(&self) -> bool {
         self.err.current_choice() != anstream::ColorChoice::Never
     }
 
@@ -118,21 +118,13 @@ impl Printer {
     }
 
     fn draw(&mut self) {
-        let colours = self.colours();
-        self.area.draw(colours);
+        let color = self.has_color();
+        self.area.draw(color);
     }
 }
 
 impl Drop for Printer {
     fn drop(&mut self) {
-        self.nothing_below();
-    }
-}
-
-/// A count with its noun.
-pub(crate) fn plural(count: u64, noun: &str) -> String {
-    match count {
-        1 => format!("1 {noun}"),
-        count => format!("{count} {noun}s"),
+        self.clear_status_lines();
     }
 }

@@ -1,22 +1,22 @@
-//! What the user or the system wants of the program: Ctrl-C, and on Unix SIGTERM, SIGHUP and Ctrl-Z.
+//! Signals as requests: Ctrl-C, and on Unix SIGTERM, SIGHUP and Ctrl-Z.
 
 use std::io;
 
 #[cfg(unix)]
 use tokio::signal::unix::{Signal as Stream, SignalKind, signal};
 
-/// What is wanted.
+/// A request of the user or the system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wish {
-    /// Ctrl-C: come to an end.
+pub(crate) enum SignalRequest {
+    /// Ctrl-C: stop gracefully.
     Interrupt,
-    /// SIGTERM or SIGHUP: end now.
+    /// SIGTERM or SIGHUP: stop now.
     Terminate,
-    /// Ctrl-Z: stand still.
+    /// Ctrl-Z: suspend.
     Suspend,
 }
 
-/// Catches signals from when it is made.
+/// A listener for signals.
 pub(crate) struct Signals {
     #[cfg(unix)]
     each: [Stream; 3],
@@ -25,7 +25,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Must be called within a runtime.
+    /// Starts listening; must be called within a runtime.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             #[cfg(unix)]
@@ -39,7 +39,7 @@ impl Signals {
         })
     }
 
-    /// As [`listen`](Self::listen), and Ctrl-Z too; who asks for that must stop the program itself.
+    /// Also listens for Ctrl-Z; the caller must then suspend the process itself.
     pub(crate) fn listen_for_suspension() -> io::Result<Self> {
         let mut signals = Self::listen()?;
         #[cfg(unix)]
@@ -49,8 +49,8 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Returns when something is wanted.
-    pub(crate) async fn next(&mut self) -> Wish {
+    /// Waits for the next request.
+    pub(crate) async fn next(&mut self) -> SignalRequest {
         #[cfg(unix)]
         {
             let [interrupt, terminate, hangup] = &mut self.each;
@@ -61,27 +61,27 @@ impl Signals {
                 }
             };
             tokio::select! {
-                _ = interrupt.recv() => Wish::Interrupt,
-                _ = terminate.recv() => Wish::Terminate,
-                _ = hangup.recv() => Wish::Terminate,
-                _ = suspend => Wish::Suspend,
+                _ = interrupt.recv() => SignalRequest::Interrupt,
+                _ = terminate.recv() => SignalRequest::Terminate,
+                _ = hangup.recv() => SignalRequest::Terminate,
+                _ = suspend => SignalRequest::Suspend,
             }
         }
         #[cfg(not(unix))]
         {
             let _ = tokio::signal::ctrl_c().await;
-            Wish::Interrupt
+            SignalRequest::Interrupt
         }
     }
 
-    /// Returns when the user or the system wants the program to stop.
+    /// Waits for a request to stop.
     pub(crate) async fn stop(&mut self) {
-        while self.next().await == Wish::Suspend {}
+        while self.next().await == SignalRequest::Suspend {}
     }
 }
 
-/// Stops this process until somebody continues it.
-pub(crate) fn stand_still() {
+/// Suspends this process until it receives SIGCONT.
+pub(crate) fn suspend_process() {
     #[cfg(unix)]
     {
         let _ = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);

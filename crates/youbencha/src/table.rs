@@ -1,8 +1,10 @@
-//! Plain tables: columns as wide as they must be, two spaces between, readable without colour.
+//! Plain tables: columns aligned by display width, two spaces apart.
 
 use std::fmt;
 
-/// Rows under a header.
+use yb_figures::{pad_end, width};
+
+/// A header and rows.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
@@ -20,23 +22,22 @@ impl Table {
 impl fmt::Display for Table {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        // A column without anything in it is left out.
+        // Empty columns are omitted.
         let kept: Vec<usize> = (0..columns)
             .filter(|column| {
                 self.rows.len() == 1
                     || self.rows[1..].iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()))
             })
             .collect();
-        let width = |column: usize| {
+        let columns = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+            cells.map(|cell| width(cell)).max().unwrap_or(0)
         };
         for row in &self.rows {
             let mut line = String::new();
             for column in &kept {
                 let cell = row.get(*column).map_or("", String::as_str);
-                line.push_str(cell);
-                line.extend(std::iter::repeat_n(' ', width(*column) + 2 - cell.chars().count()));
+                line.push_str(&pad_end(cell, columns(*column) + 2));
             }
             writeln!(formatter, "{}", line.trim_end())?;
         }
@@ -49,10 +50,11 @@ mod tests {
     use super::Table;
 
     #[test]
-    fn columns_are_as_wide_as_they_must_be_and_empty_ones_are_left_out() {
-        let mut table = Table::new(&["case", "left out", "cost"]);
+    fn columns_align_by_display_width_and_empty_ones_are_omitted() {
+        let mut table = Table::new(&["case", "excluded", "cost"]);
         table.row(vec!["a-long-name".to_owned(), String::new(), "$1".to_owned()]);
         table.row(vec!["ü".to_owned(), String::new(), String::new()]);
-        assert_eq!(table.to_string(), "case         cost\na-long-name  $1\nü\n");
+        table.row(vec!["日本語".to_owned(), String::new(), "$2".to_owned()]);
+        assert_eq!(table.to_string(), "case         cost\na-long-name  $1\nü\n日本語       $2\n");
     }
 }

@@ -1,14 +1,15 @@
-//! Traces of what a command does: whether anybody wants one, where it goes, and that it changes nothing else.
+//! OpenTelemetry traces of commands. Tracing never changes results.
 
+mod config;
 mod names;
 mod run;
-mod wanted;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::Context;
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::config::Settings;
 use yb_engine::run::Plan;
 use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redactor};
@@ -22,38 +23,35 @@ use crate::signals::Signals;
 
 pub(crate) use run::RunTrace;
 
-/// The agent whose messages tell of every call of a model.
-pub(crate) const CLAUDE_CODE: &str = "claude-code";
-
-/// How long the last of a trace may take on its way, unless the variable says. Whoever receives it may hang; we don't.
+/// The default time limit of the final export: a hanging receiver must not block the program.
 const DEADLINE: Duration = Duration::from_secs(10);
 const TIMEOUT: &str = "OTEL_EXPORTER_OTLP_TIMEOUT";
-/// The same for somebody who wants us to end.
-const IN_A_HURRY: Duration = Duration::from_millis(300);
+/// The time limit of the final export after an interrupt.
+const INTERRUPT_DEADLINE: Duration = Duration::from_millis(300);
 
-/// The traces of one command. Without anybody who wants one, nothing is done.
+/// The tracing of one command; a no-op if it is off.
 #[derive(Debug, Clone)]
 pub(crate) struct Tracing {
     pipeline: Arc<Pipeline>,
-    /// What the trace is a part of, if whoever started us has one.
+    /// The parent span from the environment, if any.
     parent: Context,
     deadline: Duration,
 }
 
 impl Tracing {
-    /// Of a command that nobody wants to follow.
+    /// Returns tracing that is off.
     pub(crate) fn off() -> Self {
         Self { pipeline: Arc::new(Pipeline::disabled()), parent: Context::new(), deadline: DEADLINE }
     }
 
-    /// As the command line, the standard variables and the settings say.
+    /// Starts tracing as configured by arguments, standard variables and settings.
     pub(crate) fn start(
         args: &OtelArgs,
         settings: &Settings,
         env: &BTreeMap<String, String>,
     ) -> Result<Self, CliError> {
-        let config = wanted::config(args, settings, env);
-        let pipeline = Pipeline::start(&config).map_err(|error| refused(&error))?;
+        let config = config::pipeline_config(args, settings, env);
+        let pipeline = Pipeline::start(&config).map_err(|error| config_error(&error))?;
         let parent = env.get(names::TRACEPARENT).and_then(|line| yb_otel::parse_traceparent(line));
         let timeout = env.get(TIMEOUT).and_then(|text| text.parse().ok()).map(Duration::from_millis);
         Ok(Self {
@@ -63,61 +61,65 @@ impl Tracing {
         })
     }
 
-    /// Of a command that reads no settings of its own.
+    /// Starts tracing for a command that does not load settings itself.
     pub(crate) fn start_here(args: &OtelArgs) -> Result<Self, CliError> {
         let project = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
-        // What is wrong with the settings is for those who need them.
+        // Diagnostics of the settings are reported by commands that use them.
         let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
         Self::start(args, &settings, &agents::environment())
     }
 
-    /// Whether anybody wants a trace.
+    /// Returns whether tracing is on.
     pub(crate) fn is_on(&self) -> bool {
         self.pipeline.is_enabled()
     }
 
-    /// A run; nothing if nobody wants a trace.
+    /// Starts the trace of a run; `None` if tracing is off.
     pub(crate) fn run(&self, plan: &Plan) -> Option<RunTrace> {
         self.is_on().then(|| RunTrace::start(&self.pipeline, &self.parent, plan))
     }
 
-    /// The agent of a command that runs only one; nothing if nobody wants a trace. Every message of it is told to what this
-    /// gives, with the time at which it came, and how it ended; its `TRACEPARENT` is that of the context.
+    /// Starts the spans of a command with a single agent; `None` if tracing is off. The caller passes on every message and the end
+    /// of the agent, and sets its `TRACEPARENT` from the context.
     pub(crate) fn agent(&self, config: AgentSpansConfig) -> Option<AgentSpans> {
-        let config = dressed(config, &self.pipeline, self.pipeline.redact().clone());
+        let config = with_pipeline_settings(config, &self.pipeline, self.pipeline.redact().clone());
         self.is_on().then(|| AgentSpans::start(self.pipeline.tracers(), &self.parent, config))
     }
 
-    /// Sends what is left before the program ends with this code, and says what did not arrive.
+    /// Exports remaining spans before the program exits, and reports losses.
     pub(crate) async fn finish(self, code: Option<ExitCode>, signals: &mut Signals, printer: &mut Printer) {
         if !self.is_on() {
             return;
         }
-        let hurry = code == Some(ExitCode::Interrupted);
-        let deadline = if hurry { IN_A_HURRY.min(self.deadline) } else { self.deadline };
+        let interrupted = code == Some(ExitCode::Interrupted);
+        let deadline = if interrupted { INTERRUPT_DEADLINE.min(self.deadline) } else { self.deadline };
         let lost = tokio::select! {
             lost = self.pipeline.shutdown(deadline) => lost,
-            () = signals.stop() => self.pipeline.shutdown(IN_A_HURRY).await,
+            () = signals.stop() => self.pipeline.shutdown(INTERRUPT_DEADLINE).await,
         };
         if lost.count > 0 {
-            printer.note(format_args!("warning: not all of the trace arrived: {lost}"));
+            printer.note(format_args!("warning: trace is incomplete: {lost}"));
         }
     }
 }
 
-/// The same as the pipeline wants it.
-fn dressed(mut config: AgentSpansConfig, pipeline: &Pipeline, redact: Redactor) -> AgentSpansConfig {
+/// Applies the settings of the pipeline.
+fn with_pipeline_settings(
+    mut config: AgentSpansConfig,
+    pipeline: &Pipeline,
+    redact: Redactor,
+) -> AgentSpansConfig {
     config.conventions = pipeline.conventions();
     config.content = pipeline.content();
     config.redact = redact;
-    // Durations and tokens are told of models that we know of.
-    config.metrics = pipeline.metrics().filter(|_| config.agent_name == CLAUDE_CODE);
+    // Metrics need the model calls, which only Claude Code reports.
+    config.metrics = pipeline.metrics().filter(|_| config.agent_name == ClaudeCode.spec().name);
     config
 }
 
-fn refused(error: &PipelineError) -> CliError {
+fn config_error(error: &PipelineError) -> CliError {
     let text = error.to_string();
     let (message, hint) = text.split_once("\nhint: ").unwrap_or((&text, ""));
-    let refused = CliError::new(ErrorKind::Usage, message);
-    if hint.is_empty() { refused } else { refused.hint(hint) }
+    let edge = CliError::new(ErrorKind::Usage, message);
+    if hint.is_empty() { edge } else { edge.hint(hint) }
 }

@@ -1,4 +1,4 @@
-//! The runs that are there, as commands name and describe them.
+//! Runs of the workspace directory, as commands name and describe them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::printer::Printer;
 
-/// The workspace directory of this project; what is wrong with the settings is shown.
+/// Returns the workspace directory of this project and prints diagnostics of the settings.
 pub(crate) fn root(printer: &mut Printer) -> Result<PathBuf, CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
@@ -22,20 +22,20 @@ pub(crate) fn root(printer: &mut Printer) -> Result<PathBuf, CliError> {
     std::path::absolute(settings.workspace_dir()).map_err(CliError::failed_to("find the workspace directory"))
 }
 
-/// What a run is doing.
+/// The condition of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Condition {
-    /// Somebody works on it.
+pub(crate) enum RunCondition {
+    /// A process is executing it.
     Running,
-    /// All was done.
+    /// All trials have a result.
     Finished,
-    /// It was stopped.
+    /// Stopped before the end.
     Stopped(StopReason),
-    /// It ended without a word.
+    /// Killed without recording an end.
     Died,
 }
 
-impl Condition {
+impl RunCondition {
     pub(crate) fn of(info: &RunInfo) -> Self {
         match &info.state.stopped {
             _ if info.active => Self::Running,
@@ -45,8 +45,8 @@ impl Condition {
         }
     }
 
-    /// In one word, for programs.
-    pub(crate) fn word(&self) -> &'static str {
+    /// Returns the name in JSON output.
+    pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Running => "running",
             Self::Finished => "finished",
@@ -56,16 +56,16 @@ impl Condition {
     }
 }
 
-impl fmt::Display for Condition {
+impl fmt::Display for RunCondition {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped(reason) => write!(formatter, "stopped ({})", why(reason)),
-            other => formatter.write_str(other.word()),
+            Self::Stopped(reason) => write!(formatter, "stopped ({})", stop_reason(reason)),
+            other => formatter.write_str(other.as_str()),
         }
     }
 }
 
-fn why(reason: &StopReason) -> &'static str {
+fn stop_reason(reason: &StopReason) -> &'static str {
     match reason {
         StopReason::Interrupted => "interrupted",
         StopReason::Budget => "budget",
@@ -74,37 +74,23 @@ fn why(reason: &StopReason) -> &'static str {
     }
 }
 
-/// Relative to the working directory, if it is below it.
-pub(crate) fn shown(path: &Path) -> String {
+/// Formats a path, relative to the working directory if below it.
+pub(crate) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
 
-/// A moment as people read it, `2026-11-15 16:45:24Z`; a text that is no moment stays as it is.
-pub(crate) fn moment(iso: &str) -> String {
-    match iso.split_once('T') {
-        Some((day, time)) => format!("{day} {}Z", time.get(..8).unwrap_or(time)),
-        None => iso.to_owned(),
-    }
-}
-
-/// Without anything that would move a cursor or colour a terminal: what an agent wrote is only shown.
-pub(crate) fn harmless(text: &str) -> String {
+/// Removes control characters from untrusted text, so that it can't control the terminal.
+pub(crate) fn sanitize(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{harmless, moment};
+    use super::sanitize;
 
     #[test]
-    fn what_is_shown_does_nothing_to_a_terminal() {
-        assert_eq!(harmless("a\u{1b}[2Jb\r\u{9b}31m\tc\n"), "a[2Jb31m\tc\n");
-    }
-
-    #[test]
-    fn moments_are_readable() {
-        assert_eq!(moment("2026-11-15T16:45:24.123Z"), "2026-11-15 16:45:24Z");
-        assert_eq!(moment("?"), "?");
+    fn sanitize_removes_control_characters() {
+        assert_eq!(sanitize("a\u{1b}[2Jb\r\u{9b}31m\tc\n"), "a[2Jb31m\tc\n");
     }
 }

@@ -1,4 +1,4 @@
-//! One conversation in the Agent Client Protocol: what is said to the agent, and what its words become.
+//! One session of the Agent Client Protocol: the requests to the agent, and its messages.
 
 use std::collections::BTreeMap;
 
@@ -7,21 +7,21 @@ use yb_claude::Message;
 
 use super::super::cli::permission_mode;
 use super::super::reader::{
-    About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, denied, event, finished, returned,
-    said,
+    Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, assistant_text,
+    event, keep_alive, permission_denied, run_result, tool_call, tool_result,
 };
-use super::super::{AcpSpec, ExecutionContext};
+use super::super::{AcpConfig, ExecutionContext};
 
 /// The version of the protocol that is spoken here.
 const VERSION: u64 = 1;
 /// The protocol's code for an agent that wants credentials.
 const AUTH_REQUIRED: i64 = -32000;
-/// JSON-RPC's code for a method that nobody has.
+/// JSON-RPC's code for an unknown method.
 const NO_SUCH_METHOD: i64 = -32601;
 /// Kinds of tools that change nothing.
 const READING: [&str; 4] = ["read", "search", "think", "fetch"];
 
-/// What was asked and is to be answered.
+/// The request that waits for its response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
     Initialize,
@@ -32,7 +32,7 @@ enum Step {
     Over,
 }
 
-/// Follows and leads one execution.
+/// The client of one session.
 #[derive(Debug)]
 pub(super) struct AcpReader {
     step: Step,
@@ -43,23 +43,23 @@ pub(super) struct AcpReader {
     mode: String,
     prompt: String,
     session: String,
-    /// What is to be said next.
+    /// Bytes to write to stdin.
     outgoing: Vec<u8>,
-    /// What the agent says, in pieces.
+    /// The chunks of the current answer.
     open: String,
     last: String,
     turns: u64,
-    /// Calls by their id; whether each has returned.
+    /// Tool calls by id, and whether each has a result.
     calls: BTreeMap<String, bool>,
     warnings: Vec<String>,
 }
 
 impl AcpReader {
-    pub(super) fn new(spec: &AcpSpec, context: &ExecutionContext, prompt: &str) -> Self {
+    pub(super) fn new(own: &AcpConfig, context: &ExecutionContext, prompt: &str) -> Self {
         let config = &context.config;
         let mut reader = Self {
             step: Step::Initialize,
-            auth_method: spec.auth_method.clone(),
+            auth_method: own.auth_method.clone(),
             cwd: context.workspace.to_string_lossy().into_owned(),
             model: config.model.clone(),
             servers: config.mcp_servers.iter().map(|(name, server)| server_of(name, server)).collect(),
@@ -104,7 +104,7 @@ impl AcpReader {
         self.ask(Step::Prompt, "session/prompt", &json!({ "sessionId": self.session, "prompt": prompt }));
     }
 
-    /// The agent's answer to what it was asked last.
+    /// Handles the response to the last request.
     fn answered(&mut self, result: &Value) -> Vec<Message> {
         match self.step {
             Step::Initialize => {
@@ -139,12 +139,12 @@ impl AcpReader {
                 self.begin_prompt();
                 Vec::new()
             }
-            Step::Prompt => self.finish(result),
+            Step::Prompt => self.end_prompt(result),
             Step::Over => Vec::new(),
         }
     }
 
-    /// Asks for the model in the way that the agent offers.
+    /// Selects the model in the way that the agent offers.
     fn choose(&mut self, model: &str, session: &Value) {
         let session_id = self.session.clone();
         let options = session["configOptions"].as_array().into_iter().flatten();
@@ -174,13 +174,13 @@ impl AcpReader {
             unknown @ Failure { status: None, kind: None, .. } => (None, Some(unknown.message)),
             known => (Some(known), None),
         };
-        let finish = Finish { failure, error, turns: Some(self.turns), ..Finish::default() };
-        messages.extend(finished(&finish));
+        let finish = RunEnd { failure, error, turns: Some(self.turns), ..RunEnd::default() };
+        messages.extend(run_result(&finish));
         self.step = Step::Over;
         messages
     }
 
-    fn finish(&mut self, result: &Value) -> Vec<Message> {
+    fn end_prompt(&mut self, result: &Value) -> Vec<Message> {
         let mut messages = self.flush();
         let stop = result["stopReason"].as_str().unwrap_or("end_turn");
         let used = used(result);
@@ -188,23 +188,23 @@ impl AcpReader {
             "end_turn" | "max_turn_requests" => None,
             other => Some(format!("the agent stopped: {other}")),
         };
-        messages.extend(finished(&Finish {
+        messages.extend(run_result(&RunEnd {
             text: self.last.clone(),
             error,
             max_turns: stop == "max_turn_requests",
             turns: Some(self.turns),
             used,
             by_model: self.model.clone().zip(used).into_iter().collect(),
-            ..Finish::default()
+            ..RunEnd::default()
         }));
         self.step = Step::Over;
         messages
     }
 
-    /// Ends the pieces of one answer.
+    /// Ends the current answer.
     fn flush(&mut self) -> Vec<Message> {
         let text = std::mem::take(&mut self.open);
-        let message = said(&text, &About::default());
+        let message = assistant_text(&text, &MessageContext::default());
         if message.is_some() {
             self.turns += 1;
             self.last = text;
@@ -216,34 +216,34 @@ impl AcpReader {
         match update["sessionUpdate"].as_str().unwrap_or_default() {
             "agent_message_chunk" => {
                 self.open.push_str(update["content"]["text"].as_str().unwrap_or_default());
-                alive().into_iter().collect()
+                keep_alive().into_iter().collect()
             }
             "tool_call" | "tool_call_update" => self.call(update),
-            "agent_thought_chunk" => alive().into_iter().collect(),
+            "agent_thought_chunk" => keep_alive().into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
-    /// A call as far as it is known; what it returned, once.
+    /// Handles a tool call, and its result once.
     fn call(&mut self, call: &Value) -> Vec<Message> {
         let Some(id) = call["toolCallId"].as_str().map(str::to_owned) else { return Vec::new() };
         let mut messages = Vec::new();
-        // A call that is only announced gets its arguments later.
+        // A pending call gets its arguments later.
         let known = self.calls.contains_key(&id);
         let status = call["status"].as_str().unwrap_or_default();
         if !known && (status != "pending" || call.get("rawInput").is_some_and(Value::is_object)) {
             messages = self.flush();
             self.calls.insert(id.clone(), false);
             let (name, arguments) = tool(call);
-            messages.extend(called(&id, &name, &arguments, &About::default()));
+            messages.extend(tool_call(&id, &name, &arguments, &MessageContext::default()));
         }
         if matches!(status, "completed" | "failed") && self.calls.insert(id.clone(), true) != Some(true) {
-            messages.extend(returned(&id, &output(call), status == "failed", &About::default()));
+            messages.extend(tool_result(&id, &output(call), status == "failed", &MessageContext::default()));
         }
         messages
     }
 
-    /// Somebody has to say yes or no, and nobody is there but the case.
+    /// Answers a permission request by the permission mode of the case.
     fn permit(&mut self, id: &Value, params: &Value) -> Vec<Message> {
         let call = &params["toolCall"];
         let kind = call["kind"].as_str().unwrap_or("other");
@@ -252,7 +252,7 @@ impl AcpReader {
             "acceptEdits" => READING.contains(&kind) || ["edit", "move", "delete"].contains(&kind),
             _ => READING.contains(&kind),
         };
-        // Once is enough: the next one is asked for, and told, again.
+        // Allowed once, so that each call is reported.
         let wanted = if yes { ["allow_once", "allow_always"] } else { ["reject_once", "reject_always"] };
         let options = params["options"].as_array().map_or(&[][..], Vec::as_slice);
         let option = wanted.iter().find_map(|kind| options.iter().find(|option| option["kind"] == **kind));
@@ -266,19 +266,19 @@ impl AcpReader {
         let mut messages = self.call(&known);
         if !yes {
             let (name, _) = tool(call);
-            messages.extend(denied(call["toolCallId"].as_str().unwrap_or_default(), &name));
+            messages.extend(permission_denied(call["toolCallId"].as_str().unwrap_or_default(), &name));
         }
         messages
     }
 }
 
 impl Reader for AcpReader {
-    /// The protocol has no word for it.
-    fn retries(&self) -> Retries {
-        Retries::Silently
+    /// The protocol does not report retries.
+    fn retry_behavior(&self) -> RetryBehavior {
+        RetryBehavior::Silent
     }
 
-    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let event = Value::Object(event);
         let id = event.get("id");
@@ -299,7 +299,7 @@ impl Reader for AcpReader {
         })
     }
 
-    fn say(&mut self) -> Vec<u8> {
+    fn take_input(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.outgoing)
     }
 
@@ -307,7 +307,7 @@ impl Reader for AcpReader {
         self.step == Step::Over
     }
 
-    fn end(&mut self, _stderr: &str) -> Vec<Message> {
+    fn finish(&mut self, _stderr: &str) -> Vec<Message> {
         self.flush()
     }
 
@@ -316,7 +316,7 @@ impl Reader for AcpReader {
     }
 }
 
-/// Who it is, by its own name.
+/// The start of the session, with the name of the agent.
 fn began(info: &Value) -> Option<Message> {
     let version = match (info["name"].as_str(), info["version"].as_str()) {
         (Some(name), Some(version)) => Some(format!("{name} {version}")),
@@ -341,7 +341,7 @@ fn tool(call: &Value) -> (String, Value) {
     (name, Value::Object(arguments))
 }
 
-/// What came of a call, in words.
+/// The text of a tool result.
 fn output(call: &Value) -> String {
     let parts =
         call["content"].as_array().into_iter().flatten().filter_map(|part| match part["type"].as_str() {
@@ -357,11 +357,11 @@ fn output(call: &Value) -> String {
     }
 }
 
-/// What the answer says that it used: by the protocol, or where the Gemini CLI has it.
-fn used(result: &Value) -> Option<Used> {
+/// The usage in a response: by the protocol, or by the Gemini CLI.
+fn used(result: &Value) -> Option<ReportedUsage> {
     let count = |usage: &Value, key: &str| usage[key].as_u64().unwrap_or_default();
     if let Some(usage) = result.get("usage").filter(|usage| usage.is_object()) {
-        return Some(Used {
+        return Some(ReportedUsage {
             input: count(usage, "inputTokens"),
             output: count(usage, "outputTokens").saturating_add(count(usage, "thoughtTokens")),
             cache_read: count(usage, "cachedReadTokens"),
@@ -370,23 +370,23 @@ fn used(result: &Value) -> Option<Used> {
         });
     }
     let usage = result.pointer("/_meta/quota/token_count")?;
-    Some(Used {
+    Some(ReportedUsage {
         input: count(usage, "input_tokens"),
         output: count(usage, "output_tokens"),
-        ..Used::default()
+        ..ReportedUsage::default()
     })
 }
 
-/// What an error says about the API behind the agent.
+/// Classifies an error message.
 fn failure(error: &Value) -> Failure {
-    const WORDS: [(&str, Kind); 7] = [
-        ("authenticat", Kind::Unauthenticated),
-        ("api key", Kind::Unauthenticated),
-        ("rate limit", Kind::RateLimited),
-        ("quota", Kind::RateLimited),
-        ("fetch failed", Kind::Network),
-        ("cannot connect", Kind::Network),
-        ("econn", Kind::Network),
+    const WORDS: [(&str, FailureKind); 7] = [
+        ("authenticat", FailureKind::Unauthenticated),
+        ("api key", FailureKind::Unauthenticated),
+        ("rate limit", FailureKind::RateLimited),
+        ("quota", FailureKind::RateLimited),
+        ("fetch failed", FailureKind::Network),
+        ("cannot connect", FailureKind::Network),
+        ("econn", FailureKind::Network),
     ];
     let message = error["message"].as_str().unwrap_or("without a reason");
     let details = match &error["data"] {
@@ -405,13 +405,13 @@ fn failure(error: &Value) -> Failure {
     }
     let lower = words.to_lowercase();
     let known = WORDS.into_iter().find(|(word, _)| lower.contains(word)).map(|(_, kind)| kind);
-    match known.or((code == AUTH_REQUIRED).then_some(Kind::Unauthenticated)) {
+    match known.or((code == AUTH_REQUIRED).then_some(FailureKind::Unauthenticated)) {
         Some(kind) => Failure::kind(kind, words),
         None => Failure { message: words, ..Failure::default() },
     }
 }
 
-/// A server in the protocol's words.
+/// Converts an MCP server to the format of the protocol.
 fn server_of(name: &str, server: &Map<String, Value>) -> Value {
     let pairs = |key: &str| -> Vec<Value> {
         let map = server.get(key).and_then(Value::as_object);

@@ -14,7 +14,7 @@ struct Play {
 }
 
 impl Play {
-    fn new(spec: &AcpSpec, change: impl FnOnce(&mut AgentConfig)) -> Self {
+    fn new(spec: &AcpConfig, change: impl FnOnce(&mut AgentConfig)) -> Self {
         let mut config = AgentConfig::new("Do it.");
         change(&mut config);
         let context = ExecutionContext::new("/w", "/a", "/p", config, Host::default());
@@ -23,7 +23,7 @@ impl Play {
 
     /// What was said to the agent.
     fn heard(&mut self) -> Value {
-        let said = self.reader.say();
+        let said = self.reader.take_input();
         let text = std::str::from_utf8(&said).unwrap();
         assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
         serde_json::from_str(text).unwrap()
@@ -64,7 +64,7 @@ impl Play {
 
 #[test]
 fn a_conversation_becomes_messages_calls_and_figures() {
-    let mut play = Play::new(&AcpSpec::new(["a"]), |_| {});
+    let mut play = Play::new(&AcpConfig::new(["a"]), |_| {});
     let prompt = play.begin();
     for text in ["I lo", "ok."] {
         play.update(
@@ -120,9 +120,9 @@ fn a_conversation_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn what_nobody_allowed_is_rejected_and_told() {
+fn a_call_without_permission_is_rejected_and_reported() {
     let mut play =
-        Play::new(&AcpSpec::new(["a"]), |config| config.permission_mode = Some("acceptEdits".to_owned()));
+        Play::new(&AcpConfig::new(["a"]), |config| config.permission_mode = Some("acceptEdits".to_owned()));
     play.begin();
     for (kind, expected) in [("edit", "yes"), ("execute", "no"), ("read", "yes")] {
         play.says(&json!({ "id": kind, "method": "session/request_permission", "params": {
@@ -134,8 +134,8 @@ fn what_nobody_allowed_is_rejected_and_told() {
 }
 
 #[test]
-fn credentials_models_and_servers_are_told_in_the_protocols_words() {
-    let spec = AcpSpec { auth_method: Some("key".to_owned()), ..AcpSpec::new(["a"]) };
+fn credentials_models_and_servers_follow_the_protocol() {
+    let spec = AcpConfig { auth_method: Some("key".to_owned()), ..AcpConfig::new(["a"]) };
     let mut play = Play::new(&spec, |config| {
         config.model = Some("m-1".to_owned());
         let server = json!({ "command": "srv", "env": { "A": "b" } });
@@ -172,7 +172,7 @@ fn an_error_ends_it_and_says_whose_it_is() {
         (json!({ "code": 500, "message": "x" }), Some(Is::ServerError)),
         (json!({ "code": -32603, "message": "Internal error" }), None),
     ] {
-        let mut play = Play::new(&AcpSpec::new(["a"]), |_| {});
+        let mut play = Play::new(&AcpConfig::new(["a"]), |_| {});
         let prompt = play.begin();
         play.says(&json!({ "id": prompt["id"], "error": error }));
         assert!(play.reader.is_done());
@@ -184,8 +184,8 @@ fn an_error_ends_it_and_says_whose_it_is() {
 
 #[test]
 fn a_case_names_the_program() {
-    let read = |section: Value| AcpSpec::from_section(section.as_object().unwrap());
-    assert_eq!(read(json!({ "argv": ["gemini", "--acp"] })).unwrap(), AcpSpec::new(["gemini", "--acp"]));
+    let read = |section: Value| AcpConfig::from_section(section.as_object().unwrap());
+    assert_eq!(read(json!({ "argv": ["gemini", "--acp"] })).unwrap(), AcpConfig::new(["gemini", "--acp"]));
     assert!(read(json!({})).unwrap_err().to_string().contains("`acp`: "));
     let (config, host) = (AgentConfig::new("x"), Host::default());
     let error = Acp.validate(&Intent::new(&config, &host, Default::default(), &[])).unwrap_err();

@@ -1,4 +1,4 @@
-//! The environment of Claude Code in a trial: private where it can be, the user's own where a login needs it.
+//! The environment of Claude Code in a trial: private, except for what a stored login needs.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use super::super::guard::Model;
 use super::super::{AdapterError, ExecutionContext, Host, Isolation};
 use yb_case::Network;
 
-/// How often the CLI asks the model API again; about eight seconds. What lasts longer is the runner's to repeat.
+/// The most API retries, about eight seconds. The runner retries after longer failures.
 const MAX_RETRIES: u32 = 4;
 /// Lets `--add-dir` read the instructions of the directory.
 const READ_INSTRUCTIONS: &str = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD";
-/// Hosts that no proxy can reach for us.
+/// Hosts that are never reached through a proxy.
 const LOOPBACK: [&str; 3] = ["127.0.0.1", "localhost", "::1"];
 
-/// Where the credentials are.
+/// The source of the credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Credentials {
-    /// In a variable.
+    /// A variable.
     Variable,
-    /// In files of a cloud's own tools, which are found through HOME.
+    /// Files of a cloud's tools below HOME.
     Cloud,
-    /// Where the CLI stored its login. It is never copied: its tokens rotate, and the original would break.
+    /// The stored login of the CLI. It is never copied: its tokens rotate, and the original would become invalid.
     Login,
 }
 
@@ -45,9 +45,9 @@ impl Credentials {
     }
 }
 
-/// Where the API is, unless a variable says it.
+/// The default host of the API.
 const API: &str = "api.anthropic.com";
-/// Where the CLI renews the login that it stored.
+/// Hosts where the CLI renews its login.
 const LOGIN: [&str; 2] = ["platform.claude.com", "console.anthropic.com"];
 
 /// The hosts of the model's API.
@@ -65,7 +65,7 @@ pub(super) fn model(host: &Host, network: &Network) -> Result<Vec<Model>, Adapte
     }
 }
 
-/// The same options with everything that the environment decides.
+/// Adds the environment to the options.
 pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionContext) -> Options {
     let host = &context.host;
     let private = |name: &str| context.private_dir.join(name);
@@ -87,14 +87,14 @@ pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionC
     for name in [vars::DISABLE_TELEMETRY, vars::DISABLE_AUTOUPDATER, vars::DISABLE_ERROR_REPORTING] {
         options = options.with_env(name, "1");
     }
-    // The classifier of this mode is such traffic.
+    // The classifier of this mode counts as nonessential traffic.
     if mode != PermissionMode::Auto {
         options = options.with_env(vars::CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC, "1");
     }
     if !context.config.trust_repo_settings {
         options = options.with_env(READ_INSTRUCTIONS, "1");
     }
-    // An inherited value says nothing about this machine.
+    // An inherited value does not describe this machine.
     if context.isolation.is_sandbox() {
         options.with_sandboxed(true)
     } else {
@@ -102,13 +102,12 @@ pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionC
     }
 }
 
-/// Files of clouds' own tools, below HOME.
+/// Files of clouds' tools, below HOME.
 const CLOUD_FILES: [&str; 3] = [".aws", ".azure", ".config/gcloud"];
-/// Where the CLI keeps its login and its settings, below HOME.
+/// The login and the settings of the CLI, below HOME.
 const LOGIN_FILES: [&str; 2] = [".claude", ".claude.json"];
 
-/// What the credentials need to be seen. A login is the user's own, because its tokens rotate; the home around it is
-/// private all the same.
+/// Adds the credentials to the view. A stored login is writable, because its tokens rotate; the rest of HOME is private.
 pub(super) fn show(view: Sandbox, context: &ExecutionContext) -> Sandbox {
     let credentials = Credentials::of(&context.host);
     let home = context.host.variable(vars::HOME).map(Path::new).filter(|home| home.is_dir());
@@ -124,7 +123,7 @@ pub(super) fn show(view: Sandbox, context: &ExecutionContext) -> Sandbox {
     }
 }
 
-/// The hosts that are reached without a proxy, loopback among them.
+/// The hosts that are reached without a proxy, including loopback.
 fn without_loopback(host: &Host, name: &str) -> OsString {
     let mut hosts = host.variable(name).unwrap_or_default().to_owned();
     for loopback in LOOPBACK {
@@ -161,14 +160,14 @@ pub(super) fn check_privileges(
     })
 }
 
-/// Who we are.
+/// The privileges of this process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Privileges {
     Root,
     Ordinary,
 }
 
-/// Whether this process may do everything.
+/// Returns the privileges of this process.
 pub(super) fn privileges() -> Privileges {
     #[cfg(unix)]
     if rustix::process::geteuid().is_root() {

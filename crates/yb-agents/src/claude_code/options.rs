@@ -10,8 +10,7 @@ use yb_claude::{
 use super::super::{AdapterError, AgentConfig, ExecutionContext};
 use yb_case::NetworkMode;
 
-/// The mode that the case names. Without one everything is allowed, and the log says so: an agent that has nobody to
-/// ask could not work.
+/// The permission mode of the case. By default everything is allowed, because there is no user to ask; the log has the mode.
 pub(super) fn permission_mode(
     config: &AgentConfig,
     warnings: &mut Vec<String>,
@@ -29,12 +28,12 @@ pub(super) fn permission_mode(
     Ok(mode)
 }
 
-/// Everything but the environment and the agent's definition.
+/// All options except the environment and the definition of the agent.
 pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Result<Options, AdapterError> {
     let config = &context.config;
     let mut options = Options::default().with_cwd(&context.workspace).with_permission_mode(mode);
     options.strict = config.strict;
-    // For the end of each answer, which alone tells what it cost; without an observer the many lines would serve nobody.
+    // The end of each answer has its cost; without an observer the partial messages are not needed.
     options.include_partial_messages = context.observer.is_some() || context.trace.is_some();
     let text = |name| context.host.variable(name).map(|value| value.to_string_lossy().into_owned());
     options.trace_parent = text(vars::TRACEPARENT);
@@ -47,7 +46,7 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     options.tools.clone_from(&config.tools);
     options.allowed_tools.clone_from(&config.allowed_tools);
     options.disallowed_tools.clone_from(&config.disallowed_tools);
-    // They run where the model does, and so around everything that holds the network here.
+    // They run on the servers of the model, outside of the network restrictions.
     if context.network.mode != NetworkMode::Open {
         let denied = options.disallowed_tools.get_or_insert_default();
         for tool in ["WebSearch", "WebFetch"] {
@@ -79,7 +78,7 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     Ok(options)
 }
 
-/// A foreign repository's instructions are read; its hooks, servers and settings take no effect unless it is trusted.
+/// The instructions of a repository are read; its hooks, servers and settings take effect only if it is trusted.
 /// Measured: `--setting-sources=project` would run its `apiKeyHelper` even with hooks disabled.
 fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
     if context.config.trust_repo_settings {
@@ -89,14 +88,14 @@ fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
     options.with_setting_sources([]).with_add_dir(&context.workspace)
 }
 
-/// The definition goes along, so that nothing is copied into the repository that is measured.
+/// Passes the definition of an agent as an option, so that nothing is copied into the workspace.
 pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<Options, AdapterError> {
     let Some(name) = &context.config.agent_name else { return Ok(options) };
     let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
     let places = context.search_roots.iter().map(|root| root.as_path());
     let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
     let mut options = options.with_agent_from(name, &roots).map_err(|error| unusable(&error))?;
-    // Measured: a definition with a list of tools would else have no way to give the answer.
+    // Measured: otherwise a definition with a list of tools can't return the structured answer.
     if options.json_schema.is_some() {
         let lists = options.agents.values_mut().filter_map(|agent| agent.tools.as_mut());
         lists.for_each(|tools| tools.push(STRUCTURED.to_owned()));
@@ -104,10 +103,10 @@ pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<O
     Ok(options)
 }
 
-/// The tool by which an answer is given that follows a schema.
+/// The tool that returns a structured answer.
 const STRUCTURED: &str = "StructuredOutput";
 
-/// Whether a file could have the agent's name; whether one has it, the workspace decides.
+/// Checks the form of the name; whether the definition exists depends on the workspace.
 pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError> {
     let Some(name) = &config.agent_name else { return Ok(()) };
     match yb_claude::find_agent(name, &[]) {
@@ -120,7 +119,7 @@ fn unusable(error: &AgentError) -> AdapterError {
     AdapterError::config(format!("`agent_name`: {error}"), error.hint())
 }
 
-/// `--flag` or `--flag=value`; what follows as an argument of its own could become a flag.
+/// Parses `--flag` or `--flag=value`; a separate value could be taken for a flag.
 fn extra(argument: &str) -> Result<(String, Option<std::ffi::OsString>), AdapterError> {
     let Some(flag) = argument.strip_prefix("--").filter(|flag| !flag.is_empty()) else {
         let message = format!("`extra_args`: expected `--flag` or `--flag=value`: `{argument}`");

@@ -1,4 +1,4 @@
-//! From the events of `codex exec --json` to messages.
+//! Reads the events of `codex exec --json`.
 
 use std::collections::BTreeSet;
 
@@ -6,20 +6,21 @@ use serde_json::{Map, Value, json};
 use yb_claude::Message;
 
 use super::super::reader::{
-    self, About, Failure, Finish, Kind, Reader, Used, called, event, finished, retries, returned, said,
+    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RunEnd, api_retry, assistant_text,
+    event, run_result, tool_call, tool_result,
 };
 
-/// How it begins to say that it tries again.
+/// The prefix of its retry messages.
 const RETRY: &str = "Reconnecting...";
 
-/// Follows one execution.
+/// The reader of one execution.
 #[derive(Debug, Default)]
 pub(super) struct CodexReader {
-    /// As it was asked for; the events name none.
+    /// The requested model; the events have none.
     model: Option<String>,
-    /// Calls that were told of.
+    /// Calls that were reported.
     calls: BTreeSet<String>,
-    /// What was said last.
+    /// The last text.
     last: String,
     attempts: u64,
     warnings: Vec<String>,
@@ -33,11 +34,11 @@ impl CodexReader {
     fn item(&mut self, item: &Map<String, Value>, completed: bool) -> Vec<Message> {
         let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
         let id = text("id");
-        let whole = About::default();
+        let whole = MessageContext::default();
         match text("type") {
             "agent_message" if completed => {
                 self.last = text("text").to_owned();
-                said(&self.last, &whole).into_iter().collect()
+                assistant_text(&self.last, &whole).into_iter().collect()
             }
             "error" => {
                 self.warnings.push(text("message").to_owned());
@@ -47,46 +48,46 @@ impl CodexReader {
                 let Some((name, arguments)) = tool(kind, item) else { return Vec::new() };
                 let mut messages = Vec::new();
                 if self.calls.insert(id.to_owned()) {
-                    messages.extend(called(id, &name, &arguments, &whole));
+                    messages.extend(tool_call(id, &name, &arguments, &whole));
                 }
                 if completed {
                     let failed = text("status") == "failed" || !item.get("error").is_none_or(Value::is_null);
-                    messages.extend(returned(id, &output(item), failed, &whole));
+                    messages.extend(tool_result(id, &output(item), failed, &whole));
                 }
                 messages
             }
         }
     }
 
-    fn finish(finish: &Finish) -> Vec<Message> {
-        finished(finish).into_iter().collect()
+    fn end_with(finish: &RunEnd) -> Vec<Message> {
+        run_result(finish).into_iter().collect()
     }
 }
 
 impl Reader for CodexReader {
-    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
         let item = || event.get("item").and_then(Value::as_object);
         Ok(match text("type") {
-            "thread.started" => reader::began(Some(text("thread_id")), None).into_iter().collect(),
+            "thread.started" => reader::session_started(Some(text("thread_id")), None).into_iter().collect(),
             "item.started" => item().map(|item| self.item(item, false)).unwrap_or_default(),
             "item.completed" => item().map(|item| self.item(item, true)).unwrap_or_default(),
             "error" if text("message").starts_with(RETRY) => {
                 self.attempts += 1;
                 let why = text("message").split_once('(').map_or(text("message"), |(_, why)| why);
-                retries(&failure(why.trim_end_matches(')')), self.attempts).into_iter().collect()
+                api_retry(&failure(why.trim_end_matches(')')), self.attempts).into_iter().collect()
             }
             "turn.completed" => {
                 let used = event.get("usage").and_then(Value::as_object).map(used);
                 let by_model = self.model.clone().zip(used).into_iter().collect();
-                Self::finish(&Finish { text: self.last.clone(), used, by_model, ..Finish::default() })
+                Self::end_with(&RunEnd { text: self.last.clone(), used, by_model, ..RunEnd::default() })
             }
             "turn.failed" => {
                 let message = event.get("error").and_then(|error| error.get("message")?.as_str());
-                Self::finish(&Finish {
+                Self::end_with(&RunEnd {
                     failure: Some(failure(message.unwrap_or("without a reason"))),
-                    ..Finish::default()
+                    ..RunEnd::default()
                 })
             }
             _ => Vec::new(),
@@ -98,11 +99,11 @@ impl Reader for CodexReader {
     }
 }
 
-/// What was read from the cache is counted among the input as well.
-fn used(usage: &Map<String, Value>) -> Used {
+/// Cached tokens are included in the input tokens.
+fn used(usage: &Map<String, Value>) -> ReportedUsage {
     let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
     let (cache_read, cache_write) = (count("cached_input_tokens"), count("cache_write_input_tokens"));
-    Used {
+    ReportedUsage {
         input: count("input_tokens").saturating_sub(cache_read).saturating_sub(cache_write),
         output: count("output_tokens"),
         cache_read,
@@ -111,7 +112,7 @@ fn used(usage: &Map<String, Value>) -> Used {
     }
 }
 
-/// The name and the arguments of a call; none for what is no call.
+/// The name and the arguments of a tool call; none for other items.
 fn tool(kind: &str, item: &Map<String, Value>) -> Option<(String, Value)> {
     let text = |key: &str| item.get(key).and_then(Value::as_str).unwrap_or_default();
     let field = |key: &str| item.get(key).cloned().unwrap_or_default();
@@ -125,7 +126,7 @@ fn tool(kind: &str, item: &Map<String, Value>) -> Option<(String, Value)> {
     })
 }
 
-/// What came of a call, in words.
+/// The text of a tool result.
 fn output(item: &Map<String, Value>) -> String {
     let error = item.get("error").and_then(|error| error.get("message")?.as_str());
     let content = item.get("result").and_then(|result| result.get("content")?.as_array());
@@ -142,18 +143,18 @@ fn output(item: &Map<String, Value>) -> String {
     }
 }
 
-/// What its words say about the API.
+/// Classifies an error message.
 fn failure(message: &str) -> Failure {
-    const WORDS: [(&str, Kind); 9] = [
-        ("Missing environment variable", Kind::Unauthenticated),
-        ("Not logged in", Kind::Unauthenticated),
-        ("Connection failed", Kind::Network),
-        ("error sending request", Kind::Network),
-        ("stream disconnected", Kind::Network),
-        ("timed out", Kind::Network),
-        ("failed to lookup address", Kind::Network),
-        ("experiencing high demand", Kind::Server),
-        ("usage limit", Kind::RateLimited),
+    const WORDS: [(&str, FailureKind); 9] = [
+        ("Missing environment variable", FailureKind::Unauthenticated),
+        ("Not logged in", FailureKind::Unauthenticated),
+        ("Connection failed", FailureKind::Network),
+        ("error sending request", FailureKind::Network),
+        ("stream disconnected", FailureKind::Network),
+        ("timed out", FailureKind::Network),
+        ("failed to lookup address", FailureKind::Network),
+        ("experiencing high demand", FailureKind::Server),
+        ("usage limit", FailureKind::RateLimited),
     ];
     if let Some(status) = status(message) {
         return Failure::status(status, message);
@@ -161,7 +162,7 @@ fn failure(message: &str) -> Failure {
     if let Some((_, kind)) = WORDS.into_iter().find(|(words, _)| message.contains(words)) {
         return Failure::kind(kind, message);
     }
-    // A request that was refused is told by the API's own words.
+    // A refused request has the API's error as JSON.
     match serde_json::from_str::<Value>(message) {
         Ok(body) if body.get("error").is_some() => {
             let words = body["error"]["message"].as_str().unwrap_or(message);

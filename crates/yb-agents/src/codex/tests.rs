@@ -14,7 +14,7 @@ fn read(lines: &str) -> (Transcript, Vec<String>) {
     for line in lines.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());
     }
-    reader.end("").iter().for_each(|message| transcript.observe(message));
+    reader.finish("").iter().for_each(|message| transcript.observe(message));
     (transcript, reader.warnings())
 }
 

@@ -1,10 +1,10 @@
-//! Placeholders in the arguments of a command: filled in one pass, so that no value is read as a template again.
+//! Replaces placeholders in the arguments of a command, in one pass, so that no value is read as a template.
 
 use std::path::Path;
 
 use super::super::AdapterError;
 
-/// What the placeholders stand for.
+/// The values of the placeholders.
 pub(super) struct Values<'a> {
     pub(super) prompt: &'a str,
     pub(super) prompt_file: Option<&'a Path>,
@@ -13,7 +13,7 @@ pub(super) struct Values<'a> {
 }
 
 impl Values<'_> {
-    /// The arguments with their placeholders filled. Other braces stay as they are: many programs take JSON.
+    /// Replaces the placeholders. Other braces are unchanged, because many programs take JSON.
     pub(super) fn fill(&self, argv: &[String]) -> Result<Vec<String>, AdapterError> {
         argv.iter().map(|argument| self.fill_one(argument)).collect()
     }

@@ -1,4 +1,4 @@
-//! From the events of `copilot --output-format json`, and the file in which it counts tokens, to messages.
+//! Reads the events of `copilot --output-format json` and its usage file.
 
 use std::path::{Path, PathBuf};
 
@@ -6,15 +6,15 @@ use serde_json::{Map, Value};
 use yb_claude::Message;
 
 use super::super::reader::{
-    self, About, Failure, Finish, Kind, Reader, Used, called, denied, event, finished, retries, returned,
-    said,
+    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RunEnd, api_retry, assistant_text,
+    event, permission_denied, run_result, tool_call, tool_result,
 };
 use yb_repo::read_inside;
 
-/// The largest file of usage that is read.
+/// The largest usage file that is read.
 const USAGE_LIMIT: u64 = 1 << 20;
 
-/// Follows one execution.
+/// The reader of one execution.
 #[derive(Debug)]
 pub(super) struct CopilotReader {
     usage: PathBuf,
@@ -22,7 +22,7 @@ pub(super) struct CopilotReader {
     attempts: u64,
     last: String,
     failure: Option<Failure>,
-    /// The agent said that it is done.
+    /// Whether the agent reported its end.
     done: bool,
     session: bool,
 }
@@ -34,7 +34,7 @@ impl CopilotReader {
 
     fn message(&mut self, data: &Map<String, Value>, timestamp: Option<&str>) -> Vec<Message> {
         let text = |key: &str| data.get(key).and_then(Value::as_str);
-        let about = About {
+        let about = MessageContext {
             model: text("model"),
             parent: text("parentToolCallId"),
             timestamp,
@@ -44,17 +44,17 @@ impl CopilotReader {
         if about.parent.is_none() && !content.trim().is_empty() {
             content.clone_into(&mut self.last);
         }
-        let mut messages: Vec<Message> = said(content, &about).into_iter().collect();
+        let mut messages: Vec<Message> = assistant_text(content, &about).into_iter().collect();
         for call in data.get("toolRequests").and_then(Value::as_array).into_iter().flatten() {
             let text = |key: &str| call.get(key).and_then(Value::as_str).unwrap_or_default();
             let arguments = call.get("arguments").cloned().unwrap_or_default();
-            messages.extend(called(text("toolCallId"), text("name"), &arguments, &about));
+            messages.extend(tool_call(text("toolCallId"), text("name"), &arguments, &about));
         }
         messages
     }
 
-    /// The sum over all models; what came from the cache is counted among the input as well.
-    fn used(&self) -> Option<Vec<(String, Used)>> {
+    /// The sum over all models; cached tokens are included in the input tokens.
+    fn used(&self) -> Option<Vec<(String, ReportedUsage)>> {
         let (folder, name) = (self.usage.parent()?, self.usage.file_name()?);
         let file = read_inside(folder, Path::new(name), USAGE_LIMIT).ok()??;
         let file: Value = serde_json::from_slice(&file).ok()?;
@@ -63,7 +63,7 @@ impl CopilotReader {
             let usage = metrics.get("usage")?;
             let count = |key: &str| usage.get(key).and_then(Value::as_u64).unwrap_or_default();
             let (cache_read, cache_write) = (count("cacheReadTokens"), count("cacheWriteTokens"));
-            let used = Used {
+            let used = ReportedUsage {
                 input: count("inputTokens").saturating_sub(cache_read).saturating_sub(cache_write),
                 output: count("outputTokens"),
                 cache_read,
@@ -77,15 +77,18 @@ impl CopilotReader {
 }
 
 impl Reader for CopilotReader {
-    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let timestamp = event.get("timestamp").and_then(Value::as_str);
         let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
         if kind == "result" {
             self.done = true;
             let session = event.get("sessionId").and_then(Value::as_str);
-            // Until then nothing names it.
-            return Ok(reader::began(session, None).filter(|_| !self.session).into_iter().collect());
+            // The model is unknown until then.
+            return Ok(reader::session_started(session, None)
+                .filter(|_| !self.session)
+                .into_iter()
+                .collect());
         }
         let Some(data) = event.get("data").and_then(Value::as_object) else { return Ok(Vec::new()) };
         let text = |key: &str| data.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -93,7 +96,7 @@ impl Reader for CopilotReader {
             data.get("statusCode").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
         Ok(match kind {
             "assistant.turn_start" => {
-                // A subagent's turns are its own.
+                // Turns of subagents do not count.
                 self.turns += u64::from(!event.contains_key("agentId"));
                 Vec::new()
             }
@@ -106,20 +109,20 @@ impl Reader for CopilotReader {
                 let result = data.get("result").and_then(Value::as_object);
                 let words = if error.is_some() { part(error, "message") } else { part(result, "content") };
                 let parent = data.get("parentToolCallId").and_then(Value::as_str);
-                let about = About { parent, timestamp, ..About::default() };
+                let about = MessageContext { parent, timestamp, ..MessageContext::default() };
                 let failed = data.get("success").and_then(Value::as_bool) == Some(false);
                 let shell = data.get("shellExecution").and_then(|shell| shell.get("exitCode")?.as_i64());
                 let failed = failed || shell.is_some_and(|code| code != 0);
                 let mut messages: Vec<Message> =
-                    returned(text("toolCallId"), &words, failed, &about).into_iter().collect();
+                    tool_result(text("toolCallId"), &words, failed, &about).into_iter().collect();
                 if part(error, "code") == "denied" {
-                    messages.extend(denied(text("toolCallId"), text("toolName")));
+                    messages.extend(permission_denied(text("toolCallId"), text("toolName")));
                 }
                 messages
             }
             "model.call_failure" => {
                 self.attempts += 1;
-                retries(&failure(status, text("failureKind"), text("errorMessage")), self.attempts)
+                api_retry(&failure(status, text("failureKind"), text("errorMessage")), self.attempts)
                     .into_iter()
                     .collect()
             }
@@ -131,28 +134,28 @@ impl Reader for CopilotReader {
         })
     }
 
-    fn end(&mut self, _stderr: &str) -> Vec<Message> {
-        // Whoever was ended has not reported, and what it had used is not known.
+    fn finish(&mut self, _stderr: &str) -> Vec<Message> {
+        // A stopped agent has reported no usage.
         if !self.done {
             return Vec::new();
         }
         let by_model = self.used().unwrap_or_default();
-        let total = by_model.iter().fold(Used::default(), |sum, (_, used)| Used {
+        let total = by_model.iter().fold(ReportedUsage::default(), |sum, (_, used)| ReportedUsage {
             input: sum.input + used.input,
             output: sum.output + used.output,
             cache_read: sum.cache_read + used.cache_read,
             cache_write: sum.cache_write + used.cache_write,
             usd: None,
         });
-        let finish = Finish {
+        let finish = RunEnd {
             text: self.last.clone(),
             failure: self.failure.take(),
             turns: Some(self.turns),
             used: (!by_model.is_empty()).then_some(total),
             by_model,
-            ..Finish::default()
+            ..RunEnd::default()
         };
-        finished(&finish).into_iter().collect()
+        run_result(&finish).into_iter().collect()
     }
 }
 
@@ -160,13 +163,13 @@ fn failure(status: Option<u16>, kind: &str, message: &str) -> Failure {
     let words = ["Could not connect", "fetch failed", "ECONNREFUSED", "Connection error", "network"];
     match status {
         Some(status) => Failure::status(status, message),
-        None if kind == "authentication" => Failure::kind(Kind::Unauthenticated, message),
-        None if kind == "rate_limit" => Failure::kind(Kind::RateLimited, message),
+        None if kind == "authentication" => Failure::kind(FailureKind::Unauthenticated, message),
+        None if kind == "rate_limit" => Failure::kind(FailureKind::RateLimited, message),
         None if message.contains("exceeds the model's prompt budget") => {
-            Failure::kind(Kind::TooLarge, message)
+            Failure::kind(FailureKind::TooLarge, message)
         }
         None if kind == "connection" || words.iter().any(|words| message.contains(words)) => {
-            Failure::kind(Kind::Network, message)
+            Failure::kind(FailureKind::Network, message)
         }
         None => match last_status(message) {
             Some(status) => Failure::status(status, message),

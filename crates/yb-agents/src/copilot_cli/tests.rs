@@ -20,7 +20,7 @@ fn follow(lines: &str, usage: PathBuf) -> Transcript {
     for line in lines.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());
     }
-    reader.end("").iter().for_each(|message| transcript.observe(message));
+    reader.finish("").iter().for_each(|message| transcript.observe(message));
     transcript
 }
 
@@ -73,7 +73,7 @@ fn who_was_ended_has_no_result_and_a_pending_call() {
 }
 
 #[test]
-fn denials_are_counted_and_subagents_are_told_apart() {
+fn denials_are_counted_and_subagents_are_distinguished() {
     let transcript = read(recorded!("perm-none.jsonl"), "");
     assert_eq!(transcript.summary().permission_denials().len(), 3);
     let transcript = read(recorded!("subagent.jsonl"), "");

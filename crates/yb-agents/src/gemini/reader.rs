@@ -1,4 +1,4 @@
-//! From the events of `gemini -o stream-json`, and the retries that it tells on stderr, to messages.
+//! Reads the events of `gemini -o stream-json` and its retries on stderr.
 
 use std::collections::BTreeMap;
 
@@ -6,38 +6,38 @@ use serde_json::{Map, Value};
 use yb_claude::Message;
 
 use super::super::reader::{
-    self, About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, event, finished, retries,
-    returned, said,
+    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, api_retry,
+    assistant_text, event, keep_alive, run_result, tool_call, tool_result,
 };
 
-/// How it says that the limit of turns was reached.
+/// The message of a reached turn limit.
 const TURNS: &str = "FatalTurnLimitedError";
 const TURNS_SAID: &str = "Reached max session turns";
 
-/// Follows one execution.
+/// The reader of one execution.
 #[derive(Debug, Default)]
 pub(super) struct GeminiReader {
-    /// What was said since the last call: it comes in pieces.
+    /// The chunks of text since the last call.
     open: String,
     last: String,
     turns: u64,
     attempts: u64,
     /// The part of stderr after its last newline.
     rest: Vec<u8>,
-    /// The end, whose reason may only be told on stderr.
-    end: Option<Finish>,
-    /// The last status that stderr told of.
+    /// The end, whose reason may only be on stderr.
+    end: Option<RunEnd>,
+    /// The last status on stderr.
     status: Option<u16>,
     reached_limit: bool,
     calls: BTreeMap<String, String>,
 }
 
 impl GeminiReader {
-    /// Ends the pieces of one answer.
+    /// Ends the current answer.
     fn flush(&mut self, timestamp: Option<&str>) -> Vec<Message> {
         let text = std::mem::take(&mut self.open);
-        let about = About { timestamp, ..About::default() };
-        let message = said(&text, &about);
+        let about = MessageContext { timestamp, ..MessageContext::default() };
+        let message = assistant_text(&text, &about);
         if message.is_some() {
             self.turns += 1;
             self.last = text;
@@ -48,7 +48,7 @@ impl GeminiReader {
     fn result(&mut self, event: &Map<String, Value>) {
         let stats = event.get("stats").and_then(Value::as_object);
         let models = stats.and_then(|stats| stats.get("models")?.as_object());
-        let by_model: Vec<(String, Used)> = models
+        let by_model: Vec<(String, ReportedUsage)> = models
             .into_iter()
             .flatten()
             .filter_map(|(name, stats)| Some((name.clone(), used(stats.as_object()?))))
@@ -57,15 +57,15 @@ impl GeminiReader {
         let kind = event.get("error").and_then(|error| error.get("type")?.as_str());
         self.reached_limit |= kind == Some(TURNS) || error.is_some_and(|words| words.starts_with(TURNS_SAID));
         let failed = event.get("status").and_then(Value::as_str) == Some("error");
-        // Figures of a run that never got an answer are nobody's.
-        let used = stats.map(used).filter(|used| !failed || *used != Used::default());
-        self.end = Some(Finish {
+        // Without an answer, the reported usage is meaningless.
+        let used = stats.map(used).filter(|used| !failed || *used != ReportedUsage::default());
+        self.end = Some(RunEnd {
             text: self.last.clone(),
             failure: failed.then(|| failure(error.unwrap_or("without a reason"))),
             turns: Some(self.turns),
             by_model: if used.is_some() { by_model } else { Vec::new() },
             used,
-            ..Finish::default()
+            ..RunEnd::default()
         });
     }
 
@@ -81,34 +81,34 @@ impl GeminiReader {
             return None;
         }
         self.attempts += 1;
-        retries(&failure(why), self.attempts)
+        api_retry(&failure(why), self.attempts)
     }
 }
 
 impl Reader for GeminiReader {
-    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let text = |key: &str| event.get(key).and_then(Value::as_str);
-        let about = About { timestamp: text("timestamp"), ..About::default() };
+        let about = MessageContext { timestamp: text("timestamp"), ..MessageContext::default() };
         Ok(match text("type").unwrap_or_default() {
-            "init" => reader::began(text("session_id"), text("model")).into_iter().collect(),
+            "init" => reader::session_started(text("session_id"), text("model")).into_iter().collect(),
             "message" if text("role") == Some("assistant") => {
                 self.open.push_str(text("content").unwrap_or_default());
-                alive().into_iter().collect()
+                keep_alive().into_iter().collect()
             }
             "tool_use" => {
                 let mut messages = self.flush(about.timestamp);
                 let (id, name) = (text("tool_id").unwrap_or_default(), text("tool_name").unwrap_or_default());
                 self.calls.insert(id.to_owned(), name.to_owned());
                 let arguments = event.get("parameters").cloned().unwrap_or_default();
-                messages.extend(called(id, name, &arguments, &about));
+                messages.extend(tool_call(id, name, &arguments, &about));
                 messages
             }
             "tool_result" => {
                 let failed = text("status") == Some("error");
                 let error = event.get("error").and_then(|error| error.get("message")?.as_str());
                 let words = error.filter(|_| failed).or(text("output")).unwrap_or_default();
-                returned(text("tool_id").unwrap_or_default(), words, failed, &about).into_iter().collect()
+                tool_result(text("tool_id").unwrap_or_default(), words, failed, &about).into_iter().collect()
             }
             "result" => {
                 let messages = self.flush(about.timestamp);
@@ -119,18 +119,18 @@ impl Reader for GeminiReader {
         })
     }
 
-    fn stderr(&mut self, piece: &[u8]) -> Vec<Message> {
+    fn parse_stderr(&mut self, piece: &[u8]) -> Vec<Message> {
         self.rest.extend_from_slice(piece);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
         let lines: Vec<u8> = self.rest.drain(..=end).collect();
         String::from_utf8_lossy(&lines).lines().filter_map(|line| self.stderr_line(line)).collect()
     }
 
-    fn end(&mut self, stderr: &str) -> Vec<Message> {
+    fn finish(&mut self, stderr: &str) -> Vec<Message> {
         let mut messages = self.flush(None);
         self.rest.clear();
         for line in stderr.lines() {
-            // Retries were told as they came.
+            // Retries were reported already.
             let _ = self.stderr_line(line);
         }
         let no_key = stderr.contains("Invalid auth method selected")
@@ -139,42 +139,42 @@ impl Reader for GeminiReader {
         if self.reached_limit {
             end.get_or_insert_default().failure = None;
         } else if no_key && end.is_none() {
-            let failure = Failure::kind(Kind::Unauthenticated, "there are no credentials");
-            end = Some(Finish { failure: Some(failure), ..Finish::default() });
+            let failure = Failure::kind(FailureKind::Unauthenticated, "there are no credentials");
+            end = Some(RunEnd { failure: Some(failure), ..RunEnd::default() });
         }
         if let Some(end) = &mut end {
             end.max_turns = self.reached_limit;
             if let Some(failure) = end.failure.as_mut().filter(|failure| failure.kind.is_none()) {
                 failure.status = failure.status.or(self.status);
             }
-            messages.extend(finished(end));
+            messages.extend(run_result(end));
         }
         messages
     }
 
-    fn retries(&self) -> Retries {
-        Retries::Aloud
+    fn retry_behavior(&self) -> RetryBehavior {
+        RetryBehavior::Reported
     }
 
-    fn listens_to_stderr(&self) -> bool {
+    fn reads_stderr(&self) -> bool {
         true
     }
 }
 
-/// What came from the cache is counted among `input_tokens` as well; `input` is the rest.
-fn used(stats: &Map<String, Value>) -> Used {
+/// `input_tokens` includes cached tokens; `input` does not.
+fn used(stats: &Map<String, Value>) -> ReportedUsage {
     let count = |key: &str| stats.get(key).and_then(Value::as_u64).unwrap_or_default();
     let cache_read = count("cached");
     let input = stats.get("input").and_then(Value::as_u64);
-    Used {
+    ReportedUsage {
         input: input.unwrap_or_else(|| count("input_tokens").saturating_sub(cache_read)),
         output: count("output_tokens"),
         cache_read,
-        ..Used::default()
+        ..ReportedUsage::default()
     }
 }
 
-/// What its words say about the API.
+/// Classifies an error message.
 fn failure(message: &str) -> Failure {
     let code = ["\"code\":", "status "].into_iter().find_map(|before| {
         let (_, after) = message.split_once(before)?;
@@ -184,17 +184,17 @@ fn failure(message: &str) -> Failure {
     match code {
         Some(status) => Failure::status(status, words),
         None if message.contains("fetch failed") || message.contains("ECONN") => {
-            Failure::kind(Kind::Network, words)
+            Failure::kind(FailureKind::Network, words)
         }
         None => Failure { message: words, ..Failure::default() },
     }
 }
 
-/// The API's own words, which come as JSON in brackets.
+/// The API's message, which is JSON in brackets.
 fn words(message: &str) -> String {
     let inner = message.trim().strip_prefix("[API Error: ").unwrap_or(message.trim());
     let inner = inner.split("]\n").next().unwrap_or(inner).trim_end_matches(']');
     let parsed: Option<Value> = inner.find('{').and_then(|at| serde_json::from_str(&inner[at..]).ok());
-    let told = parsed.as_ref().and_then(|body| body.pointer("/error/message")?.as_str());
-    told.unwrap_or(inner).trim().to_owned()
+    let message = parsed.as_ref().and_then(|body| body.pointer("/error/message")?.as_str());
+    message.unwrap_or(inner).trim().to_owned()
 }

@@ -13,12 +13,12 @@ fn read(stdout: &str, stderr: &str) -> Transcript {
     let mut transcript = Transcript::default();
     // Pieces end anywhere.
     for piece in stderr.as_bytes().chunks(7) {
-        reader.stderr(piece).iter().for_each(|message| transcript.observe(message));
+        reader.parse_stderr(piece).iter().for_each(|message| transcript.observe(message));
     }
     for line in stdout.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());
     }
-    reader.end(stderr).iter().for_each(|message| transcript.observe(message));
+    reader.finish(stderr).iter().for_each(|message| transcript.observe(message));
     transcript
 }
 
@@ -66,7 +66,7 @@ fn a_task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn a_failure_of_the_api_is_told_by_the_result_or_by_stderr() {
+fn an_api_failure_is_read_from_the_result_or_from_stderr() {
     for (stdout, stderr, kind, message) in [
         (recorded!("err-401.jsonl"), "", ApiFailureKind::Unauthenticated, "fake 401 authentication_error"),
         (

@@ -69,7 +69,7 @@ fn parts_of_one_answer_are_one_call_and_its_end_has_the_output() {
 }
 
 #[test]
-fn subagents_are_told_apart_and_their_last_answer_is_found_in_the_outcome() {
+fn the_last_answer_of_a_subagent_is_counted_from_its_result() {
     let spawn = call("Agent", &json!({"description": "Review", "prompt": "x"}));
     let usage = json!({"input_tokens": 1000, "output_tokens": 1});
     let outcome = |usage: &Value| {
@@ -112,7 +112,7 @@ fn a_model_without_a_price_has_the_default_and_a_made_up_message_costs_nothing()
 }
 
 #[test]
-fn a_retry_is_told_of_until_something_is_said() {
+fn a_retry_is_shown_until_the_next_message() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": 500, "error_status": 529});
     let expected = ApiRetry { status: Some(529), retry_after: Some(Duration::from_millis(500)) };
     assert_eq!(metered(std::slice::from_ref(&retry)).live().api_retry, Some(expected));
@@ -120,10 +120,11 @@ fn a_retry_is_told_of_until_something_is_said() {
 }
 
 #[test]
-fn a_call_is_told_on_one_short_line() {
-    let check = |input: &Value, expected: &str| assert_eq!(told("Bash", &input.to_string()), expected);
+fn a_call_summary_is_one_short_line() {
+    let check =
+        |input: &Value, expected: &str| assert_eq!(call_summary("Bash", &input.to_string()), expected);
     check(&json!({"command": "cargo  test\n\u{1b}[31m-p x", "description": "y"}), "Bash: cargo test -p x");
-    check(&json!({"command": "é".repeat(100)}), &format!("Bash: {}…", "é".repeat(TOLD)));
+    check(&json!({"command": "é".repeat(100)}), &format!("Bash: {}…", "é".repeat(MAX_SUMMARY)));
     check(&json!([1, {"a": 2}]), "Bash");
-    assert_eq!(told("Bash", "no json"), "Bash");
+    assert_eq!(call_summary("Bash", "no json"), "Bash");
 }

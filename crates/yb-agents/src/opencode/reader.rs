@@ -1,4 +1,4 @@
-//! From the events of `opencode run --format json`, and its log on stderr, to messages.
+//! Reads the events of `opencode run --format json` and its log on stderr.
 
 use std::collections::BTreeSet;
 
@@ -6,22 +6,22 @@ use serde_json::{Map, Value};
 use yb_claude::Message;
 
 use super::super::reader::{
-    self, About, Failure, Finish, Kind, Reader, Retries, Used, alive, called, event, finished, retries,
-    returned, said,
+    self, Failure, FailureKind, MessageContext, Reader, ReportedUsage, RetryBehavior, RunEnd, api_retry,
+    assistant_text, event, keep_alive, run_result, tool_call, tool_result,
 };
 
-/// Follows one execution.
+/// The reader of one execution.
 #[derive(Debug, Default)]
 pub(super) struct OpencodeReader {
-    /// As it was asked for, as `provider/name`; the events name none.
+    /// The requested model as `provider/name`; the events have none.
     model: Option<String>,
     began: bool,
     calls: BTreeSet<String>,
     last: String,
     turns: u64,
     attempts: u64,
-    used: Option<Used>,
-    /// The last step ended as an answer does.
+    used: Option<ReportedUsage>,
+    /// Whether the last step ended with an answer.
     done: bool,
     failure: Option<Failure>,
     error: Option<String>,
@@ -35,29 +35,29 @@ impl OpencodeReader {
         Self { model, ..Self::default() }
     }
 
-    fn tool(&mut self, part: &Map<String, Value>, about: &About<'_>) -> Vec<Message> {
+    fn tool(&mut self, part: &Map<String, Value>, about: &MessageContext<'_>) -> Vec<Message> {
         let text = |key: &str| part.get(key).and_then(Value::as_str).unwrap_or_default();
         let (id, name) = (text("callID"), text("tool"));
         let state = part.get("state").and_then(Value::as_object);
         let field = |key: &str| state.and_then(|state| state.get(key));
         let words = |key: &str| field(key).and_then(Value::as_str);
         let mut messages = Vec::new();
-        // A tool that it does not have, or whose arguments are wrong: what was meant is among these.
+        // An unknown tool or invalid arguments: the intended call is in the arguments.
         let invalid = name == "invalid";
         let meant = field("input").and_then(|input| input.get("tool")?.as_str()).filter(|_| invalid);
         let name = meant.unwrap_or(name);
         if self.calls.insert(id.to_owned()) {
-            messages.extend(called(id, name, field("input").unwrap_or(&Value::Null), about));
+            messages.extend(tool_call(id, name, field("input").unwrap_or(&Value::Null), about));
         }
         match words("status") {
             Some("completed") => {
-                // A command's own failure is told in what it returns.
+                // The failure of a command is in its result.
                 let exit = field("metadata").and_then(|more| more.get("exit")?.as_i64());
                 let failed = invalid || exit.is_some_and(|code| code != 0);
-                messages.extend(returned(id, words("output").unwrap_or_default(), failed, about));
+                messages.extend(tool_result(id, words("output").unwrap_or_default(), failed, about));
             }
             Some("error") => {
-                messages.extend(returned(id, words("error").unwrap_or_default(), true, about));
+                messages.extend(tool_result(id, words("error").unwrap_or_default(), true, about));
             }
             _ => {}
         }
@@ -76,7 +76,7 @@ impl OpencodeReader {
         used.output += count("output").saturating_add(count("reasoning"));
         used.cache_read += cache("read");
         used.cache_write += cache("write");
-        // A model without a price costs 0 here, which nobody said.
+        // The cost of a model without a price is 0, which is not a report.
         let cost = part.get("cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
         used.usd = cost.map(|cost| used.usd.unwrap_or_default() + cost).or(used.usd);
         self.turns += 1;
@@ -92,7 +92,9 @@ impl OpencodeReader {
             data.and_then(|data| data.get("statusCode")?.as_u64()).and_then(|code| u16::try_from(code).ok());
         match (name, status) {
             (_, Some(status)) => self.failure = Some(Failure::status(status, message)),
-            ("ProviderAuthError", _) => self.failure = Some(Failure::kind(Kind::Unauthenticated, message)),
+            ("ProviderAuthError", _) => {
+                self.failure = Some(Failure::kind(FailureKind::Unauthenticated, message))
+            }
             ("APIError", _) => self.failure = Some(failure(message)),
             _ => self.error = Some(format!("{name}: {message}")),
         }
@@ -107,18 +109,18 @@ impl OpencodeReader {
         let told = line.contains("message=\"stream error\"") && !line.contains("small=true");
         let why = line.split_once("error.error=\"").map(|(_, why)| why).filter(|_| told)?;
         self.attempts += 1;
-        retries(&failure(why.trim_end_matches('"')), self.attempts)
+        api_retry(&failure(why.trim_end_matches('"')), self.attempts)
     }
 }
 
 impl Reader for OpencodeReader {
-    fn line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
+    fn parse_line(&mut self, line: &[u8]) -> Result<Vec<Message>, String> {
         let Some(event) = event(line)? else { return Ok(Vec::new()) };
         let mut messages = Vec::new();
         if !self.began {
             self.began = true;
             let session = event.get("sessionID").and_then(Value::as_str);
-            messages.extend(reader::began(session, None));
+            messages.extend(reader::session_started(session, None));
         }
         let timestamp = event.get("timestamp").and_then(Value::as_i64);
         let timestamp = timestamp.and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
@@ -126,82 +128,82 @@ impl Reader for OpencodeReader {
         let empty = Map::new();
         let part = event.get("part").and_then(Value::as_object).unwrap_or(&empty);
         let model = self.model.clone();
-        let about = About {
+        let about = MessageContext {
             model: model.as_deref(),
             timestamp: timestamp.as_deref(),
             answer: part.get("messageID").and_then(Value::as_str),
-            ..About::default()
+            ..MessageContext::default()
         };
         match event.get("type").and_then(Value::as_str).unwrap_or_default() {
             "text" => {
                 let text = part.get("text").and_then(Value::as_str).unwrap_or_default();
                 text.clone_into(&mut self.last);
-                messages.extend(said(text, &about));
+                messages.extend(assistant_text(text, &about));
             }
             "tool_use" => messages.extend(self.tool(part, &about)),
-            "step_start" => messages.extend(alive()),
+            "step_start" => messages.extend(keep_alive()),
             "step_finish" => self.step(part),
             "error" => {
                 if let Some(error) = event.get("error").and_then(Value::as_object) {
                     self.take_error(error);
                 }
-                messages.extend(alive());
+                messages.extend(keep_alive());
             }
             _ => {}
         }
         Ok(messages)
     }
 
-    fn stderr(&mut self, piece: &[u8]) -> Vec<Message> {
+    fn parse_stderr(&mut self, piece: &[u8]) -> Vec<Message> {
         self.rest.extend_from_slice(piece);
         let Some(end) = self.rest.iter().rposition(|byte| *byte == b'\n') else { return Vec::new() };
         let lines: Vec<u8> = self.rest.drain(..=end).collect();
         String::from_utf8_lossy(&lines).lines().filter_map(|line| self.stderr_line(line)).collect()
     }
 
-    /// Its exit is its last word: whoever was ended in the middle of it has not finished.
-    fn end(&mut self, _stderr: &str) -> Vec<Message> {
+    /// Its exit is the end; a stopped agent has not finished.
+    fn finish(&mut self, _stderr: &str) -> Vec<Message> {
         if !self.done && self.failure.is_none() && self.error.is_none() {
             return Vec::new();
         }
         let by_model = self.model.clone().zip(self.used).into_iter().collect();
-        let finish = Finish {
+        let finish = RunEnd {
             text: self.last.clone(),
             failure: self.failure.take(),
             error: self.error.take(),
             turns: Some(self.turns),
             used: self.used,
             by_model,
-            ..Finish::default()
+            ..RunEnd::default()
         };
-        finished(&finish).into_iter().collect()
+        run_result(&finish).into_iter().collect()
     }
 
     fn warnings(&mut self) -> Vec<String> {
         std::mem::take(&mut self.warnings)
     }
 
-    /// It takes about a minute to give up, and then tells the status, which its log does not.
-    fn retries(&self) -> Retries {
-        Retries::Slowly
+    /// It stops after about a minute and then reports the status, which is not in its log.
+    fn retry_behavior(&self) -> RetryBehavior {
+        RetryBehavior::ReportedSlow
     }
 
-    fn listens_to_stderr(&self) -> bool {
+    fn reads_stderr(&self) -> bool {
         true
     }
 }
 
-/// What its words say about the API, where no status does.
+/// Classifies an error message without a status.
 fn failure(message: &str) -> Failure {
-    const WORDS: [(&str, Kind); 8] = [
-        ("cannot connect to api", Kind::Network),
-        ("timed out", Kind::Network),
-        ("rate limit", Kind::RateLimited),
-        ("too many requests", Kind::RateLimited),
-        ("overloaded", Kind::RateLimited),
-        ("quota", Kind::RateLimited),
-        ("api key", Kind::Unauthenticated),
-        ("server error", Kind::Server),
+    const WORDS: [(&str, FailureKind); 8] = [
+        ("cannot connect to api", FailureKind::Network),
+        ("timed out", FailureKind::Network),
+        ("rate limit", FailureKind::RateLimited),
+        ("too many requests", FailureKind::RateLimited),
+        ("overloaded", FailureKind::RateLimited),
+        ("quota", FailureKind::RateLimited),
+        ("api key", FailureKind::Unauthenticated),
+        ("server error", FailureKind::Server),
     ];
     let message = message.trim_start_matches("AI_APICallError: ");
     let lower = message.to_lowercase();

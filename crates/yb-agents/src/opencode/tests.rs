@@ -12,12 +12,12 @@ fn read(stdout: &str, stderr: &str) -> (Transcript, Vec<String>) {
     let mut reader = OpencodeReader::new(Some("p/m".to_owned()));
     let mut transcript = Transcript::default();
     for piece in stderr.as_bytes().chunks(11) {
-        reader.stderr(piece).iter().for_each(|message| transcript.observe(message));
+        reader.parse_stderr(piece).iter().for_each(|message| transcript.observe(message));
     }
     for line in stdout.lines() {
         transcript.observe_with(&mut reader, line.as_bytes());
     }
-    reader.end(stderr).iter().for_each(|message| transcript.observe(message));
+    reader.finish(stderr).iter().for_each(|message| transcript.observe(message));
     (transcript, reader.warnings())
 }
 

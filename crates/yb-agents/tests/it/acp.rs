@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use yb_agents::{AcpSpec, adapter};
+use yb_agents::{AcpConfig, Adapters};
 use yb_model::log::{ExecutionStatus, Role, UsageSource};
 use yb_model::outcome::Outcome;
 use yb_tape::MockServer;
@@ -28,17 +28,17 @@ fn stage(agent: &'static str, arguments: &[&str], script: &str) -> (Stage, MockS
     let (stage, server) = Stage::agent(agent, script);
     let program = RealAgent::named(agent).program().to_string_lossy().into_owned();
     let argv = std::iter::once(program).chain(arguments.iter().map(ToString::to_string));
-    let mut spec = AcpSpec::new(argv);
+    let mut spec = AcpConfig::new(argv);
     if agent == "gemini" {
         spec.auth_method = Some("gemini-api-key".to_owned());
     }
     let mut stage = stage.with(|context| {
         context.host.env.remove(std::ffi::OsStr::new("HOME"));
-        context.config.acp = Some(spec);
+        context.config.section = spec.to_section();
         context.config.model = None;
         context.patience = Duration::from_secs(30);
     });
-    stage.adapter = adapter("acp").unwrap();
+    stage.adapter = Adapters::builtin().get("acp").unwrap();
     (stage, server)
 }
 

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use yb_agents::{AvailabilityStatus, Isolation, adapter_names};
+use yb_agents::{Adapters, AvailabilityStatus, Isolation};
 use yb_model::log::{ExecutionStatus, Role, UsageSource};
 use yb_model::outcome::Outcome;
 use yb_tape::Vars;
@@ -230,8 +230,8 @@ async fn unavailable(agent: &'static str) {
     let variable = real(agent).variable;
     let stage = Stage::agent_at(agent, "http://127.0.0.1:9");
     let stage = stage.env(variable, "/nowhere/at-all").env("PATH", "/nowhere").configured(|config| {
-        if let Some(spec) = &mut config.acp {
-            spec.argv[0] = "/nowhere/at-all".to_owned();
+        if let Some(Value::Array(argv)) = config.section.get_mut("argv") {
+            argv[0] = "/nowhere/at-all".into();
         }
     });
     let found = stage.adapter.check_availability(&stage.context.config, &stage.context.host).await;
@@ -477,7 +477,7 @@ fn the_table_has_no_blanks() {
     for (agent, tested) in TESTED {
         assert_eq!(rows, *tested, "{agent}");
     }
-    let adapters: Vec<_> = adapter_names().filter(|name| !NO_CLI.contains(name)).collect();
+    let adapters: Vec<_> = Adapters::builtin().names().filter(|name| !NO_CLI.contains(name)).collect();
     assert_eq!(adapters, agents, "every adapter is a column");
     for (agent, row, _) in CELLS {
         assert!(agents.contains(agent) && rows.contains(row), "{agent} {row}");
@@ -511,7 +511,7 @@ mod soak {
             }
             while let Some(done) = batch.join_next().await {
                 let (stage, result) = done.unwrap();
-                let name = stage.adapter.name();
+                let name = stage.adapter.spec().name;
                 assert_eq!(result.status, ExecutionStatus::Timeout, "{name}: {}", result.output);
                 for place in ["workspace", "private"] {
                     assert_no_process_in(&stage.path(place));

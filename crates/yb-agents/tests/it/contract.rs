@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use yb_agents::{
-    AdapterError, AgentConfig, AvailabilityStatus, CommandSpec, Host, Intent, MAX_OUTPUT_SIZE, PromptVia,
-    adapter, adapter_names,
+    AdapterError, Adapters, AgentConfig, AvailabilityStatus, CommandConfig, Host, Intent, MAX_OUTPUT_SIZE,
+    PromptVia,
 };
 use yb_model::log::ExecutionStatus;
 use yb_model::outcome::Outcome;
@@ -36,13 +36,14 @@ async fn availability(stage: &Stage) -> yb_agents::Availability {
 
 #[test]
 fn fr_001_the_registry_knows_its_adapters_by_name() {
-    assert_eq!(adapter_names().collect::<Vec<_>>(), yb_case::agent_names());
-    for name in adapter_names() {
-        let adapter = adapter(name).unwrap();
-        assert_eq!(adapter.name(), name);
-        assert_eq!(adapter.version().split('.').count(), 3);
+    let adapters = Adapters::builtin();
+    assert!(adapters.names().eq(adapters.specs().names()));
+    for name in adapters.names() {
+        let spec = adapters.get(name).unwrap().spec();
+        assert_eq!(spec.name, name);
+        assert_eq!(spec.adapter_version.split('.').count(), 3);
     }
-    assert!(adapter("nobody").is_none());
+    assert!(adapters.get("unknown").is_none());
 }
 
 #[tokio::test]
@@ -55,7 +56,7 @@ async fn cr_1_1_an_installed_cli_is_available() {
 #[tokio::test]
 async fn cr_1_2_a_missing_cli_is_no_error() {
     let host = Host::new([("PATH", "/nowhere")]).with_shim(yb_testkit::bin("yb-shim"));
-    let adapter = adapter("claude-code").unwrap();
+    let adapter = Adapters::builtin().get("claude-code").unwrap();
     let found = adapter.check_availability(&AgentConfig::default(), &host).await;
     assert_eq!(found.status, AvailabilityStatus::Missing);
     assert!(!found.hints.is_empty(), "{found:?}");
@@ -272,7 +273,7 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
 #[tokio::test]
 async fn a_configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
     type Change = fn(&mut AgentConfig);
-    let command = |argv: &[&str]| Stage::command(CommandSpec::new(argv.iter().copied()));
+    let command = |argv: &[&str]| Stage::command(CommandConfig::new(argv.iter().copied()));
     let claude = || Stage::fake("[{exit: 1}]");
     let cases: [(Stage, Change, &str); 16] = [
         (claude(), |config| config.permission_mode = Some("whatever".into()), "`permission_mode`"),
@@ -312,7 +313,8 @@ fn above(config: &mut AgentConfig) {
 }
 
 fn via_file(config: &mut AgentConfig) {
-    config.command = config.command.take().map(|spec| spec.with_prompt_via(PromptVia::File));
+    let spec = CommandConfig::from_section(&config.section).unwrap();
+    config.section = spec.with_prompt_via(PromptVia::File).to_section();
 }
 
 fn validated(stage: &Stage) -> Result<(), AdapterError> {
@@ -331,7 +333,7 @@ async fn what_the_workspace_decides_is_left_to_the_execution() {
     for stage in [
         Stage::fake("[{exit: 1}]").configured(in_workspace),
         Stage::fake("[{exit: 1}]").configured(|config| config.agent_name = Some("in-the-repository".into())),
-        Stage::command(CommandSpec::new(["sh", "{prompt}"])).configured(in_workspace),
+        Stage::command(CommandConfig::new(["sh", "{prompt}"])).configured(in_workspace),
     ] {
         validated(&stage).unwrap();
         let late = stage.refused().await;

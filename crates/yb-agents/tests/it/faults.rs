@@ -64,7 +64,7 @@ async fn an_agent_that_kills_its_supervisor_has_failed() {
     let done = Stage::fake(&steps.to_string()).run().await;
     assert_eq!(done.codes(), ["CLAUDE_SUPERVISOR_LOST"]);
     assert_eq!(done.result.outcome, Some(Outcome::AgentError));
-    assert_eq!(Outcome::AgentError.counts_as(), yb_model::outcome::Counts::Zero);
+    assert_eq!(Outcome::AgentError.pass_credit(), yb_model::outcome::PassCredit::Zero);
 }
 
 #[tokio::test]
@@ -76,7 +76,7 @@ async fn fr_017_a_cli_that_is_not_installed_is_named() {
     });
     let error = stage.refused().await;
     assert_eq!(
-        (error.code().to_string().as_str(), error.outcome()),
+        (error.code().for_agent(stage.adapter.spec()).as_str(), error.outcome()),
         ("CLAUDE_CLI_NOT_FOUND", Outcome::Unauthenticated)
     );
     assert!(error.to_string().contains("/no/such/claude") && !error.hints().is_empty(), "{error}");

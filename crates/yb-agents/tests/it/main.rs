@@ -14,6 +14,7 @@ mod log_schema;
 mod meter;
 mod real;
 mod soak;
+mod specs;
 mod stories;
 mod support;
 #[cfg(unix)]

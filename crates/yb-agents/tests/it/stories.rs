@@ -107,7 +107,7 @@ async fn us3_as2_prompt_and_prompt_file_exclude_each_other() {
     let stage = Stage::dumping().configured(|config| config.prompt_file = Some("task.md".into()));
     let error = stage.refused().await;
     assert!(error.to_string().contains("mutually exclusive"), "{error}");
-    assert_eq!(error.code().to_string(), "CLAUDE_INVALID_CONFIG");
+    assert_eq!(error.code().for_agent(stage.adapter.spec()), "CLAUDE_INVALID_CONFIG");
     let neither = Stage::dumping().configured(|config| config.prompt = None).refused().await;
     assert!(neither.to_string().contains("is required"), "{neither}");
 }

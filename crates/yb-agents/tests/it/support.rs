@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use yb_agents::{
-    AcpSpec, Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, adapter,
+    AcpConfig, Adapter, AdapterError, Adapters, AgentConfig, ExecutionContext, ExecutionResult, Host,
+    Isolation,
 };
 use yb_model::log::YouBenchaLog;
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
@@ -121,9 +122,9 @@ impl Stage {
         stage.context.timeout = std::time::Duration::from_secs(100);
         if name == "acp" {
             let program = real.program().to_string_lossy().into_owned();
-            let mut spec = AcpSpec::new([program, "--acp".to_owned(), format!("--model={}", real.model)]);
+            let mut spec = AcpConfig::new([program, "--acp".to_owned(), format!("--model={}", real.model)]);
             spec.auth_method = Some("gemini-api-key".to_owned());
-            stage.context.config.acp = Some(spec);
+            stage.context.config.section = spec.to_section();
             stage.context.config.model = None;
             stage = stage.env("GEMINI_CLI_TRUST_WORKSPACE", "true").env("GEMINI_CLI_NO_RELAUNCH", "true");
         }
@@ -131,10 +132,10 @@ impl Stage {
     }
 
     /// Any program.
-    pub(crate) fn command(spec: yb_agents::CommandSpec) -> Self {
+    pub(crate) fn command(spec: yb_agents::CommandConfig) -> Self {
         let host = Host::new([("PATH", std::env::var_os("PATH").unwrap())]);
         let mut stage = Self::of(tempfile::tempdir().unwrap(), "command", host);
-        stage.context.config.command = Some(spec);
+        stage.context.config.section = spec.to_section();
         stage
     }
 
@@ -151,7 +152,7 @@ impl Stage {
             host.with_shim(yb_testkit::bin("yb-shim")),
         );
         context.isolation = Isolation::External;
-        Self { dir, adapter: adapter(name).unwrap(), context }
+        Self { dir, adapter: Adapters::builtin().get(name).unwrap(), context }
     }
 
     /// The same with something changed.
@@ -194,7 +195,7 @@ impl Stage {
     pub(crate) async fn refused(&self) -> AdapterError {
         let error = self.adapter.execute(&self.context).await.unwrap_err();
         if self.context.artifacts_dir.is_dir() {
-            self.logged(ExecutionResult::not_started(self.adapter, &error));
+            self.logged(ExecutionResult::not_started(self.adapter.spec(), &error));
         }
         error
     }

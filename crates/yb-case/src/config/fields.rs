@@ -18,65 +18,53 @@ pub(super) const VARIABLE: Kind = text(0, usize::MAX);
 pub(super) static CONFIG: Object = Object {
     name: "config",
     fields: &[
-        Field::new("workspace_dir", TEXT, "Directory for runs.").default("\".youbencha-workspace\""),
-        Field::new("output_dir", TEXT, "Directory for the results of `yb eval`.")
+        Field::new("workspace_dir", TEXT, "Directory of runs.").default("\".youbencha-workspace\""),
+        Field::new("output_dir", TEXT, "Directory of the results of `yb eval`.")
             .default("\".youbencha-eval\""),
-        Field::new("timeout_ms", POSITIVE, "Timeout for each step, in milliseconds.").default("300000"),
+        Field::new("timeout_ms", POSITIVE, "Timeout of each step in milliseconds.").default("300000"),
         Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "Log level.")
             .default("\"info\""),
-        Field::new("keep_workspace", Kind::Bool, "Keep workspaces after a run.").default("true"),
-        Field::new("isolation", Kind::Word(ISOLATION), "Sandbox for agents, unless a case sets it.")
+        Field::new("keep_workspace", Kind::Bool, "Whether to keep workspaces.").default("true"),
+        Field::new("isolation", Kind::Word(ISOLATION), "Isolation of cases that do not set it.")
             .default("\"auto\""),
-        Field::new("network", Kind::Word(NETWORK_MODES), "Network access of agents, unless a case sets it.")
+        Field::new("network", Kind::Word(NETWORK_MODES), "Network access of cases that do not set it.")
             .default("\"open\""),
         Field::new(
             "variables",
             Kind::Map { names: Format::Any, of: &VARIABLE },
-            "Values for `${NAME}` in cases.",
+            "Values of `${NAME}` in cases.",
         ),
-        Field::new("agent", Kind::Object(&AGENT), "Settings of agents."),
-        Field::new("evaluators", Kind::Object(&EVALUATORS), "Settings of evaluators."),
-        Field::new(
-            "limits",
-            Kind::Object(&LIMITS),
-            "Resource limits of each trial, unless a case sets them.",
-        ),
-        Field::new("otel", Kind::Object(&OTEL), "Settings of traces."),
+        Field::new("agent", Kind::Object(&AGENT), "Defaults of agents."),
+        Field::new("evaluators", Kind::Object(&EVALUATORS), "Defaults of evaluators."),
+        Field::new("limits", Kind::Object(&LIMITS), "Resource limits of cases that do not set them."),
+        Field::new("otel", Kind::Object(&OTEL), "Traces."),
     ],
 };
 
 static AGENT: Object = Object {
     name: "configAgent",
     fields: &[
-        Field::new(
-            "timeout_ms",
-            POSITIVE,
-            "Timeout for the agent, in milliseconds; by default `timeout_ms`.",
-        ),
-        Field::new("model", formatted(200, Format::Model), "Model of the agent."),
+        Field::new("timeout_ms", POSITIVE, "Timeout of agents in milliseconds [default: `timeout_ms`]."),
+        Field::new("model", formatted(200, Format::Model), "Model of cases that do not set one."),
     ],
 };
 
 static EVALUATORS: Object = Object {
     name: "configEvaluators",
-    fields: &[Field::new("max_concurrent", POSITIVE, "Maximum number of concurrent evaluators.").default("4")],
+    fields: &[Field::new("max_concurrent", POSITIVE, "Number of evaluators at once.").default("4")],
 };
 
 static OTEL: Object = Object {
     name: "configOtel",
     fields: &[
-        Field::new(
-            "endpoint",
-            TEXT,
-            "OTLP endpoint for traces; `OTEL_EXPORTER_OTLP_ENDPOINT` takes precedence.",
-        ),
-        Field::new("file", TEXT, "File to append traces to, as lines of OTLP JSON."),
-        Field::new("content", Kind::Bool, "Include prompts, responses and tool calls in traces.")
+        Field::new("endpoint", TEXT, "OTLP endpoint; `OTEL_EXPORTER_OTLP_ENDPOINT` overrides it."),
+        Field::new("file", TEXT, "File to which traces are appended as lines of OTLP JSON."),
+        Field::new("content", Kind::Bool, "Whether traces include prompts, answers and tool calls.")
             .default("false"),
         Field::new(
             "vocabulary",
             Kind::Word(&["genai-latest", "seed"]),
-            "Names of spans and attributes: those of OpenTelemetry, or those of the prompt adapter.",
+            "Names of spans and attributes: OpenTelemetry conventions, or those of the prompt adapter.",
         )
         .default("\"genai-latest\""),
     ],

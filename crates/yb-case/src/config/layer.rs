@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value as Json;
 
 use super::fields::CONFIG;
+use crate::agent_spec::AgentSpecs;
 use crate::check::{Checker, Mode};
 use crate::files::{self, FileError};
 use crate::shape::Kind;
@@ -56,7 +57,12 @@ pub(super) fn read(file: &Path) -> (Vec<(String, Json)>, Vec<Diagnostic>) {
         None => Vec::new(),
         Some(Node { value: Value::Null, .. }) => Vec::new(),
         Some(tree) => {
-            Checker { mode: Mode::Lenient, found: &mut found }.check(&tree, &Kind::Object(&CONFIG), "");
+            let agents = AgentSpecs::default();
+            Checker { mode: Mode::Lenient, agents: &agents, found: &mut found }.check(
+                &tree,
+                &Kind::Object(&CONFIG),
+                "",
+            );
             if found.has_errors() { Vec::new() } else { flat(&tree) }
         }
     };
@@ -96,7 +102,8 @@ pub(super) fn from_text(text: &str, kind: &Kind, name: &str) -> Result<Json, Vec
     };
     let node = Node { value, span: Span::WHOLE };
     let mut found = Diagnostics::new(Path::new(name), "");
-    Checker { mode: Mode::Strict, found: &mut found }.check(&node, kind, name);
+    let agents = AgentSpecs::default();
+    Checker { mode: Mode::Strict, agents: &agents, found: &mut found }.check(&node, kind, name);
     let found = found.into_vec();
     if found.is_empty() { Ok(node.to_json()) } else { Err(found) }
 }

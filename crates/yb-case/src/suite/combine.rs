@@ -108,7 +108,7 @@ impl CombinationBuilder<'_> {
         };
         let mut made = Vec::new();
         for (which, variant) in variants {
-            let mut tree = merge::merged(&source.root, variant);
+            let mut tree = merge::merged(&source.root, variant, &self.options.agents);
             guard::apply(&mut tree, &variant.guard);
             guard::apply(&mut tree, &self.guard);
             self.room = self.room.saturating_sub(size(&tree));

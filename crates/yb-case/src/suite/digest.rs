@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 
 use super::Combination;
-use crate::{AgentConfig, Evaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
+use crate::{AgentConfig, ConfiguredEvaluator, Expected, Prompt, Script, Start, Tape, TapeSource};
 use yb_repo::Source;
 
 /// Incremented when the digest of an unchanged case changes.
@@ -89,7 +89,7 @@ fn expected(expected: &Expected) -> String {
     }
 }
 
-fn evaluator(evaluator: &Evaluator) -> Value {
+fn evaluator(evaluator: &ConfiguredEvaluator) -> Value {
     json!({ "name": evaluator.name, "config": evaluator.config, "files": evaluator.inputs })
 }
 

@@ -5,7 +5,7 @@ use super::read::number;
 use crate::Isolation;
 use crate::check::join;
 use crate::gates::{GateLimits, Gates, NoRegression, OnInconclusive};
-use yb_stats::{Estimand, Question};
+use yb_stats::{Estimand, RegressionCriteria};
 use yb_yaml::Node;
 use yb_yaml::diagnostic::{Diagnostics, quoted};
 
@@ -30,13 +30,13 @@ fn limits(node: &Node) -> GateLimits {
 
 fn no_regression(node: &Node) -> Option<NoRegression> {
     let word = |key: &str| node.get(key).and_then(Node::text).unwrap_or_default();
-    let default = Question::default();
+    let default = RegressionCriteria::default();
     let value = |key: &str, default: f64| node.get(key).and_then(number).unwrap_or(default);
     Some(NoRegression {
         against: node.get("against")?.text()?.to_owned(),
         tolerance: value("tolerance", default.tolerance),
         alpha: value("alpha", default.alpha),
-        estimand: Estimand::read(word("estimand")).unwrap_or_default(),
+        estimand: Estimand::parse(word("estimand")).unwrap_or_default(),
         on_inconclusive: OnInconclusive::read(word("on_inconclusive")).unwrap_or_default(),
     })
 }

@@ -57,7 +57,7 @@ fn lower(own: &mut Node, over: &Node) {
 fn strictness(key: &str, node: &Node) -> u8 {
     let word = node.text().or_else(|| node.get("mode").and_then(Node::text)).unwrap_or_default();
     if key == "network" {
-        return NetworkMode::read(word).map_or(0, |mode| mode as u8);
+        return NetworkMode::parse(word).map_or(0, |mode| mode as u8);
     }
     match Isolation::read(word) {
         Isolation::Bubblewrap => 3,

@@ -1,18 +1,20 @@
 //! Merges a variant over the agent of a case, key by key. Equivalent keys of the case are removed.
 
 use super::variant::Variant;
-use crate::fields_agent::AGENTS;
+use crate::agent_spec::AgentSpecs;
 use yb_yaml::{Entry, Key, Node, Value};
 
-/// Returns the case with the variant merged over it.
-pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
+/// The case with the variant merged over it.
+pub(super) fn merged(case: &Node, variant: &Variant, agents: &AgentSpecs) -> Node {
     let mut case = case.clone();
     let (Value::Map(entries), Some(at)) = (&mut case.value, variant.at) else { return case };
     if variant.agent.is_empty() {
         return case;
     }
     match entries.iter_mut().find(|entry| entry.key.name == "agent") {
-        Some(Entry { node: Node { value: Value::Map(own), .. }, .. }) => merge_agent(own, &variant.agent),
+        Some(Entry { node: Node { value: Value::Map(own), .. }, .. }) => {
+            merge_agent(own, &variant.agent, agents)
+        }
         Some(Entry { node, .. }) if node.value == Value::Null => {
             node.value = Value::Map(variant.agent.clone());
         }
@@ -27,7 +29,7 @@ pub(super) fn merged(case: &Node, variant: &Variant) -> Node {
     case
 }
 
-fn merge_agent(own: &mut Vec<Entry>, over: &[Entry]) {
+fn merge_agent(own: &mut Vec<Entry>, over: &[Entry], agents: &AgentSpecs) {
     let config = over.iter().find(|entry| entry.key.name == "config").map(|entry| &entry.node);
     let sets = |key: &str| over.iter().any(|entry| entry.key.name == key);
     let configures = |key: &str| config.is_some_and(|config| config.get(key).is_some());
@@ -52,24 +54,24 @@ fn merge_agent(own: &mut Vec<Entry>, over: &[Entry]) {
         .unwrap_or_default()
         .iter()
         .map(|entry| entry.key.name.as_str())
-        .filter(|key| !AGENTS.contains(key) && configures(key))
+        .filter(|key| !agents.contains(key) && configures(key))
         .collect();
-    for agent in AGENTS {
+    for agent in agents.names() {
         drop_below(own, &["config", agent], &shared);
     }
-    put_all(own, over, 2);
+    put_all(own, over, 2, agents);
 }
 
-/// Replaces and adds entries. Mappings are merged for `levels` levels: `config`, and the sections of agents in it.
-fn put_all(own: &mut Vec<Entry>, over: &[Entry], levels: usize) {
+/// Replaces and adds entries; mappings are merged for so many levels: `config`, and the sections of agents in it.
+fn put_all(own: &mut Vec<Entry>, over: &[Entry], levels: usize, agents: &AgentSpecs) {
     for entry in over.iter().filter(|entry| entry.node.value != Value::Null) {
         let name = entry.key.name.as_str();
-        let deeper = levels > 0 && (name == "config" || AGENTS.contains(&name));
+        let deeper = levels > 0 && (name == "config" || agents.contains(name));
         match own.iter_mut().find(|earlier| earlier.key.name == name) {
             Some(Entry { node: Node { value: Value::Map(below), .. }, .. })
                 if deeper && matches!(entry.node.value, Value::Map(_)) =>
             {
-                put_all(below, entry.node.entries(), levels - 1);
+                put_all(below, entry.node.entries(), levels - 1, agents);
             }
             Some(earlier) => *earlier = entry.clone(),
             None => own.push(entry.clone()),

@@ -6,7 +6,6 @@ use super::DEFAULT_RETRIES;
 use super::fields::SUITE;
 use super::gates;
 use crate::check::{Checker, Mode, join};
-use crate::fields_agent::AGENTS;
 use crate::gates::Gates;
 use crate::{LoadOptions, variables};
 use yb_yaml::diagnostic::{Diagnostics, quoted};
@@ -30,18 +29,18 @@ pub(super) fn read(
 ) -> Option<SuiteSettings> {
     crate::mode(root, found)?;
     variables::substitute(root, &options.variables, found);
-    let mut checker = Checker { mode: Mode::Strict, found };
+    let mut checker = Checker { mode: Mode::Strict, agents: &options.agents, found };
     checker.object(root, &SUITE, "");
     let mut concurrency = BTreeMap::new();
     for entry in root.get("concurrency").map(Node::entries).unwrap_or_default() {
         let name = &entry.key.name;
-        if AGENTS.contains(&name.as_str()) {
+        if options.agents.contains(name) {
             concurrency.insert(name.clone(), count(&entry.node).unwrap_or(1));
         } else {
             let message = format!("unknown agent: {}", quoted(name));
             let error = checker.found.error(entry.key.span, join("concurrency", name), message);
-            error.expected(format!("one of {}", crate::shape::list_of(AGENTS.iter().copied())));
-            error.did_you_mean(name, AGENTS.iter().copied());
+            error.expected(format!("one of {}", crate::shape::list_of(options.agents.names())));
+            error.did_you_mean(name, options.agents.names());
         }
     }
     Some(SuiteSettings {

@@ -1,21 +1,29 @@
-//! The JSON Schema of suite files.
+//! The JSON Schema of suite files, derived from the tables that the checker uses.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::fields::SUITE;
+use crate::EvaluatorSpecs;
+use crate::agent_spec::AgentSpecs;
 use crate::schema::Maker;
+use crate::shape::Kind;
 
-/// Required keys that a case or a variant can omit, because the other one can have them.
-const REQUIRED_AFTER_MERGE: &[(&str, &str)] = &[("case", "agent"), ("agent", "type"), ("command", "argv")];
+/// What a case or a variant may leave out, because the other may have it.
+const ELSEWHERE: [(&str, &str); 2] = [("case", "agent"), ("agent", "type")];
 
-/// Returns the schema of suite files, as pretty-printed JSON with a final newline.
+/// Returns the JSON Schema of suite files, as pretty JSON with a final line break.
 #[must_use]
-pub fn schema() -> String {
-    let mut maker = Maker { defs: Map::new() };
+pub fn schema(agents: &AgentSpecs, evaluators: &EvaluatorSpecs) -> String {
+    let mut maker = Maker::new(agents, evaluators);
     let root = maker.object(&SUITE);
-    for (object, key) in REQUIRED_AFTER_MERGE {
+    let sections = agents.iter().filter_map(|spec| match spec.section.kind {
+        Kind::Object(section) => Some(section),
+        _ => None,
+    });
+    let in_sections = sections.flat_map(|section| section.names().map(|key| (section.name, key)));
+    for (object, key) in ELSEWHERE.into_iter().chain(in_sections) {
         if let Some(Value::Array(required)) =
-            maker.defs.get_mut(*object).and_then(|made| made.get_mut("required"))
+            maker.defs.get_mut(object).and_then(|made| made.get_mut("required"))
         {
             required.retain(|name| name != key);
         }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use yb_agents::Adapters;
 use yb_case::config::Settings;
-use yb_case::{Case, Check, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
+use yb_case::{Case, EnvVar, Isolation, LoadOptions, Loaded, PostHook, Prompt, Start};
 
 const NAMED_TWICE: &str = "52:5: warning: evaluator named twice: `git-diff` [evaluators[4]]";
 
@@ -13,10 +14,15 @@ pub(crate) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")
 }
 
+/// Options with the built-in agents.
+pub(crate) fn builtin() -> LoadOptions {
+    LoadOptions::new(Adapters::builtin().specs(), yb_evaluate::builtin_evaluators())
+}
+
 pub(crate) fn options() -> LoadOptions {
     let variables = [("PROJECT", "Service"), ("REPO_BASE", "https://github.com/example")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    LoadOptions::default().with_variables(variables.into())
+    builtin().with_variables(variables.into())
 }
 
 /// Everything found, a line each.
@@ -72,10 +78,10 @@ fn case_with_all_original_keys_loads() {
         ]
     );
     assert!(case.evaluators.iter().all(|evaluator| !evaluator.vacuous));
-    let Check::AgenticJudge(judge) = &case.evaluators[3].check else { panic!() };
-    assert_eq!(judge.prompt.as_deref(), Some("Look at the tests only."));
-    assert_eq!(judge.instructions.as_deref(), Some("Judge:\n{{ASSERTIONS}}"));
-    assert_eq!(judge.assertions.len(), 2);
+    let judge = format!("{:?}", case.evaluators[3].parsed);
+    assert!(judge.contains(r#"prompt: Some("Look at the tests only.")"#), "{judge}");
+    assert!(judge.contains(r#"instructions: Some("Judge:\n{{ASSERTIONS}}")"#), "{judge}");
+    assert_eq!(judge.matches("JudgeAssertion {").count(), 2, "{judge}");
     assert_eq!(case.evaluators[4].description.as_deref(), Some("The change is small."));
     assert_eq!(case.pre_execution[0].args, ["--into", "${WORKSPACE_DIR}", "${BRANCH}"]);
     assert_eq!(case.pre_execution[0].timeout.as_secs(), 60);
@@ -110,9 +116,8 @@ fn case_with_all_own_keys_loads() {
 }
 
 #[test]
-fn seed_examples_load() {
-    let vacuous =
-        "warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff` [evaluators[0]]";
+fn the_seeds_examples_load() {
+    let vacuous = "warning: vacuous: it asserts nothing, so it always passes: `git-diff` [evaluators[0]]";
     let case = load(
         "seed-002.yaml",
         &format!(
@@ -161,18 +166,33 @@ fn case_settings_are_a_config_layer() {
 fn committed_schema_is_up_to_date() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/case.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
-        std::fs::write(&committed, yb_case::schema()).unwrap();
+        std::fs::write(&committed, yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     }
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
-        committed == yb_case::schema(),
+        committed == yb_case::schema(&builtin().agents, &builtin().evaluators),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
 }
 
 #[test]
-fn schema_agrees_with_validation() {
-    let schema: Value = serde_json::from_str(&yb_case::schema()).unwrap();
+fn schema_tells_the_command_evaluator_from_the_command_agent() {
+    let schema: Value =
+        serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
+    let mut case: Value = serde_json::from_str(&basic).unwrap();
+    let config = serde_json::json!({ "shell": "make test", "expect": { "exit_code": [0, 3] } });
+    case["evaluators"] = serde_json::json!([{ "name": "command-test", "config": config }]);
+    assert!(validator.is_valid(&case));
+    case["evaluators"][0]["config"]["prompt_via"] = "stdin".into();
+    assert!(!validator.is_valid(&case));
+}
+
+#[test]
+fn the_schema_agrees_with_the_decoder() {
+    let schema: Value =
+        serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let basic = std::fs::read_to_string(examples().join("basic.json")).unwrap();
     let basic: Value = serde_json::from_str(&basic).unwrap();

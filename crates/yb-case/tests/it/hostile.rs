@@ -5,10 +5,10 @@ use std::fs;
 use proptest::prelude::*;
 use yb_case::LoadOptions;
 
-use crate::case::messages;
+use crate::case::{builtin, messages};
 
 fn refused(bytes: &[u8]) -> String {
-    let loaded = yb_case::parse("case.yaml".as_ref(), bytes, &LoadOptions::default());
+    let loaded = yb_case::parse("case.yaml".as_ref(), bytes, &builtin());
     assert!(loaded.case.is_none());
     messages(&loaded)
 }
@@ -18,9 +18,9 @@ fn case_size_is_limited() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("case.yaml");
     fs::write(&file, vec![b'#'; 1024 * 1024 + 1]).unwrap();
-    assert_eq!(messages(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is too large");
+    assert_eq!(messages(&yb_case::load(&file, &builtin())), "0:0: error: the file is too large");
     fs::write(&file, vec![b'#'; 1024 * 1024]).unwrap();
-    assert_eq!(messages(&yb_case::load(&file, &LoadOptions::default())), "0:0: error: the file is empty");
+    assert_eq!(messages(&yb_case::load(&file, &builtin())), "0:0: error: the file is empty");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn alias_bombs_and_deep_nesting_are_rejected() {
 #[test]
 fn case_must_be_a_regular_file() {
     let dir = tempfile::tempdir().unwrap();
-    let load = |name: &str| messages(&yb_case::load(&dir.path().join(name), &LoadOptions::default()));
+    let load = |name: &str| messages(&yb_case::load(&dir.path().join(name), &builtin()));
     assert_eq!(load("none.yaml"), "0:0: error: failed to read case: no such file");
     assert_eq!(load(""), "0:0: error: failed to read case: not a file");
     #[cfg(unix)]
@@ -60,7 +60,7 @@ fn case_must_be_a_regular_file() {
 #[test]
 fn number_of_diagnostics_is_limited() {
     let text: String = (0..5000).map(|at| format!("k{at}: 1\n")).collect();
-    let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &LoadOptions::default());
+    let loaded = yb_case::parse("case.yaml".as_ref(), text.as_bytes(), &builtin());
     assert!(loaded.diagnostics.len() < 250);
     assert!(
         loaded.diagnostics.iter().any(|found| found.is_error()),
@@ -87,7 +87,7 @@ fn c5_traversal_and_links_are_rejected() {
             "name: x\ndescription: x\nrepo: https://github.com/a/b\n\
              agent: {{ type: claude-code, config: {{ prompt_file: {prompt} }} }}\nevaluators: [{{ {evaluator} }}]\n"
         );
-        yb_case::parse(&root.join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+        yb_case::parse(&root.join("case.yaml"), text.as_bytes(), &builtin())
     };
     let fine = "name: git-diff, config: { assertions: { max_files_changed: 1 } }";
     for prompt in ["in/real.md", "./in/./real.md", "inner.md"] {
@@ -116,7 +116,7 @@ fn diagnostics_point_into_evaluator_files() {
         .unwrap();
     let text = "youbencha: 1\nname: x\ndescription: x\nrepo: https://github.com/a/b\n\
                 agent: { type: claude-code, config: { prompt: Do what is asked. } }\nevaluators: [{ file: judge.yaml }]\n";
-    let loaded = yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default());
+    let loaded = yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &builtin());
     assert!(loaded.case.is_none());
     let messages: Vec<_> = loaded
         .diagnostics
@@ -190,7 +190,7 @@ proptest! {
     #[test]
     fn any_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         for name in ["case.yaml", "case.json"] {
-            let loaded = yb_case::parse(name.as_ref(), &bytes, &LoadOptions::default());
+            let loaded = yb_case::parse(name.as_ref(), &bytes, &builtin());
             prop_assert!(loaded.case.is_some() || loaded.diagnostics.iter().any(|found| found.is_error()));
         }
     }
@@ -199,7 +199,7 @@ proptest! {
     fn anything_like_a_case_never_panics(parts in proptest::collection::vec(proptest::sample::select(PARTS), 0..60)) {
         let text = parts.concat();
         for name in ["case.yaml", "case.json"] {
-            let loaded = yb_case::parse(name.as_ref(), text.as_bytes(), &LoadOptions::default());
+            let loaded = yb_case::parse(name.as_ref(), text.as_bytes(), &builtin());
             prop_assert!(loaded.case.is_some() || loaded.diagnostics.iter().any(|found| found.is_error()));
         }
     }
@@ -208,7 +208,7 @@ proptest! {
     fn any_value_anywhere_never_panics(key in "[a-z_]{1,14}", value in "\\PC{0,40}") {
         let quoted = serde_json::to_string(&value).unwrap();
         for line in [format!("{key}: {quoted}"), format!("repo: {quoted}"), format!("agent: {{ config: {{ prompt_file: {quoted} }} }}")] {
-            let _ = yb_case::parse("case.yaml".as_ref(), line.as_bytes(), &LoadOptions::default());
+            let _ = yb_case::parse("case.yaml".as_ref(), line.as_bytes(), &builtin());
         }
     }
 }

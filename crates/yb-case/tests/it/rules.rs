@@ -2,7 +2,7 @@
 
 use yb_case::{Case, LoadOptions, Loaded, Start};
 
-use crate::case::messages;
+use crate::case::{builtin, messages};
 
 pub(crate) const BASE: &str = "youbencha: 1
 name: A case
@@ -14,7 +14,7 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
 
 pub(crate) fn parse(text: &str) -> Loaded {
     let dir = tempfile::tempdir().unwrap();
-    yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+    yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &builtin())
 }
 
 /// The base with one top-level line replaced or added.
@@ -286,7 +286,7 @@ fn directory_can_be_the_start_tree() {
     let load = |extra: &str| {
         let text =
             BASE.replace("repo: https://github.com/example/x.git", &format!("directory: ./app\n{extra}"));
-        yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &LoadOptions::default())
+        yb_case::parse(&dir.path().join("case.yaml"), text.as_bytes(), &builtin())
     };
     let case = load("").case.unwrap();
     assert_eq!(case.start, Start::Directory(dir.path().join("app").canonicalize().unwrap()));
@@ -325,7 +325,7 @@ fn all_errors_of_a_file_are_reported() {
 fn variables_are_expanded_and_unknown_ones_reported() {
     let variables =
         [("BASE", "https://github.com/a"), ("WHO", "${BASE}")].map(|(n, v)| (n.to_owned(), v.to_owned()));
-    let options = LoadOptions::default().with_variables(variables.into());
+    let options = builtin().with_variables(variables.into());
     let text = BASE
         .replace("https://github.com/example/x.git", "${BASE}/x.git")
         .replace("A case", "'${WHO} ${BSAE} ${NOPE} ${x:-y} ${'");

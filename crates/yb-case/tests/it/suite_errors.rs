@@ -1,5 +1,6 @@
 //! Diagnostics of suites: each problem once, with its position and the combinations that cause it.
 
+use crate::case::builtin;
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use yb_case::suite;
@@ -187,7 +188,7 @@ fn diagnostics_in_evaluator_files_are_reported_once() {
         files.write(&format!("{name}.yaml"), &text);
     }
     assert_snapshot!(messages(&files, "cases: [one.yaml, two.yaml]\nvariants: [{ name: a }, { name: b }]\n"), @r"
-    evaluators/size.yaml:1:7: warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff` []; say under `config.assertions` what must hold
+    evaluators/size.yaml:1:7: warning: vacuous: it asserts nothing, so it always passes: `git-diff` []; add assertions under `config.assertions`
     evaluators/size.yaml:2:11: error: unknown key: `assertion` [config.assertion]; did you mean `assertions`?
     ");
 }
@@ -231,18 +232,19 @@ fn number_of_combinations_is_limited() {
 fn committed_schema_is_up_to_date() {
     let committed = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/suite.schema.json");
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
-        std::fs::write(&committed, suite::schema()).unwrap();
+        std::fs::write(&committed, suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     }
     let committed = std::fs::read_to_string(committed).unwrap();
     assert!(
-        committed == suite::schema(),
+        committed == suite::schema(&builtin().agents, &builtin().evaluators),
         "the schema drifted; hint: run this test with `YB_UPDATE_SCHEMAS=1`"
     );
 }
 
 #[test]
-fn schema_agrees_with_validation() {
-    let schema: Value = serde_json::from_str(&suite::schema()).unwrap();
+fn the_schema_agrees_with_the_decoder() {
+    let schema: Value =
+        serde_json::from_str(&suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let files = with_one();
     let case = json!({

@@ -1,5 +1,6 @@
 //! Isolation, network and limits of suites and variants: the strictest value wins.
 
+use crate::case::builtin;
 use yb_case::suite;
 use yb_case::{Isolation, LoadOptions, NetworkMode};
 
@@ -24,7 +25,7 @@ variants:
     );
     let path = dir.path().join("suite.yaml");
     std::fs::write(&path, text).unwrap();
-    let loaded = suite::load(&path, &LoadOptions::default());
+    let loaded = suite::load(&path, &builtin());
     let suite = loaded.suite.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
     suite.combinations[0].case.clone()
 }

@@ -2,7 +2,7 @@
 
 use yb_case::{LoadOptions, PrivateHosts};
 
-use crate::case::messages;
+use crate::case::{builtin, messages};
 use crate::rules::{BASE, accepts, long, parse, rejects, warns, with};
 
 #[test]
@@ -64,7 +64,7 @@ fn surface_repo_is_a_public_url_or_local() {
     );
     accepts(&["repo: http://172.32.0.1/x"]);
     let private = BASE.replace("github.com", "10.0.0.1");
-    let allowed = LoadOptions::default().with_private_hosts(PrivateHosts::Allowed);
+    let allowed = builtin().with_private_hosts(PrivateHosts::Allowed);
     assert!(yb_case::parse("case.yaml".as_ref(), private.as_bytes(), &allowed).case.is_some());
     let case = warns("repo: https://me:secret@example.com/x", "credentials in the repository URL");
     assert!(!case.start.to_string().contains("secret"), "{}", case.start);
@@ -134,7 +134,7 @@ fn surface_evaluators_at_least_one() {
 
 #[test]
 fn surface_evaluators_without_assertions_are_vacuous() {
-    const VACUOUS: &str = "vacuous: nothing is asserted, so its passing means nothing: ";
+    const VACUOUS: &str = "vacuous: it asserts nothing, so it always passes: ";
     for (evaluator, name) in [
         ("git-diff", "git-diff"),
         ("{ name: git-diff }", "git-diff"),

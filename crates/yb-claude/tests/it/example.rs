@@ -101,8 +101,8 @@ fn real_claude_runs_many_turns_example() {
     assert!(lines[3].starts_with("used ") && lines[4] == "ended with exit code 0", "{output}");
 }
 
-/// The example calls `yb_claude::shim_main`, so that it is its own shim. The fake CLI starts a child in another session,
-/// which a signal to the CLI's process group does not reach.
+/// The example calls `yb_claude::shim_main`, so that it is its own shim. The fake CLI starts a daemon in another session
+/// with an empty environment, which survives without `shim_main`.
 #[tokio::test]
 async fn dropped_query_kills_descendants_of_cli_when_host_calls_shim_main() {
     let dir = tempfile::tempdir().unwrap();
@@ -111,7 +111,7 @@ async fn dropped_query_kills_descendants_of_cli_when_host_calls_shim_main() {
 - expect: {fields: {/request/subtype: initialize}, capture: {id: /request_id}}
 - print: {json: {type: control_response, response: {subtype: success, request_id: "{{id}}", response: {}}}}
 - pid_file: cli.pid
-- child: {group: session, steps: [{pid_file: child.pid}, {sleep_ms: 60000}]}
+- daemon: {pipes: close, env: clear, steps: [{ignore: [TERM, HUP]}, {pid_file: daemon.pid}, {sleep_ms: 60000}]}
 - sleep_ms: 60000
 "#,
     );
@@ -127,7 +127,7 @@ async fn dropped_query_kills_descendants_of_cli_when_host_calls_shim_main() {
         .unwrap();
     let stdin = host.stdin().unwrap();
     let mut lines = host.lines().unwrap();
-    let files = ["cli.pid", "child.pid"].map(|name| dir.path().join(name));
+    let files = ["cli.pid", "daemon.pid"].map(|name| dir.path().join(name));
     let processes = tokio::task::spawn_blocking(move || files.map(|file| Process::from_file(&file)));
     let processes = processes.await.unwrap();
     assert!(processes.iter().all(|process| process.is_alive()));

@@ -1,4 +1,4 @@
-//! The index by rusqlite, which brings its SQLite along on Linux and takes the system's on macOS.
+//! The index with rusqlite, which bundles SQLite on Linux and uses the system library on macOS.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,13 +7,13 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, Transaction, params};
 use serde_json::Value;
 
-use super::{Answer, IndexError, Indexed, file};
+use super::{IndexError, IndexSummary, QueryResult, file};
 use crate::run::{RunDir, RunInfo, RunResults, all_runs};
 
-/// Another format is thrown away and made again.
+/// The version of the schema. An index with another version is rebuilt.
 const VERSION: i64 = 1;
-/// Two runs may end at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for another process that writes to the index.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(2);
 
 const TABLES: &str = "
 CREATE TABLE runs (
@@ -27,20 +27,20 @@ CREATE TABLE trials (
 ) WITHOUT ROWID;
 CREATE INDEX trials_by_case ON trials (case_name, variant);";
 
-fn wrong(root: &Path) -> impl Fn(rusqlite::Error) -> IndexError {
+fn file_error(root: &Path) -> impl Fn(rusqlite::Error) -> IndexError {
     let path = file(root);
     move |error| IndexError::File { path: path.clone(), reason: error.to_string() }
 }
 
-/// Puts a run into the index, or replaces it there. An index that can't be used is made again.
+/// Inserts a run into the index, or replaces it. An unusable index is rebuilt.
 ///
 /// # Errors
-/// When that fails too.
+/// Returns an error when the index is busy or rebuilding fails.
 pub fn update(root: &Path, results: &RunResults) -> Result<(), IndexError> {
     match open(root).and_then(|mut index| put(&mut index, results)) {
         Ok(()) => Ok(()),
-        // The truth is in the journals.
-        Err(error) if is_busy(&error) => Err(wrong(root)(error)),
+        // The index of the other process will be complete: the journals are the source of truth.
+        Err(error) if is_busy(&error) => Err(file_error(root)(error)),
         Err(_) => rebuild(root).map(drop),
     }
 }
@@ -50,11 +50,11 @@ fn is_busy(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(DatabaseBusy | DatabaseLocked))
 }
 
-/// Makes the index again from all runs that are there. A file that can't be used gives way to a new one.
+/// Rebuilds the index from all runs. An unusable file is replaced.
 ///
 /// # Errors
-/// When the runs can't be listed or the index can't be written.
-pub fn rebuild(root: &Path) -> Result<Indexed, IndexError> {
+/// Returns an error when the runs can't be listed or the index can't be written.
+pub fn rebuild(root: &Path) -> Result<IndexSummary, IndexError> {
     let runs = all_runs(root)?;
     let results: Vec<RunResults> = runs.iter().filter_map(|run| read(run.clone())).collect();
     let fill = || {
@@ -71,11 +71,11 @@ pub fn rebuild(root: &Path) -> Result<Indexed, IndexError> {
         }
         filled => filled,
     };
-    filled.map_err(wrong(root))?;
-    Ok(Indexed { runs: results.len(), unreadable: runs.len() - results.len() })
+    filled.map_err(file_error(root))?;
+    Ok(IndexSummary { runs: results.len(), unreadable: runs.len() - results.len() })
 }
 
-/// A run's results, with what only their file knows: what the gates said then.
+/// Reads a run's results, with the gates from its results file.
 fn read(run: RunDir) -> Option<RunResults> {
     let info = RunInfo::read(run).ok()?;
     let mut results = RunResults::of(&info.plan, &info.state);
@@ -83,16 +83,16 @@ fn read(run: RunDir) -> Option<RunResults> {
     Some(results)
 }
 
-/// Asks the index; nothing can be changed by asking.
+/// Runs a read-only query.
 ///
 /// # Errors
-/// When the index is not there, or the question is wrong.
-pub fn query(root: &Path, question: &str) -> Result<Answer, IndexError> {
+/// Returns an error when the index does not exist or the query is invalid.
+pub fn query(root: &Path, sql: &str) -> Result<QueryResult, IndexError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let ask = || {
+    let run = || {
         let index = Connection::open_with_flags(file(root), flags)?;
-        index.busy_timeout(PATIENCE)?;
-        let mut statement = index.prepare(question)?;
+        index.busy_timeout(BUSY_TIMEOUT)?;
+        let mut statement = index.prepare(sql)?;
         let columns: Vec<String> = statement.column_names().map(str::to_owned).collect();
         let width = columns.len();
         let mut found = statement.query([])?;
@@ -100,9 +100,9 @@ pub fn query(root: &Path, question: &str) -> Result<Answer, IndexError> {
         while let Some(row) = found.next()? {
             rows.push((0..width).map(|at| row.get_ref(at).map(as_json)).collect::<Result<_, _>>()?);
         }
-        Ok(Answer { columns, rows })
+        Ok(QueryResult { columns, rows })
     };
-    ask().map_err(wrong(root))
+    run().map_err(file_error(root))
 }
 
 fn as_json(value: ValueRef<'_>) -> Value {
@@ -116,8 +116,8 @@ fn as_json(value: ValueRef<'_>) -> Value {
 
 fn open(root: &Path) -> rusqlite::Result<Connection> {
     let index = Connection::open(file(root))?;
-    index.busy_timeout(PATIENCE)?;
-    // What a crash breaks is made again: nothing waits for the disk.
+    index.busy_timeout(BUSY_TIMEOUT)?;
+    // A corrupt index is rebuilt, so writes need not be synced.
     index.pragma_update(None, "synchronous", "OFF")?;
     index.pragma_update(None, "journal_mode", "MEMORY")?;
     let known: i64 = index.pragma_query_value(None, "user_version", |row| row.get(0))?;
@@ -139,7 +139,7 @@ fn put(index: &mut Connection, results: &RunResults) -> rusqlite::Result<()> {
 fn insert(change: &Transaction<'_>, results: &RunResults) -> rusqlite::Result<()> {
     change.execute("DELETE FROM trials WHERE run = ?1", [&results.run])?;
     let passed = results.outcomes.get(&yb_model::outcome::Outcome::Passed).copied().unwrap_or(0);
-    let gates = results.gates.as_ref().map(|told| told.answer.label());
+    let gates = results.gates.as_ref().map(|report| report.status.label());
     change.execute(
         "INSERT OR REPLACE INTO runs VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         params![

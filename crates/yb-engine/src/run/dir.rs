@@ -1,4 +1,4 @@
-//! The names of everything that a run leaves behind, in one place.
+//! The layout of a run directory.
 
 use std::fs;
 use std::io;
@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-/// Below the workspace directory.
+/// The directory of all runs, below the workspace directory.
 pub const RUNS: &str = "runs";
-/// What every run shares: mirrors and cut repositories.
+/// The cache that runs share: mirrors and prepared repositories.
 pub const CACHE: &str = "cache";
 
 const LOCK: &str = "run.lock";
@@ -26,11 +26,11 @@ pub struct RunDir {
 }
 
 impl RunDir {
-    /// Makes a new one, `<prefix>-YYYY-MM-DD-<ms>`. A name that is taken, because two runs began at once or the clock
-    /// was set back, gives way to the next.
+    /// Creates a run directory `<prefix>-YYYY-MM-DD-<ms>`. If the name is taken, because two runs started at the same time
+    /// or the clock was set back, the next free one is used.
     ///
     /// # Errors
-    /// When it can't be made.
+    /// Returns an error when the directory can't be created.
     pub fn create(root: &Path, prefix: &str, now: Timestamp) -> io::Result<Self> {
         let runs = std::path::absolute(root)?.join(RUNS);
         fs::create_dir_all(&runs)?;
@@ -46,98 +46,98 @@ impl RunDir {
         }
     }
 
-    /// One that is there.
+    /// Returns the run directory at a path, without checking that it exists.
     #[must_use]
     pub fn at(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
 
-    /// The directory.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The workspace directory that it is in.
+    /// Returns the workspace directory that contains the run.
     #[must_use]
     pub fn root(&self) -> &Path {
         self.path.parent().and_then(Path::parent).unwrap_or(&self.path)
     }
 
-    /// The run's id: the directory's name.
+    /// Returns the run's id, which is the name of the directory.
     #[must_use]
     pub fn id(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Held by whoever works on the run.
+    /// Returns the path of the lock file.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.path.join(LOCK)
     }
 
-    /// What was to be done.
+    /// Returns the path of the plan.
     #[must_use]
     pub fn plan(&self) -> PathBuf {
         self.path.join(PLAN)
     }
 
-    /// What happened: the truth.
+    /// Returns the path of the journal, the source of truth.
     #[must_use]
     pub fn journal(&self) -> PathBuf {
         self.path.join(JOURNAL)
     }
 
-    /// Every tree that was measured.
+    /// Returns the path of the object store with all captured trees.
     #[must_use]
     pub fn objects(&self) -> PathBuf {
         self.path.join(OBJECTS)
     }
 
-    /// The results of the run, made from the journal.
+    /// Returns the path of the results, which are derived from the journal.
     #[must_use]
     pub fn results(&self) -> PathBuf {
         self.path.join(RESULTS)
     }
 
-    /// The trials' folders.
+    /// Returns the directory of all trials.
     #[must_use]
     pub fn trials(&self) -> PathBuf {
         self.path.join(TRIALS)
     }
 
-    /// One trial's folder.
+    /// Returns the directory of a trial.
     #[must_use]
     pub fn trial(&self, folder: &str) -> PathBuf {
         self.trials().join(folder)
     }
 
-    /// One attempt's folder.
+    /// Returns the directory of an attempt.
     #[must_use]
     pub fn attempt(&self, folder: &str, attempt: u32) -> PathBuf {
         self.trial(folder).join(format!("attempt-{attempt}"))
     }
 
-    /// The artifacts of an attempt.
+    /// Returns the directory of the artifacts of an attempt.
     #[must_use]
     pub fn artifacts(&self, folder: &str, attempt: u32) -> PathBuf {
         self.attempt(folder, attempt).join(ARTIFACTS)
     }
 
-    /// `trials/<folder>/artifacts`: always the last attempt's.
+    /// Links `trials/<folder>/artifacts` to the artifacts of an attempt.
     pub(crate) fn link_trial(&self, folder: &str, attempt: u32) -> io::Result<()> {
         let target = Path::new(&format!("attempt-{attempt}")).join(ARTIFACTS);
         link(&target, &self.trial(folder).join(ARTIFACTS))
     }
 
-    /// `artifacts`, for a run of a single trial.
+    /// Links `artifacts` to those of the only trial of a run.
     pub(crate) fn link_run(&self, folder: &str) -> io::Result<()> {
         let target = Path::new(TRIALS).join(folder).join(ARTIFACTS);
         link(&target, &self.path.join(ARTIFACTS))
     }
 }
 
-/// Replaces a link as a whole; systems without links do without.
+/// Replaces a symbolic link atomically. Does nothing on systems without symbolic links.
 fn link(target: &Path, link: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn two_runs_of_the_same_moment_have_two_names() {
+    fn runs_created_at_the_same_time_have_different_names() {
         let root = tempfile::tempdir().unwrap();
         let now = Timestamp::from_millisecond(1_700_000_000_000).unwrap();
         let (one, two) = (

@@ -1,4 +1,4 @@
-//! Why there is no run, or no more of it.
+//! Errors of preparing and executing a run.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,166 +6,167 @@ use std::path::{Path, PathBuf};
 use super::journal::JournalError;
 use crate::trial::TrialError;
 
-const FREE: &str = "free some space, then go on with `yb run --resume`; nothing recorded is lost";
+const FREE_SPACE_HINT: &str =
+    "free disk space, then continue with `yb run --resume`; recorded results are kept";
 
-/// One thing that stands in the way of a run.
+/// A problem found before any trial was started.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Problem {
-    /// The cases and variants that it concerns.
-    pub of: Vec<String>,
-    /// What it is.
+pub struct PreflightProblem {
+    /// The affected combinations of case and variant.
+    pub affected: Vec<String>,
+    /// The error.
     pub error: TrialError,
 }
 
-/// Why there is no run, or no more of it.
+/// An error of preparing or executing a run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// Some of its trials can't be run; none was started.
-    #[error("{}", one_or_many(problems))]
+    /// Some trials can't be run; none was started.
+    #[error("{}", preflight_message(problems))]
     Refused {
-        /// Everything that was found.
-        problems: Vec<Problem>,
+        /// All problems.
+        problems: Vec<PreflightProblem>,
     },
-    /// The filters leave nothing.
+    /// No trial matches the filters.
     #[error("no trial matches the filter{}: {}", if filters.len() == 1 { "" } else { "s" }, filters.join(", "))]
     NothingSelected {
-        /// As they were written.
+        /// The filters.
         filters: Vec<String>,
-        /// What there is.
+        /// The available names.
         known: Vec<String>,
     },
-    /// A file or directory of the run.
+    /// A file or directory of the run can't be used.
     #[error("failed to {what} `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
-        /// Where.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// The journal.
+    /// The journal can't be used.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A trial could not be written down, and no other could.
-    #[error("nothing more can be written: {reason}")]
-    Full {
-        /// What could not, and why.
+    /// Results can't be recorded because the disk is full.
+    #[error("failed to record results: {reason}")]
+    DiskFull {
+        /// The reason.
         reason: String,
     },
-    /// It can't be graded again.
-    #[error("failed to grade again: {reason}")]
+    /// The run can't be regraded.
+    #[error("failed to regrade: {reason}")]
     Regrade {
-        /// Why not.
+        /// The reason.
         reason: String,
     },
-    /// No grading has such a name.
+    /// No grading has this name.
     #[error("run `{run}` has no grading `{name}`")]
     NoSuchGrading {
         /// The run.
         run: String,
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The available names.
         known: Vec<String>,
     },
-    /// Somebody else works on the run.
-    #[error("run `{run}` is being worked on{}", pid.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
+    /// Another process has the run locked.
+    #[error("run `{run}` is in use{}", pid.map(|pid| format!(" by process {pid}")).unwrap_or_default())]
     Locked {
         /// The run.
         run: String,
-        /// Whose process it is.
+        /// The id of the process, if known.
         pid: Option<u32>,
     },
-    /// The plan can't be used.
+    /// The plan can't be read.
     #[error("failed to read the plan `{}`: {reason}", path.display())]
     Plan {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// Results that were written down can't be used.
+    /// The results can't be read.
     #[error("failed to read the results `{}`: {reason}", path.display())]
     Results {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// A gate compares with something that is not there.
+    /// The baseline of a gate can't be read.
     #[error(transparent)]
-    Against(#[from] crate::baseline::BaselineError),
-    /// Files that the plan was made from are others now.
-    #[error("files have changed since run `{run}` began: {}", files.join(", "))]
+    Baseline(#[from] crate::baseline::BaselineError),
+    /// Files have changed since the run was planned.
+    #[error("files have changed since run `{run}` started: {}", files.join(", "))]
     Changed {
         /// The run.
         run: String,
-        /// Which.
+        /// The changed files.
         files: Vec<String>,
     },
-    /// What finished trials left is not there any more.
+    /// Artifacts of finished trials are missing.
     #[error("run `{run}` is damaged: {}", missing.join(", "))]
     Damaged {
         /// The run.
         run: String,
-        /// What is missing.
+        /// The missing artifacts.
         missing: Vec<String>,
     },
-    /// No run has such a name.
+    /// No run has this name.
     #[error("no run matches `{name}` in `{}`", dir.display())]
     NoSuchRun {
-        /// As it was written.
+        /// The name.
         name: String,
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// No trial has such a name.
+    /// No trial has this name.
     #[error("no trial of run `{run}` matches `{name}`")]
     NoSuchTrial {
         /// The run.
         run: String,
-        /// As it was written.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The available names.
         known: Vec<String>,
     },
-    /// Several have.
-    #[error("`{name}` could be any of: {}", candidates.join(", "))]
+    /// Several names have this prefix.
+    #[error("`{name}` is ambiguous: {}", candidates.join(", "))]
     Ambiguous {
-        /// As it was written.
+        /// The name.
         name: String,
-        /// Which.
+        /// The matching names.
         candidates: Vec<String>,
     },
     /// There is no unfinished run.
-    #[error("no run in `{}` is unfinished", dir.display())]
+    #[error("no unfinished run in `{}`", dir.display())]
     NothingToResume {
-        /// Where it was looked for.
+        /// The directory that was searched.
         dir: PathBuf,
     },
-    /// None of the run's trials is to be done again.
+    /// No trial of the run qualifies.
     #[error("no trial of run `{run}` {which}")]
     NothingToRerun {
         /// The run.
         run: String,
-        /// What was asked for.
+        /// The criterion, as the predicate of a sentence.
         which: &'static str,
     },
 }
 
-fn one_or_many(problems: &[Problem]) -> String {
+fn preflight_message(problems: &[PreflightProblem]) -> String {
     match problems {
         [one] => one.error.to_string(),
-        many => format!("{} things stand in the way; nothing was started", many.len()),
+        many => format!("{} problems found; no trial was started", many.len()),
     }
 }
 
 impl RunError {
-    pub(crate) fn one(error: TrialError) -> Self {
-        Self::Refused { problems: vec![Problem { of: Vec::new(), error }] }
+    pub(crate) fn from_trial(error: TrialError) -> Self {
+        Self::Refused { problems: vec![PreflightProblem { affected: Vec::new(), error }] }
     }
 
     pub(crate) fn io(what: &'static str, path: impl AsRef<Path>) -> impl FnOnce(io::Error) -> Self {
@@ -173,13 +174,13 @@ impl RunError {
         move |source| Self::Io { what, path, source }
     }
 
-    pub(crate) fn full(error: &TrialError) -> Self {
+    pub(crate) fn disk_full(error: &TrialError) -> Self {
         let cause = std::error::Error::source(error).map(|cause| format!(": {cause}"));
         let known = |cause: &String| !error.to_string().contains(cause.as_str());
-        Self::Full { reason: format!("{error}{}", cause.filter(known).unwrap_or_default()) }
+        Self::DiskFull { reason: format!("{error}{}", cause.filter(known).unwrap_or_default()) }
     }
 
-    /// The ways out, where there are any to name.
+    /// Returns hints, if there are any.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
@@ -188,31 +189,33 @@ impl RunError {
                 _ => Vec::new(),
             },
             Self::NoSuchGrading { known, run, .. } if known.is_empty() => {
-                vec![format!("make one: `yb eval --from {run}`")]
+                vec![format!("create one with `yb eval --from {run}`")]
             }
-            Self::NoSuchGrading { known, .. } => vec![format!("there are: {}", shortened(known))],
-            Self::NothingSelected { known, .. } => vec![format!("there are: {}", shortened(known))],
-            Self::Locked { .. } => vec!["wait for it, or stop it".to_owned()],
+            Self::NoSuchGrading { known, .. } => vec![format!("available: {}", name_list(known))],
+            Self::NothingSelected { known, .. } => vec![format!("available: {}", name_list(known))],
+            Self::Locked { .. } => vec!["wait for that process to finish, or stop it".to_owned()],
             Self::Changed { .. } => {
-                vec!["put them back, or start a new run with `yb run -c FILE`".to_owned()]
+                vec!["restore them, or start a new run with `yb run -c FILE`".to_owned()]
             }
             Self::NoSuchRun { .. } => vec!["`yb list runs` shows all runs".to_owned()],
-            Self::NoSuchTrial { known, .. } => vec![format!("there are: {}", shortened(known))],
-            Self::Ambiguous { .. } => vec!["write more of the name".to_owned()],
+            Self::NoSuchTrial { known, .. } => vec![format!("available: {}", name_list(known))],
+            Self::Ambiguous { .. } => vec!["use a longer prefix".to_owned()],
             Self::NothingToResume { .. } => {
-                vec!["name a run to look at it: `yb show RUN`".to_owned()]
+                vec!["show a finished run with `yb show RUN`".to_owned()]
             }
-            Self::Full { .. } => vec![FREE.to_owned()],
-            Self::Against(error) => error.hints(),
-            Self::Io { source, .. } | Self::Journal(JournalError::Io { source, .. }) if is_full(source) => {
-                vec![FREE.to_owned()]
+            Self::DiskFull { .. } => vec![FREE_SPACE_HINT.to_owned()],
+            Self::Baseline(error) => error.hints(),
+            Self::Io { source, .. } | Self::Journal(JournalError::Io { source, .. })
+                if is_disk_full(source) =>
+            {
+                vec![FREE_SPACE_HINT.to_owned()]
             }
             _ => Vec::new(),
         }
     }
 }
 
-fn shortened(names: &[String]) -> String {
+fn name_list(names: &[String]) -> String {
     const SHOWN: usize = 10;
     let shown = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(SHOWN) {
@@ -221,8 +224,8 @@ fn shortened(names: &[String]) -> String {
     }
 }
 
-/// Whether there is no space, or none for us.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+/// Whether the error means that no more data can be written.
+pub(crate) fn is_disk_full(error: &io::Error) -> bool {
     matches!(
         error.kind(),
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::ReadOnlyFilesystem

@@ -1,5 +1,5 @@
-//! What happens in a run. [`RunEvent`] is durable: the journal is made of it, and every report is a fold over it.
-//! [`Progress`] is for whoever looks on, and is forgotten.
+//! Events of a run. A [`RunEvent`] is durable: the journal consists of them, and every report is a fold over them.
+//! [`Progress`] is shown while the run lasts and is not recorded.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,218 +8,220 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use yb_supervise::TreeRecord;
 
-use crate::trial::Step;
+use crate::trial::TrialStep;
 use yb_agents::{Isolation, Live};
 use yb_evaluate::EvaluatorStatus;
 use yb_model::outcome::Outcome;
 
-/// The journal's format; a newer one is not read.
+/// The version of the journal format. Newer journals are rejected.
 pub const JOURNAL_VERSION: u32 = 1;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Entry {
-    /// Counts from 1, without gaps.
+pub struct JournalEntry {
+    /// Sequence number, from 1, without gaps.
     pub seq: u64,
-    /// When it was written, ISO 8601; for people, never for deciding what came first.
+    /// When the entry was written, ISO 8601. Informational: `seq` defines the order.
     pub at: String,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: RunEvent,
 }
 
-/// Something that counts.
+/// A durable event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum RunEvent {
-    /// The run began; the first line.
+    /// The run started. Always the first entry.
     RunStarted {
-        /// Of the journal's format.
+        /// The version of the journal format.
         version: u32,
         /// The run's id.
         run: String,
-        /// Our version.
+        /// The version of youBencha.
         youbencha: String,
-        /// How many trials are planned.
+        /// The number of planned trials.
         trials: usize,
-        /// How many run at once.
+        /// The number of concurrent trials.
         jobs: usize,
     },
-    /// The run goes on, after it was stopped or died.
+    /// The run continues after it was stopped or killed.
     RunResumed {
-        /// Our version.
+        /// The version of youBencha.
         youbencha: String,
-        /// How many trials are still to be done.
+        /// The number of pending trials.
         pending: usize,
-        /// How many run at once.
+        /// The number of concurrent trials.
         jobs: usize,
-        /// Trials that are done again although they had ended.
+        /// Trials that are rerun although they had a result.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         again: Vec<String>,
     },
-    /// A trial is tried; nothing of it exists yet.
+    /// An attempt at a trial is about to start; none of its files exist yet.
     AttemptStarted {
         /// The trial's folder.
         trial: String,
-        /// Counts from 1.
+        /// The number of the attempt, from 1.
         attempt: u32,
     },
-    /// The agent's processes exist.
+    /// The agent's process was spawned.
     AgentStarted {
         /// The trial's folder.
         trial: String,
-        /// Which attempt.
+        /// The number of the attempt.
         attempt: u32,
-        /// How to find them again.
+        /// Identifies the process tree, so that a resumed run can reap it.
         tree: TreeRecord,
     },
-    /// An attempt is over, and everything that it names is on disk.
+    /// An attempt ended, and all artifacts that it names are on disk.
     AttemptFinished(AttemptRecord),
-    /// The run ended before all was done.
+    /// The run stopped with pending trials.
     RunStopped {
-        /// Why.
+        /// The reason.
         reason: StopReason,
     },
-    /// All was done.
+    /// All trials have a result.
     RunFinished,
 }
 
 impl RunEvent {
-    /// Whether it must outlive the machine: a result must never be lost. An attempt that began is nothing without the
-    /// machine that it ran on, and the end of a run can be told from its results.
-    pub(crate) fn is_relied_on(&self) -> bool {
+    /// Whether the event must survive a power failure. Results must; the start of an attempt is worthless after a
+    /// reboot, and the end of a run follows from its results.
+    pub(crate) fn needs_sync(&self) -> bool {
         matches!(self, Self::AttemptFinished(_) | Self::RunStopped { .. })
     }
 }
 
-/// Why a run ended before all was done.
+/// The reason why a run stopped with pending trials.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum StopReason {
-    /// Somebody asked for it.
+    /// The user interrupted the run.
     Interrupted,
-    /// The run's money is spent.
+    /// The budget is exhausted.
     Budget,
-    /// Nothing more can be written.
+    /// Results can no longer be written to disk.
     Disk,
 }
 
-/// How an attempt ended, with all that reports need of it.
+/// The end of an attempt, with the data that reports need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct AttemptRecord {
     /// The trial's folder.
     pub trial: String,
-    /// Which attempt.
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// What it came to.
+    /// The outcome.
     pub outcome: Outcome,
-    /// Whether the trial runs again.
-    pub then: Then,
-    /// When it began, ISO 8601.
+    /// Whether the trial is retried.
+    pub then: RetryDecision,
+    /// Start time, ISO 8601.
     pub started_at: String,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// What it cost.
+    /// The cost.
     #[serde(default)]
     pub spend: Spend,
-    /// Tokens that went in and came out.
+    /// Input and output tokens.
     #[serde(default)]
     pub tokens: u64,
-    /// Turns, as the agent counts them.
+    /// The number of turns, as reported by the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turns: Option<u64>,
-    /// The agent's version, if it said.
+    /// The agent's version, if reported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_version: Option<String>,
-    /// The model, if it was named.
+    /// The model, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What stood between the agent and the machine; absent if there was no agent.
+    /// The isolation of the agent; absent if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
-    /// What the agent could connect to; absent if there was no agent.
+    /// The network access of the agent; absent if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<yb_case::NetworkMode>,
-    /// The tape that it was recorded on or replayed from.
+    /// The tape that was recorded or replayed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tape: Option<Box<yb_agents::tape::TapeUse>>,
-    /// The trees before and after, in the run's store.
+    /// The start tree and the end tree in the object store of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub trees: Option<Trees>,
-    /// What each evaluator said, in order.
+    pub trees: Option<AttemptTrees>,
+    /// The verdict of each evaluator, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub evaluators: Vec<Graded>,
+    pub evaluators: Vec<EvaluatorVerdict>,
     /// Digests of the artifacts, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub artifacts: BTreeMap<String, String>,
-    /// Why there is no more than this.
+    /// The first error, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What went otherwise than asked.
+    /// Warnings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
 }
 
-/// What follows an attempt.
+/// Whether an attempt is followed by another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Then {
-    /// Nothing: the trial has its outcome.
-    Done,
-    /// Another attempt.
-    Again,
+pub enum RetryDecision {
+    /// The attempt decides the outcome of the trial.
+    #[serde(rename = "done")]
+    Final,
+    /// The trial is retried.
+    #[serde(rename = "again")]
+    Retry,
 }
 
-/// The trees of an attempt.
+/// The trees before and after an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct Trees {
-    /// What the agent began with.
+pub struct AttemptTrees {
+    /// The start tree.
     pub start: String,
-    /// What it left.
+    /// The end tree.
     pub end: String,
 }
 
-/// One evaluator's word.
+/// The verdict of one evaluator.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
-pub struct Graded {
-    /// Which evaluator.
+pub struct EvaluatorVerdict {
+    /// The name of the evaluator.
     pub name: String,
-    /// What it said.
+    /// The status.
     #[schemars(with = "String")]
     pub status: EvaluatorStatus,
 }
 
-/// Money, by who spent it. Nothing is invented: what nobody told is unknown.
+/// Cost by source. A cost that was not reported is `None`, never estimated.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Spend {
-    /// The agent, without its subagents.
+    /// The cost of the agent, without its subagents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_usd: Option<f64>,
-    /// Its subagents.
+    /// The cost of the subagents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagents_usd: Option<f64>,
-    /// The judge.
+    /// The cost of judges.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_usd: Option<f64>,
 }
 
 impl Spend {
-    /// All that is known.
+    /// Returns the sum of the known costs, or `None` if none is known.
     #[must_use]
     pub fn total(&self) -> Option<f64> {
         let known = [self.agent_usd, self.subagents_usd, self.judge_usd];
         known.iter().any(Option::is_some).then(|| known.into_iter().flatten().sum())
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let add = |one: Option<f64>, two: Option<f64>| match (one, two) {
@@ -234,51 +236,51 @@ impl Spend {
     }
 }
 
-/// Something to look at while it lasts.
+/// Progress that is shown but not recorded.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Progress {
-    /// A trial came a step further.
+    /// A trial reached the next step.
     Step {
         /// The trial's folder.
         trial: String,
-        /// Which.
-        step: Step,
+        /// The step.
+        step: TrialStep,
     },
-    /// More is known of a running agent.
+    /// New live data of a running agent.
     Live {
         /// The trial's folder.
         trial: String,
-        /// All that is known.
+        /// The current data.
         live: Live,
     },
-    /// Nothing new is started for a while.
+    /// No trial is started for a while because of a rate limit.
     Holding {
-        /// Which agent's account is full.
+        /// The agent whose account is rate limited.
         agent: String,
-        /// For how long.
+        /// The length of the pause.
         for_: Duration,
     },
-    /// Nothing new is started any more; what runs may end.
+    /// No further trials are started; running ones may finish.
     Draining {
-        /// Why.
+        /// The reason.
         reason: StopReason,
-        /// How many still run.
+        /// The number of running trials.
         running: usize,
     },
-    /// What runs is being ended.
+    /// Running trials are being killed.
     Killing {
-        /// How many.
+        /// The number of running trials.
         running: usize,
     },
 }
 
-/// What a run tells, in order.
+/// An event that the runner emits, in order.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub enum Told<'a> {
-    /// It is in the journal.
-    Event(&'a Entry),
-    /// It is for those who look on.
+pub enum RunnerEvent<'a> {
+    /// An event that is in the journal.
+    Event(&'a JournalEntry),
+    /// Progress that is not recorded.
     Progress(&'a Progress),
 }

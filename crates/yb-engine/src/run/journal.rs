@@ -1,4 +1,4 @@
-//! The journal of a run, one JSON object a line, on disk before anything relies on it.
+//! The append-only journal of a run: one JSON object per line, synced before a result is used.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -6,33 +6,33 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::event::{Entry, JOURNAL_VERSION, RunEvent};
+use super::event::{JOURNAL_VERSION, JournalEntry, RunEvent};
 
-/// Why a journal can't be read or written.
+/// An error of reading or writing a journal.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JournalError {
-    /// The system refused.
+    /// An I/O error.
     #[error("failed to {what} the journal `{}`: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The operation.
         what: &'static str,
         /// The journal.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// A line before the last is no entry.
+    /// A line before the last is not a valid entry.
     #[error("the journal `{}` is damaged in line {line}: {reason}", path.display())]
     Damaged {
         /// The journal.
         path: PathBuf,
-        /// Which line.
+        /// The line number.
         line: usize,
-        /// What is wrong with it.
+        /// The reason.
         reason: String,
     },
-    /// It was written by a later version.
+    /// The journal was written by a newer version.
     #[error(
         "the journal `{}` has version {found}; this version reads up to {JOURNAL_VERSION}",
         path.display()
@@ -40,7 +40,7 @@ pub enum JournalError {
     TooNew {
         /// The journal.
         path: PathBuf,
-        /// Its version.
+        /// The version of the journal.
         found: u32,
     },
 }
@@ -52,36 +52,36 @@ impl JournalError {
     }
 }
 
-/// A journal as it was found.
+/// The contents of a journal.
 #[derive(Debug, Default, PartialEq)]
 #[non_exhaustive]
-pub struct Found {
-    /// Its entries.
-    pub entries: Vec<Entry>,
-    /// Bytes of a last line that was never finished; nothing relied on it.
+pub struct JournalContents {
+    /// The entries.
+    pub entries: Vec<JournalEntry>,
+    /// The number of bytes of an incomplete last line.
     pub torn: u64,
-    whole: u64,
+    valid_len: u64,
 }
 
-/// Reads a journal; it may be written to meanwhile.
+/// Reads a journal, which another process may be writing to.
 ///
 /// # Errors
-/// When it can't be read, is damaged before its last line, or is too new.
-pub fn read(path: &Path) -> Result<Found, JournalError> {
+/// Returns an error when it can't be read, is damaged before its last line, or is too new.
+pub fn read(path: &Path) -> Result<JournalContents, JournalError> {
     let mut bytes = Vec::new();
     let mut file = File::open(path).map_err(JournalError::io("open", path))?;
     file.read_to_end(&mut bytes).map_err(JournalError::io("read", path))?;
     parse(path, &bytes)
 }
 
-fn parse(path: &Path, bytes: &[u8]) -> Result<Found, JournalError> {
-    let mut found = Found::default();
+fn parse(path: &Path, bytes: &[u8]) -> Result<JournalContents, JournalError> {
+    let mut found = JournalContents::default();
     let mut rest = bytes;
     while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
         let (line, next) = (&rest[..end], &rest[end + 1..]);
         let number = found.entries.len() + 1;
         let damaged = |reason: String| JournalError::Damaged { path: path.to_owned(), line: number, reason };
-        match serde_json::from_slice::<Entry>(line) {
+        match serde_json::from_slice::<JournalEntry>(line) {
             Ok(entry) if entry.seq != number as u64 => {
                 return Err(damaged(format!("expected entry {number}, found entry {}", entry.seq)));
             }
@@ -93,65 +93,72 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<Found, JournalError> {
                 }
                 found.entries.push(entry);
             }
-            // A machine that lost its power may leave the end of the file as zeros, with or without a line's end.
+            // A power failure may leave zeros at the end of the file, with or without a line break.
             Err(_) if next.is_empty() => break,
             Err(error) => return Err(damaged(error.to_string())),
         }
-        found.whole += end as u64 + 1;
+        found.valid_len += end as u64 + 1;
         rest = next;
     }
-    found.torn = bytes.len() as u64 - found.whole;
+    found.torn = bytes.len() as u64 - found.valid_len;
     Ok(found)
 }
 
-/// A journal to write to. Only who holds the run's lock has one.
+/// A journal that is open for writing. Requires the run's lock.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     file: File,
     next: u64,
-    whole: u64,
+    valid_len: u64,
 }
 
 impl Journal {
-    /// A new one.
+    /// Creates a journal.
     ///
     /// # Errors
-    /// When it can't be made, or is there already.
+    /// Returns an error when the file can't be created or exists.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let file = File::create_new(path).map_err(JournalError::io("make", path))?;
-        // The run's own name and those in it, of the plan and of this journal.
+        let file = File::create_new(path).map_err(JournalError::io("create", path))?;
+        // Syncs the directory entries of the run, the plan and this journal.
         for folder in path.ancestors().skip(1).take(2) {
-            sync_folder(folder).map_err(JournalError::io("make", path))?;
+            sync_folder(folder).map_err(JournalError::io("create", path))?;
         }
-        Ok(Self { path: path.to_owned(), file, next: 1, whole: 0 })
+        Ok(Self { path: path.to_owned(), file, next: 1, valid_len: 0 })
     }
 
-    /// Goes on with one that is there. A torn last line is dropped.
+    /// Opens an existing journal for appending. An incomplete last line is truncated.
     ///
     /// # Errors
-    /// As [`read`].
-    pub fn open(path: &Path) -> Result<(Self, Found), JournalError> {
+    /// Returns an error in the same cases as [`read`], and when the file can't be written.
+    pub fn open(path: &Path) -> Result<(Self, JournalContents), JournalError> {
         let found = read(path)?;
         let mut file = File::options().write(true).open(path).map_err(JournalError::io("open", path))?;
-        let cut = file.set_len(found.whole).and_then(|()| file.seek(SeekFrom::End(0)));
-        cut.map_err(JournalError::io("write", path))?;
-        let journal =
-            Self { path: path.to_owned(), file, next: found.entries.len() as u64 + 1, whole: found.whole };
+        let truncated = file.set_len(found.valid_len).and_then(|()| file.seek(SeekFrom::End(0)));
+        truncated.map_err(JournalError::io("write", path))?;
+        let journal = Self {
+            path: path.to_owned(),
+            file,
+            next: found.entries.len() as u64 + 1,
+            valid_len: found.valid_len,
+        };
         Ok((journal, found))
     }
 
-    /// Appends events, several at the cost of one. An event that others rely on is on disk when this returns; the rest
-    /// is safe from the death of this process, and gets there with the next: what they tell of is gone with the machine.
+    /// Appends events with at most one sync. Results are synced when this returns; other events survive a crash of this
+    /// process and are synced with the next result, because they are meaningless after a power failure.
     ///
     /// # Errors
-    /// When they can't be written; then none of them is in the journal.
-    pub fn append(&mut self, events: impl IntoIterator<Item = RunEvent>) -> Result<Vec<Entry>, JournalError> {
+    /// Returns an error when they can't be written; then none of them is in the journal.
+    pub fn append(
+        &mut self,
+        events: impl IntoIterator<Item = RunEvent>,
+    ) -> Result<Vec<JournalEntry>, JournalError> {
         let at = Timestamp::now().to_string();
-        let entries: Vec<Entry> = events
+        let entries: Vec<JournalEntry> = events
             .into_iter()
             .zip(self.next..)
-            .map(|(event, seq)| Entry { seq, at: at.clone(), event })
+            .map(|(event, seq)| JournalEntry { seq, at: at.clone(), event })
             .collect();
         let mut text = Vec::new();
         for entry in &entries {
@@ -159,20 +166,20 @@ impl Journal {
                 .map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
             text.push(b'\n');
         }
-        let durable = entries.iter().any(|entry| entry.event.is_relied_on());
+        let durable = entries.iter().any(|entry| entry.event.needs_sync());
         let sync = |file: &File| if durable { file.sync_data() } else { Ok(()) };
         if let Err(error) = self.file.write_all(&text).and_then(|()| sync(&self.file)) {
-            // Half a line in the middle would make all that follows unreadable.
-            let _ = self.file.set_len(self.whole).and_then(|()| self.file.seek(SeekFrom::End(0)));
+            // A partial line would make all following entries unreadable.
+            let _ = self.file.set_len(self.valid_len).and_then(|()| self.file.seek(SeekFrom::End(0)));
             return Err(JournalError::io("write", &self.path)(error));
         }
         self.next += entries.len() as u64;
-        self.whole += text.len() as u64;
+        self.valid_len += text.len() as u64;
         Ok(entries)
     }
 }
 
-/// Makes a name in a folder durable.
+/// Syncs the entries of a directory.
 pub(crate) fn sync_folder(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
@@ -208,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read() {
+    fn written_events_are_read_back() {
         let folder = tempfile::tempdir().unwrap();
         let found = read(&written(folder.path())).unwrap();
         let events: Vec<_> = found.entries.into_iter().map(|entry| entry.event).collect();
@@ -217,16 +224,16 @@ mod tests {
     }
 
     #[test]
-    fn cut_anywhere_it_is_the_entries_before() {
+    fn truncated_journal_keeps_complete_entries() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
-        let whole = std::fs::read(&path).unwrap();
-        for length in 0..=whole.len() {
-            std::fs::write(&path, &whole[..length]).unwrap();
-            let complete = whole[..length].iter().filter(|byte| **byte == b'\n').count();
+        let valid_len = std::fs::read(&path).unwrap();
+        for length in 0..=valid_len.len() {
+            std::fs::write(&path, &valid_len[..length]).unwrap();
+            let complete = valid_len[..length].iter().filter(|byte| **byte == b'\n').count();
             let (mut journal, found) = Journal::open(&path).unwrap();
             assert_eq!(found.entries.len(), complete, "cut at {length}");
-            let last = whole[..length].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+            let last = valid_len[..length].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
             assert_eq!(found.torn, (length - last) as u64);
             journal.append([attempt(9)]).unwrap();
             let found = read(&path).unwrap();
@@ -236,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_at_the_end_are_a_torn_line() {
+    fn trailing_zeros_count_as_incomplete_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         for tail in [&[0; 40][..], b"\0\0\0\n"] {
@@ -247,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_before_the_end_is_named() {
+    fn damaged_line_is_reported_with_its_number() {
         let folder = tempfile::tempdir().unwrap();
         let path = written(folder.path());
         let text = std::fs::read_to_string(&path).unwrap();
@@ -264,12 +271,12 @@ mod tests {
         );
     }
 
-    /// Every write to this device fails for want of space.
+    /// Every write to this device fails with `ENOSPC`.
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_full_disk_is_named() {
+    fn full_disk_is_reported() {
         let file = File::options().write(true).open("/dev/full").unwrap();
-        let mut journal = Journal { path: "/dev/full".into(), file, next: 1, whole: 0 };
+        let mut journal = Journal { path: "/dev/full".into(), file, next: 1, valid_len: 0 };
         let error = journal.append([started()]).unwrap_err().to_string();
         assert!(error.starts_with("failed to write the journal `/dev/full`: No space left"), "{error}");
         assert_eq!(journal.next, 1);

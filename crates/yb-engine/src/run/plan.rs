@@ -1,5 +1,5 @@
-//! What a run is to do, written down before it begins: expanding is pure, and `plan.json` is all that a resumption
-//! needs beside the case files.
+//! The plan of a run, written before the first trial starts. `plan.json` and the case files are sufficient to resume a
+//! run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,73 +13,73 @@ use yb_agents::trace::TrialStart;
 use yb_case::suite::{Combination, SourceFile, Suite};
 use yb_model::safe_name;
 
-/// The format of `plan.json`; a newer one is not read.
+/// The version of the format of `plan.json`. Newer plans are rejected.
 pub const PLAN_VERSION: u32 = 1;
 
-/// What a run is to do.
+/// The plan of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Plan {
-    /// Of this format.
+    /// Version of this format.
     pub version: u32,
     /// The run's id.
     pub run: String,
-    /// When it was made, ISO 8601.
+    /// Creation time, ISO 8601.
     pub created_at: String,
-    /// Our version.
+    /// The version of youBencha.
     pub youbencha: String,
     /// The suite's name, or the case's.
     pub name: String,
-    /// The file that was given.
+    /// The case or suite file.
     pub config: PathBuf,
-    /// Every file that was read for it.
+    /// All files that were read to create the plan.
     pub files: Vec<SourceFile>,
-    /// What was asked for on the command line and is to hold when it goes on.
+    /// Options that also apply when the run is resumed.
     pub options: PlanOptions,
-    /// The run of which this one repeats failed trials.
+    /// The run whose failed trials this run repeats.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rerun_of: Option<String>,
-    /// The trials, in the order in which they begin.
+    /// The trials, in start order.
     pub trials: Vec<PlannedTrial>,
 }
 
-/// What was asked for and is to hold when the run goes on.
+/// Options of a run that also apply when it is resumed.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PlanOptions {
-    /// Fetching from hosts inside a private network is allowed.
+    /// Allows fetching from hosts in private networks.
     #[serde(default)]
     pub allow_private_hosts: bool,
-    /// Workspaces are removed.
+    /// Deletes workspaces after grading.
     #[serde(default)]
     pub delete_workspace: bool,
-    /// How often a trial that was lost to the machine or the API is tried again.
+    /// Number of retries after an infrastructure or API failure.
     pub retries: u32,
-    /// How many trials of an agent run at once.
+    /// Maximum number of concurrent trials, by agent.
     #[serde(default)]
     pub concurrency: BTreeMap<String, u32>,
-    /// The run's money.
+    /// Budget of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// The isolation of all trials, instead of the cases' own.
+    /// Overrides the isolation of all cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<yb_case::Isolation>,
-    /// What the results have to hold.
+    /// The gates.
     #[serde(default, skip_serializing_if = "Gates::is_empty")]
     pub gates: Gates,
-    /// The network of all trials, instead of the cases' own.
+    /// Overrides the network access of all cases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<yb_case::NetworkMode>,
-    /// Limits of all trials, instead of the cases' own.
+    /// Overrides the resource limits of all cases.
     #[serde(default, skip_serializing_if = "is_default")]
     pub limits: yb_case::TrialLimits,
-    /// What is done with tapes.
+    /// Options for recording and replaying tapes.
     #[serde(default, skip_serializing_if = "yb_agents::tape::TapeOptions::is_empty")]
     pub tape: yb_agents::tape::TapeOptions,
 }
 
 impl PlanOptions {
-    /// As the suite says.
+    /// Returns the options of a suite.
     #[must_use]
     pub fn of(suite: &Suite) -> Self {
         Self {
@@ -101,40 +101,40 @@ fn is_default(limits: &yb_case::TrialLimits) -> bool {
     *limits == yb_case::TrialLimits::default()
 }
 
-/// One trial of a plan.
+/// A planned trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PlannedTrial {
-    /// From what the agent sees, the variant and the repeat: the same trial in another run has the same.
+    /// Digest of the task, the variant and the repeat; the same trial has the same id in other runs.
     pub id: String,
-    /// `<case>--<variant>--<repeat>`, its folder and its name.
+    /// `<case>--<variant>--<repeat>`, the folder and name of the trial.
     pub folder: String,
     /// The case.
     pub case: String,
     /// The variant.
     pub variant: String,
-    /// Counts from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
-    /// Which agent.
+    /// The agent.
     pub agent: String,
-    /// The model, as the case or variant names it.
+    /// The model set by the case or variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The case's tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// The commit that it starts with.
+    /// The start commit.
     pub commit: String,
-    /// What the agent sees.
+    /// Digest of the task that the agent sees.
     pub task_digest: String,
-    /// How it is judged.
+    /// Digest of the evaluators and their settings.
     pub grade_digest: String,
-    /// How long the agent may take; zero is for ever.
+    /// Timeout of the agent; 0 means no limit.
     pub timeout_ms: u64,
 }
 
 impl PlannedTrial {
-    /// An attempt at this trial, for a trace.
+    /// Returns the start of an attempt for a trace.
     pub(super) fn trace_start(&self, attempt: u32) -> TrialStart<'_> {
         TrialStart {
             folder: &self.folder,
@@ -148,30 +148,30 @@ impl PlannedTrial {
     }
 }
 
-/// Which trials of a suite are meant.
+/// A selection of the trials of a suite.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct Selection {
-    /// Other than the suite says.
+    /// Overrides the number of repeats of the suite.
     pub repeats: Option<u32>,
-    /// Of one kind any may match; every kind must.
+    /// Filters. For each field that has filters, at least one of them must match.
     pub filters: Vec<Filter>,
 }
 
 impl Selection {
-    /// A selection.
+    /// Returns a selection.
     #[must_use]
     pub fn new(repeats: Option<u32>, filters: Vec<Filter>) -> Self {
         Self { repeats, filters }
     }
 
-    /// Whether a combination is meant.
+    /// Whether the selection includes a combination.
     #[must_use]
-    pub fn takes(&self, combination: &Combination) -> bool {
-        let kinds = [Kind::Case, Kind::Variant, Kind::Tag];
-        kinds.into_iter().all(|kind| {
-            let mut of_kind = self.filters.iter().filter(|filter| filter.kind == kind).peekable();
-            of_kind.peek().is_none() || of_kind.any(|filter| filter.matches(combination))
+    pub fn includes(&self, combination: &Combination) -> bool {
+        let fields = [FilterField::Case, FilterField::Variant, FilterField::Tag];
+        fields.into_iter().all(|field| {
+            let mut of_field = self.filters.iter().filter(|filter| filter.field == field).peekable();
+            of_field.peek().is_none() || of_field.any(|filter| filter.matches(combination))
         })
     }
 }
@@ -180,62 +180,63 @@ impl Selection {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Filter {
-    kind: Kind,
+    field: FilterField,
     pattern: GlobMatcher,
     text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum FilterField {
     Case,
     Variant,
     Tag,
 }
 
 impl Filter {
-    /// Reads one.
+    /// Parses a filter.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns the reason why the filter is invalid.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (kind, pattern) = match text.split_once('=') {
-            Some(("case", pattern)) => (Kind::Case, pattern),
-            Some(("variant", pattern)) => (Kind::Variant, pattern),
-            Some(("tag", pattern)) => (Kind::Tag, pattern),
+        let (field, pattern) = match text.split_once('=') {
+            Some(("case", pattern)) => (FilterField::Case, pattern),
+            Some(("variant", pattern)) => (FilterField::Variant, pattern),
+            Some(("tag", pattern)) => (FilterField::Tag, pattern),
             Some((other, _)) => {
                 return Err(format!("expected `case=`, `variant=` or `tag=`, found `{other}=`"));
             }
-            None => (Kind::Case, text),
+            None => (FilterField::Case, text),
         };
         if pattern.is_empty() {
             return Err("expected a name or a pattern".to_owned());
         }
         let glob = GlobBuilder::new(pattern).build().map_err(|error| error.kind().to_string())?;
-        Ok(Self { kind, pattern: glob.compile_matcher(), text: text.to_owned() })
+        Ok(Self { field, pattern: glob.compile_matcher(), text: text.to_owned() })
     }
 
     fn matches(&self, combination: &Combination) -> bool {
-        match self.kind {
-            Kind::Case => self.pattern.is_match(&combination.case_name),
-            Kind::Variant => self.pattern.is_match(&combination.variant),
-            Kind::Tag => combination.tags.iter().any(|tag| self.pattern.is_match(tag)),
+        match self.field {
+            FilterField::Case => self.pattern.is_match(&combination.case_name),
+            FilterField::Variant => self.pattern.is_match(&combination.variant),
+            FilterField::Tag => combination.tags.iter().any(|tag| self.pattern.is_match(tag)),
         }
     }
 }
 
-/// The combinations that are meant.
+/// Returns the selected combinations.
 pub(super) fn select<'a>(suite: &'a Suite, selection: &Selection) -> Result<Vec<&'a Combination>, RunError> {
-    let taken: Vec<&Combination> = suite.combinations.iter().filter(|one| selection.takes(one)).collect();
-    if taken.is_empty() {
+    let selected: Vec<&Combination> =
+        suite.combinations.iter().filter(|one| selection.includes(one)).collect();
+    if selected.is_empty() {
         return Err(RunError::NothingSelected {
             filters: selection.filters.iter().map(|filter| format!("`{}`", filter.text)).collect(),
             known: suite.combinations.iter().map(label).collect(),
         });
     }
-    Ok(taken)
+    Ok(selected)
 }
 
-/// How people are told of a combination.
+/// Returns the display name of a combination.
 pub(super) fn label(combination: &Combination) -> String {
     if combination.variant == "default" {
         combination.case_name.clone()
@@ -244,15 +245,15 @@ pub(super) fn label(combination: &Combination) -> String {
     }
 }
 
-/// The trials of some combinations. Fair: every combination has its first repeat before any has its second.
-pub(super) fn expand(taken: &[(&Combination, &str, u64)], repeats: u32) -> Vec<PlannedTrial> {
-    let digests: Vec<_> = taken
+/// Expands combinations to trials, ordered by repeat: every combination has its first repeat before any has its second.
+pub(super) fn expand(selected: &[(&Combination, &str, u64)], repeats: u32) -> Vec<PlannedTrial> {
+    let digests: Vec<_> = selected
         .iter()
         .map(|(combination, commit, _)| (combination.task_digest(commit), combination.grade_digest()))
         .collect();
     (1..=repeats)
         .flat_map(|repeat| {
-            taken.iter().zip(&digests).map(move |((combination, commit, timeout_ms), digests)| {
+            selected.iter().zip(&digests).map(move |((combination, commit, timeout_ms), digests)| {
                 let (task_digest, grade_digest) = digests.clone();
                 let identity = format!("{task_digest}\0{}\0{repeat}", combination.variant);
                 PlannedTrial {
@@ -279,33 +280,33 @@ pub(super) fn expand(taken: &[(&Combination, &str, u64)], repeats: u32) -> Vec<P
 }
 
 impl Plan {
-    /// Reads a run's plan.
+    /// Reads a plan.
     ///
     /// # Errors
-    /// When it can't be read, or is too new.
+    /// Returns an error when the plan can't be read or is too new.
     pub fn read(path: &Path) -> Result<Self, RunError> {
-        let wrong = |reason: String| RunError::Plan { path: path.to_owned(), reason };
-        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |reason: String| RunError::Plan { path: path.to_owned(), reason };
+        let bytes = std::fs::read(path).map_err(|error| invalid(error.to_string()))?;
         let value: serde_json::Value =
-            serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        // The version first: what a newer program wrote need not have our fields.
+            serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        // The version is checked first: a newer format may lack the fields of this one.
         match value["version"].as_u64() {
             Some(version) if version <= u64::from(PLAN_VERSION) => {}
             Some(version) => {
-                return Err(wrong(format!(
+                return Err(invalid(format!(
                     "it has version {version}; this version reads up to {PLAN_VERSION}"
                 )));
             }
-            None => return Err(wrong("it has no version".to_owned())),
+            None => return Err(invalid("it has no version".to_owned())),
         }
-        serde_json::from_value(value).map_err(|error| wrong(error.to_string()))
+        serde_json::from_value(value).map_err(|error| invalid(error.to_string()))
     }
 
     pub(super) fn write(&self, path: &Path) -> Result<(), RunError> {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| RunError::io("write", path)(error.into()))?;
         text.push(b'\n');
-        super::open::replace(path, &text)
+        super::resume::replace(path, &text)
     }
 }
 
@@ -314,7 +315,7 @@ mod tests {
     use super::Filter;
 
     #[test]
-    fn a_filter_is_read_or_says_what_is_wrong() {
+    fn filter_is_parsed_or_rejected_with_a_reason() {
         for good in ["fix-*", "case=fix-*", "variant=opus", "tag=slow"] {
             assert!(Filter::parse(good).is_ok(), "{good}");
         }

@@ -1,4 +1,4 @@
-//! From a suite to a run that can begin: everything is checked and every commit is known before anything is written.
+//! Preparing a run: checks every selected combination and resolves every commit before anything is written.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
@@ -7,82 +7,86 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 use super::dir::{CACHE, RunDir};
-use super::error::{Problem, RunError};
+use super::error::{PreflightProblem, RunError};
 use super::event::{JOURNAL_VERSION, RunEvent};
 use super::journal::Journal;
-use super::lock::{Locked, RunLock};
-use super::open::OpenRun;
+use super::lock::{LockAttempt, RunLock};
 use super::plan::{PLAN_VERSION, Plan, PlanOptions, PlannedTrial, Selection, expand, label, select};
+use super::resume::ActiveRun;
 use super::state::RunState;
-use super::unit::Unit;
-use crate::trial::{KnownStart, Runner, StartPoint, TrialError};
+use super::unit::TrialUnit;
+use crate::Extensions;
+use crate::trial::{Runner, SharedStartTree, StartPoint, TrialError};
 use yb_case::config::Settings;
 use yb_case::suite::{Combination, Suite};
 use yb_repo::HostPolicy;
 use yb_supervise::PauseSwitch;
 
-/// What all runs of this process share.
+/// Settings and environment that all runs of this process share.
 #[derive(Clone)]
 #[non_exhaustive]
-pub struct Setup {
+pub struct RunContext {
     /// The settings, without those of any case.
     pub settings: Settings,
-    /// The environment from which each agent's part is chosen.
+    /// The environment from which the variables of each agent are selected.
     pub env: BTreeMap<String, String>,
-    /// The program that contains every child; by default the running one.
+    /// The shim executable that supervises child processes; defaults to the current executable.
     pub shim: Option<PathBuf>,
-    /// Holds everything still.
+    /// Suspends all child processes.
     pub pause: PauseSwitch,
+    /// The agents and evaluators that cases may name.
+    pub extensions: Extensions,
 }
 
-/// A run that can begin.
+/// A checked run that is ready to start.
 #[non_exhaustive]
-pub struct Ready {
-    /// Where it will be kept.
+pub struct PreparedRun {
+    /// The workspace directory.
     pub root: PathBuf,
-    /// The agents that it needs, with the versions that they told.
+    /// The required agents with their versions, if known.
     pub agents: BTreeMap<String, Option<String>>,
     pub(super) name: String,
     pub(super) prefix: String,
     pub(super) config: PathBuf,
     pub(super) files: Vec<yb_case::suite::SourceFile>,
-    pub(super) units: Vec<Unit>,
+    pub(super) units: Vec<TrialUnit>,
 }
 
-impl Setup {
-    /// A setup.
+impl RunContext {
+    /// Returns a context with these settings and this environment.
     #[must_use]
-    pub fn new(settings: Settings, env: BTreeMap<String, String>) -> Self {
-        Self { settings, env, shim: None, pause: PauseSwitch::default() }
+    pub fn new(settings: Settings, env: BTreeMap<String, String>, extensions: Extensions) -> Self {
+        Self { settings, env, shim: None, pause: PauseSwitch::default(), extensions }
     }
 
-    /// Checks every combination that is selected, and finds where each begins.
+    /// Checks every selected combination and resolves its start commit.
     ///
     /// # Errors
-    /// Everything that stands in the way, at once.
+    /// Returns all problems at once.
     pub async fn prepare(
         &self,
         suite: &Suite,
         selection: &Selection,
         options: &PlanOptions,
-    ) -> Result<Ready, RunError> {
-        let taken = select(suite, selection)?;
+    ) -> Result<PreparedRun, RunError> {
+        let selected = select(suite, selection)?;
         crate::gates::check(&options.gates, &self.root(suite)?)?;
         let repeats = selection.repeats.unwrap_or(suite.repeats);
-        let (parts, agents) = self.parts(suite, &taken, options, &BTreeMap::new()).await?;
-        let units: Vec<Unit> = expand(&parts.iter().map(Part::for_plan).collect::<Vec<_>>(), repeats)
-            .into_iter()
-            .filter_map(|trial| Part::of(&parts, &trial).map(|part| part.unit(trial)))
-            .collect();
+        let (parts, agents) = self.parts(suite, &selected, options, &BTreeMap::new()).await?;
+        let units: Vec<TrialUnit> =
+            expand(&parts.iter().map(PreparedCombination::for_plan).collect::<Vec<_>>(), repeats)
+                .into_iter()
+                .filter_map(|trial| PreparedCombination::of(&parts, &trial).map(|part| part.unit(trial)))
+                .collect();
         check_tapes(&units, &parts)?;
         let prefix = match (&suite.name, suite.combinations.first()) {
             (None, Some(only)) => only.case.workspace_name.as_deref().map(yb_model::safe_name),
             _ => None,
         };
-        Ok(Ready {
+        Ok(PreparedRun {
             root: self.root(suite)?,
             agents,
-            name: suite.name.clone().unwrap_or_else(|| taken[0].case_name.clone()),
+            name: suite.name.clone().unwrap_or_else(|| selected[0].case_name.clone()),
             prefix: prefix.unwrap_or_else(|| "run".to_owned()),
             config: std::path::absolute(&suite.file).map_err(RunError::io("find", &suite.file))?,
             files: suite.files.clone(),
@@ -90,30 +94,30 @@ impl Setup {
         })
     }
 
-    /// Checks combinations and finds where each begins; cases of which the commit is known begin there.
+    /// Checks combinations and resolves their start commits. `commits` pins the commits of cases by name.
     pub(super) async fn parts<'a>(
         &self,
         suite: &Suite,
-        taken: &[&'a Combination],
+        selected: &[&'a Combination],
         options: &PlanOptions,
         commits: &BTreeMap<String, String>,
-    ) -> Result<(Vec<Part<'a>>, BTreeMap<String, Option<String>>), RunError> {
+    ) -> Result<(Vec<PreparedCombination<'a>>, BTreeMap<String, Option<String>>), RunError> {
         let cache = self.root(suite)?.join(CACHE);
-        let runners: Vec<Runner> = taken.iter().map(|one| self.runner(one, options)).collect();
-        let agents = check(taken, &runners).await?;
-        let starts = start_points(taken, &runners, &cache, commits).await?;
-        let mut parts = Vec::with_capacity(taken.len());
-        for ((combination, runner), start) in taken.iter().zip(runners).zip(starts) {
-            let account = runner.account(&combination.case).map_err(RunError::one)?;
-            parts.push(Part { combination, runner, start, known: Arc::default(), account });
+        let runners: Vec<Runner> = selected.iter().map(|one| self.runner(one, options)).collect();
+        let agents = check(selected, &runners).await?;
+        let starts = start_points(selected, &runners, &cache, commits).await?;
+        let mut parts = Vec::with_capacity(selected.len());
+        for ((combination, runner), start) in selected.iter().zip(runners).zip(starts) {
+            let account = runner.account(&combination.case).map_err(RunError::from_trial)?;
+            parts.push(PreparedCombination { combination, runner, start, known: Arc::default(), account });
         }
         Ok((parts, agents))
     }
 
-    /// Where a suite's runs are kept. Only a case that is run by itself has a say in that.
+    /// Returns the workspace directory of a suite. Only a case that is run without a suite can set it.
     ///
     /// # Errors
-    /// When there is no working directory.
+    /// Returns an error when the current directory is unknown.
     pub fn root(&self, suite: &Suite) -> Result<PathBuf, RunError> {
         let root = match (&suite.name, suite.combinations.first()) {
             (None, Some(only)) => self.settings.clone().with_case(&only.case).workspace_dir(),
@@ -132,7 +136,7 @@ impl Setup {
                 settings = settings.with_argument(&format!("limits.{name}"), limit);
             }
         }
-        let mut runner = Runner::new(settings, self.env.clone());
+        let mut runner = Runner::new(settings, self.env.clone(), self.extensions.clone());
         if options.allow_private_hosts {
             runner.hosts = HostPolicy::AllowPrivate;
         }
@@ -145,16 +149,16 @@ impl Setup {
     }
 }
 
-/// A combination with all that its trials share.
-pub(super) struct Part<'a> {
+/// A checked combination with the data that its trials share.
+pub(super) struct PreparedCombination<'a> {
     pub(super) combination: &'a Combination,
     runner: Runner,
     start: Arc<StartPoint>,
-    known: Arc<KnownStart>,
+    known: Arc<SharedStartTree>,
     account: String,
 }
 
-impl<'a> Part<'a> {
+impl<'a> PreparedCombination<'a> {
     pub(super) fn for_plan(&self) -> (&'a Combination, &str, u64) {
         let timeout = self.runner.settings.timeouts().agent.as_millis();
         (self.combination, self.start.commit(), u64::try_from(timeout).unwrap_or(u64::MAX))
@@ -164,15 +168,15 @@ impl<'a> Part<'a> {
         (self.combination.task_digest(self.start.commit()), self.combination.grade_digest())
     }
 
-    /// The one that a trial belongs to.
+    /// Returns the combination of a trial.
     pub(super) fn of<'p>(parts: &'p [Self], trial: &PlannedTrial) -> Option<&'p Self> {
         parts.iter().find(|part| {
             part.combination.case_name == trial.case && part.combination.variant == trial.variant
         })
     }
 
-    pub(super) fn unit(&self, trial: PlannedTrial) -> Unit {
-        Unit {
+    pub(super) fn unit(&self, trial: PlannedTrial) -> TrialUnit {
+        TrialUnit {
             trial,
             case: self.combination.case.clone(),
             runner: self.runner.clone(),
@@ -183,16 +187,16 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Collects problems; the same one of several combinations is one.
+/// Collects problems; the same problem of several combinations is listed once.
 #[derive(Default)]
-struct Problems(Vec<Problem>);
+struct ProblemList(Vec<PreflightProblem>);
 
-impl Problems {
-    fn add(&mut self, of: &Combination, error: TrialError) {
+impl ProblemList {
+    fn add(&mut self, combination: &Combination, error: TrialError) {
         let same = self.0.iter_mut().find(|known| known.error.to_string() == error.to_string());
         match same {
-            Some(known) => known.of.push(label(of)),
-            None => self.0.push(Problem { of: vec![label(of)], error }),
+            Some(known) => known.affected.push(label(combination)),
+            None => self.0.push(PreflightProblem { affected: vec![label(combination)], error }),
         }
     }
 
@@ -201,22 +205,22 @@ impl Problems {
     }
 }
 
-/// Whether every combination can be run here; the agents' versions.
+/// Checks that every combination can run on this machine. Returns the versions of the agents.
 async fn check(
-    taken: &[&Combination],
+    selected: &[&Combination],
     runners: &[Runner],
 ) -> Result<BTreeMap<String, Option<String>>, RunError> {
-    let mut problems = Problems::default();
-    for (one, runner) in taken.iter().zip(runners) {
+    let mut problems = ProblemList::default();
+    for (one, runner) in selected.iter().zip(runners) {
         if let Err(error) = runner.check(&one.case) {
             problems.add(one, error);
         }
     }
     problems.into_result()?;
-    let mut problems = Problems::default();
+    let mut problems = ProblemList::default();
     let mut agents = BTreeMap::new();
-    let mut asked: HashMap<String, Option<String>> = HashMap::new();
-    for (one, runner) in taken.iter().zip(runners) {
+    let mut checked: HashMap<String, Option<String>> = HashMap::new();
+    for (one, runner) in selected.iter().zip(runners) {
         let agent = &one.case.agent;
         let key = match runner.account(&one.case) {
             Ok(account) => format!("{account}\0{:?}\0{:?}", agent.version, agent.config.section),
@@ -225,7 +229,7 @@ async fn check(
                 continue;
             }
         };
-        let version = match asked.get(&key) {
+        let version = match checked.get(&key) {
             Some(version) => version.clone(),
             None => match runner.check_agent(&one.case).await {
                 Ok(version) => version,
@@ -240,24 +244,24 @@ async fn check(
         {
             problems.add(one, TrialError::wrong_version(&agent.kind, version.as_deref(), wanted));
         }
-        asked.insert(key, version.clone());
-        let told = agents.entry(agent.kind.clone()).or_insert_with(|| version.clone());
-        if let (Some(told), Some(version)) = (told, version)
-            && told.split(", ").all(|known| known != version)
+        checked.insert(key, version.clone());
+        let versions = agents.entry(agent.kind.clone()).or_insert_with(|| version.clone());
+        if let (Some(versions), Some(version)) = (versions, version)
+            && versions.split(", ").all(|known| known != version)
         {
-            told.push_str(&format!(", {version}"));
+            versions.push_str(&format!(", {version}"));
         }
     }
     problems.into_result()?;
     Ok(agents)
 }
 
-/// Whether every trial has the tape that it needs, and none that would be written over.
-fn check_tapes(units: &[Unit], parts: &[Part<'_>]) -> Result<(), RunError> {
-    let mut problems = Problems::default();
+/// Checks that the tapes to replay exist and the tapes to record do not.
+fn check_tapes(units: &[TrialUnit], parts: &[PreparedCombination<'_>]) -> Result<(), RunError> {
+    let mut problems = ProblemList::default();
     for unit in units {
         if let Err(error) = unit.runner.check_tape(&unit.case, &unit.trial.folder)
-            && let Some(part) = Part::of(parts, &unit.trial)
+            && let Some(part) = PreparedCombination::of(parts, &unit.trial)
         {
             problems.add(part.combination, error);
         }
@@ -265,17 +269,17 @@ fn check_tapes(units: &[Unit], parts: &[Part<'_>]) -> Result<(), RunError> {
     problems.into_result()
 }
 
-/// Where each combination begins; cases that begin at the same place share it.
+/// Resolves the start of each combination. Cases with the same start share it.
 async fn start_points(
-    taken: &[&Combination],
+    selected: &[&Combination],
     runners: &[Runner],
     cache: &Path,
     commits: &BTreeMap<String, String>,
 ) -> Result<Vec<Arc<StartPoint>>, RunError> {
-    let mut problems = Problems::default();
+    let mut problems = ProblemList::default();
     let mut known: HashMap<String, Arc<StartPoint>> = HashMap::new();
-    let mut starts = Vec::with_capacity(taken.len());
-    for (one, runner) in taken.iter().zip(runners) {
+    let mut starts = Vec::with_capacity(selected.len());
+    for (one, runner) in selected.iter().zip(runners) {
         let commit = commits.get(&one.case_name).map(String::as_str);
         let (start, expected) = (&one.case.start, &one.case.expected);
         let key = format!("{start:?}\0{}\0{commit:?}\0{expected:?}", one.case.dir.display());
@@ -296,13 +300,13 @@ async fn start_points(
     Ok(starts)
 }
 
-impl Ready {
-    /// The trials, in the order in which they begin.
+impl PreparedRun {
+    /// Returns the trials in start order.
     pub fn trials(&self) -> impl Iterator<Item = &PlannedTrial> {
         self.units.iter().map(|unit| &unit.trial)
     }
 
-    /// The names of the secrets that each agent is given, by agent.
+    /// Returns the names of the secrets that each agent receives, by agent.
     #[must_use]
     pub fn credentials(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
@@ -313,22 +317,22 @@ impl Ready {
         known
     }
 
-    /// Makes the run's directory, its plan and its journal.
+    /// Creates the run directory, the plan and the journal.
     ///
     /// # Errors
-    /// When they can't be made.
-    pub async fn begin(
+    /// Returns an error when they can't be written.
+    pub async fn start(
         self,
         options: PlanOptions,
         jobs: usize,
         rerun_of: Option<String>,
-    ) -> Result<OpenRun, RunError> {
+    ) -> Result<ActiveRun, RunError> {
         let now = Timestamp::now();
         let run = RunDir::create(&self.root, &self.prefix, now)
-            .map_err(RunError::io("make a run in", &self.root))?;
-        let lock = match RunLock::take(&run.lock()).map_err(RunError::io("lock", run.lock()))? {
-            Locked::Ours(lock) => lock,
-            Locked::Theirs { pid } => return Err(RunError::Locked { run: run.id(), pid }),
+            .map_err(RunError::io("create a run in", &self.root))?;
+        let lock = match RunLock::try_acquire(&run.lock()).map_err(RunError::io("lock", run.lock()))? {
+            LockAttempt::Acquired(lock) => lock,
+            LockAttempt::InUse { pid } => return Err(RunError::Locked { run: run.id(), pid }),
         };
         let plan = Plan {
             version: PLAN_VERSION,
@@ -348,22 +352,22 @@ impl Ready {
         let Some(runner) = first else {
             return Err(RunError::NothingSelected { filters: Vec::new(), known: Vec::new() });
         };
-        let store = runner.store(&run, &cache).await.map_err(RunError::one)?;
+        let store = runner.store(&run, &cache).await.map_err(RunError::from_trial)?;
         if let [only] = self.units.as_slice() {
             std::fs::create_dir_all(run.trial(&only.trial.folder))
                 .and_then(|()| run.link_run(&only.trial.folder))
                 .map_err(RunError::io("write", run.path()))?;
         }
         let mut journal = Journal::create(&run.journal())?;
-        let begun = journal.append([RunEvent::RunStarted {
+        let opening_entries = journal.append([RunEvent::RunStarted {
             version: JOURNAL_VERSION,
             run: run.id(),
             youbencha: plan.youbencha.clone(),
             trials: plan.trials.len(),
             jobs,
         }])?;
-        let state = RunState::of(&begun);
-        Ok(OpenRun {
+        let state = RunState::of(&opening_entries);
+        Ok(ActiveRun {
             run,
             cache,
             plan,
@@ -371,7 +375,7 @@ impl Ready {
             store,
             journal,
             state,
-            begun,
+            opening_entries,
             trace: None,
             jobs,
             _lock: lock,

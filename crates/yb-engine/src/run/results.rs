@@ -1,4 +1,4 @@
-//! `results.json` of a run: made from the plan and the journal, and can be made again at any time.
+//! `results.json` of a run, derived from the plan and the journal.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,78 +12,78 @@ use super::plan::Plan;
 use super::state::RunState;
 use crate::gates::GateReport;
 use yb_model::outcome::Outcome;
-use yb_stats::{Observation, Seen};
+use yb_stats::{Observation, ObservedOutcome};
 
-/// The format; a newer major is not read.
+/// The version of the format. Newer major versions are rejected.
 const VERSION: &str = "1.1.0";
 
-/// A run and what each of its trials came to.
+/// The results of a run and of each of its trials.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct RunResults {
-    /// Of this format.
+    /// Version of this format.
     pub version: String,
     /// The run's id.
     pub run: String,
     /// The suite's or the case's name.
     pub name: String,
-    /// When it began, ISO 8601.
+    /// Start time, ISO 8601.
     pub started_at: Option<String>,
-    /// When the last thing happened, ISO 8601.
+    /// Time of the last event, ISO 8601.
     pub last_at: Option<String>,
-    /// Whether all was done.
+    /// Whether all trials have a result.
     pub finished: bool,
-    /// Why not, if it was stopped.
+    /// Why the run was stopped, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
-    /// How many trials were planned.
+    /// Number of planned trials.
     pub planned: usize,
-    /// How many have a result.
+    /// Number of trials with a result.
     pub done: usize,
-    /// How many came to what.
+    /// Number of trials by outcome.
     pub outcomes: BTreeMap<Outcome, usize>,
-    /// What all attempts cost.
+    /// Cost of all attempts.
     pub spend: Spend,
-    /// How many trials told nothing of their cost.
+    /// Number of trials with a result and an unknown cost.
     pub unpriced: usize,
-    /// What the gates said at its end; absent if there were none.
+    /// Results of the gates at the end of the run; absent without gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gates: Option<GateReport>,
-    /// Each trial, in the order of the plan.
+    /// The trials, in plan order.
     pub trials: Vec<TrialResults>,
 }
 
-/// One trial.
+/// The results of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[non_exhaustive]
 pub struct TrialResults {
-    /// The same trial in another run has the same.
+    /// Id of the trial; the same trial has the same id in other runs.
     pub id: String,
-    /// Its folder.
+    /// Folder of the trial.
     pub trial: String,
     /// The case.
     pub case: String,
     /// The variant.
     pub variant: String,
-    /// Counts from 1.
+    /// Number of the repeat, from 1.
     pub repeat: u32,
     /// The case's tags.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// How it is judged: the same digest, the same judgement.
+    /// Digest of the evaluators and their settings.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub grade_digest: String,
-    /// What it came to; absent while it is still to be done.
+    /// Outcome; absent while the trial is pending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<Outcome>,
-    /// Every attempt, in order.
+    /// All finished attempts, in order.
     pub attempts: Vec<AttemptRecord>,
 }
 
 impl TrialResults {
-    /// What it says in statistics: replays of one tape say one thing together.
+    /// Returns the observation for statistics. Replays of one tape count as one observation.
     pub(crate) fn observation(&self) -> Observation {
-        let seen = Seen::of(self.outcome);
+        let seen = ObservedOutcome::of(self.outcome);
         let tape = self.result().and_then(|attempt| attempt.tape.as_deref());
         match tape.filter(|tape| tape.how.is_replay()).and_then(|tape| tape.digest.as_ref()) {
             Some(digest) => Observation::replay(seen, digest),
@@ -91,7 +91,7 @@ impl TrialResults {
         }
     }
 
-    /// The attempt that decided, if there is a result.
+    /// Returns the attempt that decided the outcome, if there is one.
     #[must_use]
     pub fn result(&self) -> Option<&AttemptRecord> {
         self.outcome.and(self.attempts.last())
@@ -99,7 +99,7 @@ impl TrialResults {
 }
 
 impl RunResults {
-    /// Folds a run; what gates say is left open.
+    /// Returns the results of a run, without gates.
     #[must_use]
     pub fn of(plan: &Plan, state: &RunState) -> Self {
         let tally = state.tally();
@@ -138,18 +138,18 @@ impl RunResults {
         }
     }
 
-    /// Reads what another run, perhaps of another version, has written.
+    /// Reads a results file, which may have been written by another version.
     ///
     /// # Errors
-    /// When it can't be read, or is too new.
+    /// Returns an error when the file can't be read or is too new.
     pub fn read(path: &Path) -> Result<Self, RunError> {
-        let wrong = |reason: String| RunError::Results { path: path.to_owned(), reason };
-        let bytes = std::fs::read(path).map_err(|error| wrong(error.to_string()))?;
-        let value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
-        Self::from_json(value).map_err(wrong)
+        let invalid = |reason: String| RunError::Results { path: path.to_owned(), reason };
+        let bytes = std::fs::read(path).map_err(|error| invalid(error.to_string()))?;
+        let value = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
+        Self::from_json(value).map_err(invalid)
     }
 
-    /// The version first: what a newer program wrote need not have our fields.
+    /// Checks the version first: a newer format may lack the fields of this one.
     pub(crate) fn from_json(value: serde_json::Value) -> Result<Self, String> {
         let major = |version: &str| version.split('.').next().and_then(|major| major.parse::<u32>().ok());
         match value["version"].as_str().and_then(major) {
@@ -165,7 +165,7 @@ impl RunResults {
         serde_json::from_value(value).map_err(|error| error.to_string())
     }
 
-    /// The JSON Schema, as pretty JSON that ends with a line break.
+    /// Returns the JSON Schema as pretty-printed JSON with a final line break.
     #[must_use]
     pub fn schema() -> String {
         format!("{:#}\n", schemars::schema_for!(Self).to_value())
@@ -175,6 +175,6 @@ impl RunResults {
         let mut text =
             serde_json::to_vec_pretty(self).map_err(|error| RunError::io("write", path)(error.into()))?;
         text.push(b'\n');
-        super::open::replace(path, &text)
+        super::resume::replace(path, &text)
     }
 }

@@ -1,82 +1,84 @@
-//! What a journal comes to: which trials are done, which were in flight, what was spent.
+//! The state of a run as a fold over its journal: finished trials, attempts in flight, and cost.
 
 use std::collections::BTreeMap;
 
 use yb_supervise::TreeRecord;
 
-use super::event::{AttemptRecord, Entry, Graded, RunEvent, Spend, StopReason, Then};
-use yb_model::outcome::{Counts, Outcome, Retry};
+use super::event::{
+    AttemptRecord, EvaluatorVerdict, JournalEntry, RetryDecision, RunEvent, Spend, StopReason,
+};
+use yb_model::outcome::{Outcome, PassCredit, Retry};
 
-/// A run, folded.
+/// The state of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct RunState {
-    /// When its first line was written, ISO 8601.
+    /// Time of the first journal entry, ISO 8601.
     pub started_at: Option<String>,
-    /// When its last line was written, ISO 8601.
+    /// Time of the last journal entry, ISO 8601.
     pub last_at: Option<String>,
-    /// Whether all was done.
+    /// Whether all trials have a result.
     pub finished: bool,
-    /// Why it was stopped, if it was and nobody went on with it.
+    /// Why the run was stopped, if it was and has not been resumed since.
     pub stopped: Option<StopReason>,
-    /// How many trials are planned.
+    /// The number of planned trials.
     pub planned: usize,
     trials: BTreeMap<String, TrialState>,
 }
 
-/// A trial that was begun.
+/// The state of a started trial.
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct TrialState {
-    /// The attempts that ended, in order.
+    /// The finished attempts, in order.
     pub attempts: Vec<AttemptRecord>,
-    /// The attempt that began and has not ended.
-    pub in_flight: Option<InFlight>,
-    /// It had a result that is set aside.
+    /// The attempt that has started and not ended.
+    pub in_flight: Option<InFlightAttempt>,
+    /// The trial is being rerun: its previous result does not count.
     reopened: bool,
 }
 
-/// An attempt that began and has not ended.
+/// An attempt that has started and not ended.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct InFlight {
-    /// Which.
+pub struct InFlightAttempt {
+    /// The number of the attempt, from 1.
     pub attempt: u32,
-    /// When it began, ISO 8601.
+    /// Start time, ISO 8601.
     pub started_at: String,
-    /// The agent's processes, as soon as there are some.
+    /// The process tree of the agent, once spawned.
     pub tree: Option<TreeRecord>,
 }
 
 impl TrialState {
-    /// The attempt that decided the trial.
+    /// Returns the attempt that decided the trial.
     #[must_use]
     pub fn result(&self) -> Option<&AttemptRecord> {
         let last = self.attempts.last().filter(|_| self.in_flight.is_none() && !self.reopened)?;
-        (last.then == Then::Done && last.outcome != Outcome::Cancelled).then_some(last)
+        (last.then == RetryDecision::Final && last.outcome != Outcome::Cancelled).then_some(last)
     }
 
-    /// The number that the next attempt gets.
+    /// Returns the number of the next attempt.
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
         let ended = self.attempts.iter().map(|record| record.attempt);
         ended.chain(self.in_flight.as_ref().map(|one| one.attempt)).max().unwrap_or(0) + 1
     }
 
-    /// The last attempts that ended in a way for which there is a bounded number of further ones.
+    /// Returns how many of the last attempts, in a row, were retried with a bounded number of retries.
     #[must_use]
-    pub fn lost_in_a_row(&self) -> u32 {
+    pub fn consecutive_retries(&self) -> u32 {
         let again = |record: &&AttemptRecord| {
-            record.outcome.retried() == Retry::Bounded && record.then == Then::Again
+            record.outcome.retried() == Retry::Bounded && record.then == RetryDecision::Retry
         };
         u32::try_from(self.attempts.iter().rev().take_while(again).count()).unwrap_or(u32::MAX)
     }
 }
 
 impl RunState {
-    /// Folds a whole journal.
+    /// Returns the state after these journal entries.
     #[must_use]
-    pub fn of<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+    pub fn of<'a>(entries: impl IntoIterator<Item = &'a JournalEntry>) -> Self {
         let mut state = Self::default();
         for entry in entries {
             state.apply(entry);
@@ -84,8 +86,8 @@ impl RunState {
         state
     }
 
-    /// Takes one more entry.
-    pub fn apply(&mut self, entry: &Entry) {
+    /// Applies one more entry.
+    pub fn apply(&mut self, entry: &JournalEntry) {
         self.started_at.get_or_insert_with(|| entry.at.clone());
         self.last_at = Some(entry.at.clone());
         match &entry.event {
@@ -99,7 +101,8 @@ impl RunState {
             }
             RunEvent::AttemptStarted { trial, attempt } => {
                 let started_at = entry.at.clone();
-                self.trial(trial).in_flight = Some(InFlight { attempt: *attempt, started_at, tree: None });
+                self.trial(trial).in_flight =
+                    Some(InFlightAttempt { attempt: *attempt, started_at, tree: None });
             }
             RunEvent::AgentStarted { trial, attempt, tree } => {
                 if let Some(one) = &mut self.trial(trial).in_flight
@@ -126,23 +129,23 @@ impl RunState {
         self.trials.entry(folder.to_owned()).or_default()
     }
 
-    /// A trial that was begun.
+    /// Returns the state of a trial, if it was started.
     #[must_use]
     pub fn get(&self, folder: &str) -> Option<&TrialState> {
         self.trials.get(folder)
     }
 
-    /// The trials that were begun, by folder.
+    /// Returns the started trials with their folders.
     pub fn trials(&self) -> impl Iterator<Item = (&str, &TrialState)> {
         self.trials.iter().map(|(folder, state)| (folder.as_str(), state))
     }
 
-    /// The same with another verdict on a trial.
+    /// Replaces the verdict on a trial.
     pub(crate) fn regrade(
         &mut self,
         folder: &str,
         outcome: Outcome,
-        evaluators: &[Graded],
+        evaluators: &[EvaluatorVerdict],
         judge_usd: Option<f64>,
         error: Option<&str>,
     ) {
@@ -157,10 +160,10 @@ impl RunState {
         }
     }
 
-    /// All in numbers.
+    /// Returns counts and total cost.
     #[must_use]
-    pub fn tally(&self) -> Tally {
-        let mut tally = Tally { planned: self.planned, ..Tally::default() };
+    pub fn tally(&self) -> RunTally {
+        let mut tally = RunTally { planned: self.planned, ..RunTally::default() };
         for trial in self.trials.values() {
             for attempt in &trial.attempts {
                 tally.spend = tally.spend.plus(attempt.spend);
@@ -177,50 +180,50 @@ impl RunState {
     }
 }
 
-/// A run in numbers.
+/// Counts and cost of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
 #[non_exhaustive]
-pub struct Tally {
-    /// Trials that are planned.
+pub struct RunTally {
+    /// Planned trials.
     pub planned: usize,
-    /// Trials that have a result.
+    /// Trials with a result.
     pub done: usize,
-    /// How many came to what.
+    /// The number of trials by outcome.
     pub outcomes: BTreeMap<Outcome, usize>,
-    /// Attempts that ended, those that came to nothing included.
+    /// Finished attempts, including retried ones.
     pub attempts: usize,
-    /// What all attempts cost.
+    /// The cost of all attempts.
     pub spend: Spend,
-    /// Trials with a result of which nobody knows what they cost.
+    /// Trials with a result and an unknown cost.
     pub unpriced: usize,
 }
 
-impl Tally {
-    /// Trials that are still to be done.
+impl RunTally {
+    /// Returns the number of trials without a result.
     #[must_use]
     pub fn pending(&self) -> usize {
         self.planned.saturating_sub(self.done)
     }
 
-    /// Trials that passed.
+    /// Returns the number of passed trials.
     #[must_use]
     pub fn passed(&self) -> usize {
-        self.count(Counts::One)
+        self.count(PassCredit::One)
     }
 
-    /// Trials that count against the agent.
+    /// Returns the number of trials that count as failed.
     #[must_use]
     pub fn failed(&self) -> usize {
-        self.count(Counts::Zero)
+        self.count(PassCredit::Zero)
     }
 
-    /// Trials that say nothing about the agent.
+    /// Returns the number of trials excluded from the pass rate.
     #[must_use]
-    pub fn left_out(&self) -> usize {
-        self.count(Counts::LeftOut) + self.count(Counts::Either)
+    pub fn excluded(&self) -> usize {
+        self.count(PassCredit::Excluded) + self.count(PassCredit::Unknown)
     }
 
-    fn count(&self, counts: Counts) -> usize {
-        self.outcomes.iter().filter(|(outcome, _)| outcome.counts_as() == counts).map(|(_, n)| n).sum()
+    fn count(&self, counts: PassCredit) -> usize {
+        self.outcomes.iter().filter(|(outcome, _)| outcome.pass_credit() == counts).map(|(_, n)| n).sum()
     }
 }

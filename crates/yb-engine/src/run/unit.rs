@@ -1,4 +1,4 @@
-//! One attempt of one trial, as a task of its own: it tells the dispatcher what happens and never touches the journal.
+//! One attempt at one trial as a task. The task sends events to the dispatcher and never writes to the journal.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,9 +10,12 @@ use tokio::sync::mpsc::UnboundedSender;
 use yb_supervise::TreeRecord;
 
 use super::dir::RunDir;
-use super::event::{AttemptRecord, Graded, Spend, Then, Trees};
+use super::event::{AttemptRecord, AttemptTrees, EvaluatorVerdict, RetryDecision, Spend};
 use super::plan::PlannedTrial;
-use crate::trial::{Attempt, Finished, KnownStart, PRIVATE, Runner, StartPoint, Step, Stop, TrialError};
+use crate::trial::{
+    AttemptContext, FinishedAttempt, PRIVATE, Runner, SharedStartTree, StartPoint, StopHandle, TrialError,
+    TrialStep,
+};
 use yb_agents::trace::Trace;
 use yb_agents::{Live, Observer};
 use yb_case::Case;
@@ -20,89 +23,91 @@ use yb_model::log::UsageSource;
 use yb_model::outcome::Outcome;
 use yb_repo::ObjectStore;
 
-/// The longest error and warnings that go into the journal; the log has all of them.
-const KEPT: usize = 500;
-const WARNINGS: usize = 3;
+/// The longest error or warning, in bytes, that goes into the journal. The log has the full text.
+const MAX_TEXT_BYTES: usize = 500;
+const MAX_WARNINGS: usize = 3;
 
-/// A trial with all that it needs to run.
+/// A trial with everything that is needed to run it.
 #[derive(Clone)]
-pub(super) struct Unit {
+pub(super) struct TrialUnit {
     pub(super) trial: PlannedTrial,
     pub(super) case: Arc<Case>,
     pub(super) runner: Runner,
     pub(super) start: Arc<StartPoint>,
-    pub(super) known: Arc<KnownStart>,
+    pub(super) known: Arc<SharedStartTree>,
     pub(super) account: String,
 }
 
-/// What a unit tells while it runs.
+/// An event of a running unit.
 #[derive(Debug)]
-pub(super) enum News {
-    Step(Step),
+pub(super) enum UnitEvent {
+    Step(TrialStep),
     Started(TreeRecord),
     Live(Live),
 }
 
-/// Where news of an attempt goes.
-pub(super) type Told = (usize, News);
+/// A unit event with the index of its unit.
+pub(super) type UnitMessage = (usize, UnitEvent);
 
-/// An attempt that is over.
-pub(super) struct Ended {
+/// The end of an attempt.
+pub(super) struct AttemptEnd {
     pub(super) record: AttemptRecord,
-    /// Whether the case, rather than the machine, is to be changed.
+    /// The error of an attempt without results.
     pub(super) error: Option<TrialError>,
 }
 
+/// Forwards live data of the agent to the dispatcher.
 #[derive(Debug)]
-struct Sender {
+struct UnitObserver {
     unit: usize,
-    to: UnboundedSender<Told>,
+    to: UnboundedSender<UnitMessage>,
     last: Mutex<Live>,
-    /// Nobody is paid: what the agent reckons is what its tape once cost.
-    is_free: bool,
+    /// The model is simulated: the cost that the agent computes was not paid.
+    is_simulated: bool,
 }
 
-impl Sender {
+impl UnitObserver {
     fn last(&self) -> Live {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-impl Observer for Sender {
+impl Observer for UnitObserver {
     fn started(&self, record: TreeRecord) {
-        let _ = self.to.send((self.unit, News::Started(record)));
+        let _ = self.to.send((self.unit, UnitEvent::Started(record)));
     }
 
     fn changed(&self, live: &Live) {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone_from(live);
         let mut live = live.clone();
-        if self.is_free {
+        if self.is_simulated {
             (live.agent_usd, live.subagents_usd) =
                 (live.agent_usd.map(|_| 0.0), live.subagents_usd.map(|_| 0.0));
         }
-        let _ = self.to.send((self.unit, News::Live(live)));
+        let _ = self.to.send((self.unit, UnitEvent::Live(live)));
     }
 }
 
-impl Unit {
-    /// Runs one attempt to its end, whatever that is.
+impl TrialUnit {
+    /// Runs one attempt and returns its record, also when it fails.
     pub(super) async fn attempt(
         mut self,
         index: usize,
         number: u32,
-        place: (RunDir, PathBuf, ObjectStore),
-        stop: Stop,
+        dirs: (RunDir, PathBuf, ObjectStore),
+        stop: StopHandle,
         trace: Option<Arc<dyn Trace>>,
-        to: UnboundedSender<Told>,
-    ) -> Ended {
-        let (run, cache, store) = place;
+        to: UnboundedSender<UnitMessage>,
+    ) -> AttemptEnd {
+        let (run, cache, store) = dirs;
         self.runner.stop = stop.clone();
         self.runner.trace = trace;
-        let is_free = self.runner.is_played(&self.case);
-        let sender = Arc::new(Sender { unit: index, to: to.clone(), last: Mutex::default(), is_free });
-        self.runner.observer = Some(sender.clone());
+        let is_simulated = self.runner.has_simulated_model(&self.case);
+        let observer =
+            Arc::new(UnitObserver { unit: index, to: to.clone(), last: Mutex::default(), is_simulated });
+        self.runner.observer = Some(observer.clone());
         let (began, started_at) = (Instant::now(), Timestamp::now().to_string());
-        let attempt = Attempt {
+        let attempt = AttemptContext {
             run: &run,
             store: &store,
             start: &self.start,
@@ -110,29 +115,29 @@ impl Unit {
             trial: &self.trial.folder,
             number,
         };
-        let mut tell = |step: Step| {
-            let _ = to.send((index, News::Step(step)));
+        let mut on_step = |step: TrialStep| {
+            let _ = to.send((index, UnitEvent::Step(step)));
         };
-        let finished = self.runner.attempt(&self.case, &cache, &attempt, &mut tell).await;
+        let finished = self.runner.attempt(&self.case, &cache, &attempt, &mut on_step).await;
         let mut record = AttemptRecord::new(&self.trial.folder, number, started_at);
         record.duration_ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         match finished {
             Ok(finished) => {
-                record.fill(&finished, &sender.last());
-                Ended { record, error: None }
+                record.fill(&finished, &observer.last());
+                AttemptEnd { record, error: None }
             }
             Err(error) => {
                 remove_private(&run, &self.trial.folder, number);
                 record.outcome = outcome_of(&error, &stop);
-                record.error = Some(shortened(&error.to_string()));
-                Ended { record, error: Some(error) }
+                record.error = Some(truncated(&error.to_string()));
+                AttemptEnd { record, error: Some(error) }
             }
         }
     }
 }
 
-/// What an attempt came to that has no results.
-fn outcome_of(error: &TrialError, stop: &Stop) -> Outcome {
+/// Returns the outcome of an attempt that ended with an error.
+fn outcome_of(error: &TrialError, stop: &StopHandle) -> Outcome {
     match (error, stop.outcome()) {
         (_, Some(outcome)) => outcome,
         (TrialError::Unavailable { .. }, None) => Outcome::Unauthenticated,
@@ -141,33 +146,33 @@ fn outcome_of(error: &TrialError, stop: &Stop) -> Outcome {
     }
 }
 
-/// Private files, keys among them, go whatever happened.
+/// Removes the private directories of an attempt, which contain credentials.
 pub(super) fn remove_private(run: &RunDir, trial: &str, attempt: u32) {
     for folder in PRIVATE {
         let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join(folder));
     }
 }
 
-/// A half-made workspace is worth nothing; what the agent wrote into the artifacts is kept.
-pub(super) fn remove_half_made(run: &RunDir, trial: &str, attempt: u32) {
+/// Removes the private directories and the incomplete workspace of an attempt. Artifacts are kept.
+pub(super) fn remove_incomplete(run: &RunDir, trial: &str, attempt: u32) {
     remove_private(run, trial, attempt);
     let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join("src-modified"));
 }
 
-/// A number that no attempt has had, not even one that the journal forgot.
+/// Returns the next free attempt number, also counting attempts that the journal does not know.
 pub(super) fn next_attempt(run: &RunDir, trial: &str, known: u32) -> u32 {
-    on_disk(run, trial).max().map_or(known, |last| known.max(last + 1))
+    attempts_on_disk(run, trial).max().map_or(known, |last| known.max(last + 1))
 }
 
-/// The attempts of a trial that have a folder.
-pub(super) fn on_disk(run: &RunDir, trial: &str) -> impl Iterator<Item = u32> {
+/// Returns the numbers of the attempts that have a directory.
+pub(super) fn attempts_on_disk(run: &RunDir, trial: &str) -> impl Iterator<Item = u32> {
     let taken = |path: &Path| path.file_name()?.to_str()?.strip_prefix("attempt-")?.parse::<u32>().ok();
     let entries = std::fs::read_dir(run.trial(trial)).into_iter().flatten().flatten();
     entries.filter_map(move |entry| taken(&entry.path()))
 }
 
 impl AttemptRecord {
-    /// The end of this attempt, for a trace.
+    /// Returns the end of this attempt for a trace.
     pub(super) fn trace_end(&self) -> TrialEnd<'_> {
         TrialEnd {
             outcome: self.outcome,
@@ -182,7 +187,7 @@ impl AttemptRecord {
             trial: trial.to_owned(),
             attempt,
             outcome: Outcome::Infra,
-            then: Then::Done,
+            then: RetryDecision::Final,
             started_at,
             duration_ms: 0,
             spend: Spend::default(),
@@ -201,12 +206,12 @@ impl AttemptRecord {
         }
     }
 
-    fn fill(&mut self, finished: &Finished, live: &Live) {
+    fn fill(&mut self, finished: &FinishedAttempt, live: &Live) {
         let log = &finished.log;
         self.outcome = finished.outcome;
         if log.usage.source != UsageSource::Unreported {
             self.tokens = log.usage.total_tokens;
-            // The agent's own account is one sum; how it is divided was metered.
+            // The agent reports one total; the share of subagents was metered.
             let subagents = live.subagents_usd;
             self.spend = Spend {
                 agent_usd: log.usage.estimated_cost_usd.map(|all| (all - subagents.unwrap_or(0.0)).max(0.0)),
@@ -227,26 +232,26 @@ impl AttemptRecord {
         self.isolation = Some(log.execution.isolation);
         self.network = Some(log.execution.network);
         let (start, end) = finished.trees.clone();
-        self.trees = Some(Trees { start, end });
+        self.trees = Some(AttemptTrees { start, end });
         self.evaluators = finished
             .results
             .evaluators
             .iter()
-            .map(|one| Graded { name: one.evaluator.clone(), status: one.status })
+            .map(|one| EvaluatorVerdict { name: one.evaluator.clone(), status: one.status })
             .collect();
         self.artifacts.clone_from(&finished.artifacts);
-        self.error = log.errors.first().map(|error| shortened(&error.message));
-        self.warnings = finished.warnings.iter().take(WARNINGS).map(|text| shortened(text)).collect();
-        if let more @ 1.. = finished.warnings.len().saturating_sub(WARNINGS) {
+        self.error = log.errors.first().map(|error| truncated(&error.message));
+        self.warnings = finished.warnings.iter().take(MAX_WARNINGS).map(|text| truncated(text)).collect();
+        if let more @ 1.. = finished.warnings.len().saturating_sub(MAX_WARNINGS) {
             self.warnings.push(format!("and {more} more warnings in the log"));
         }
     }
 }
 
-fn shortened(text: &str) -> String {
-    if text.len() <= KEPT {
+fn truncated(text: &str) -> String {
+    if text.len() <= MAX_TEXT_BYTES {
         return text.to_owned();
     }
-    let end = text.floor_char_boundary(KEPT);
+    let end = text.floor_char_boundary(MAX_TEXT_BYTES);
     format!("{}…", &text[..end])
 }

@@ -1,25 +1,25 @@
-//! What an agent is told when it is asked for a case.
+//! The prompts for an agent that suggests a case.
 
 use std::fmt::Write as _;
 
 use super::{FILE, SCHEMA_FILE};
-use yb_evaluate::known_evaluators;
+use yb_case::EvaluatorSpecs;
 use yb_yaml::diagnostic::Diagnostic;
 
-/// Ours; a user's own take their place.
+/// The built-in instructions.
 const INSTRUCTIONS: &str = include_str!("instructions.md");
 
-/// What is known about the work before the agent looks.
-pub(super) struct Facts {
-    /// The directory as the case can name it.
+/// Facts about the output directory.
+pub(super) struct OutputFacts {
+    /// The directory, as a quoted path for the case.
     pub(super) directory: String,
-    /// Its last commit, if it is a repository that has one.
+    /// The last commit, if the directory is a repository that has one.
     pub(super) commit: Option<String>,
 }
 
-/// The first question. Writing to a string never fails.
-pub(super) fn first(instructions: Option<&str>, facts: &Facts) -> String {
-    let mut text = instructions.map_or(INSTRUCTIONS, without_head).trim().to_owned();
+/// Returns the first prompt.
+pub(super) fn first(instructions: Option<&str>, facts: &OutputFacts, evaluators: &EvaluatorSpecs) -> String {
+    let mut text = instructions.map_or(INSTRUCTIONS, without_front_matter).trim().to_owned();
     let start = match &facts.commit {
         Some(commit) => format!(
             "If `committed` is the state before the work, start there: `repo: {}` and `commit: {commit}`. Otherwise write \
@@ -32,9 +32,8 @@ pub(super) fn first(instructions: Option<&str>, facts: &Facts) -> String {
             facts.directory
         ),
     };
-    let evaluators = known_evaluators().into_iter().filter(|known| known.runs);
     let evaluators: Vec<String> =
-        evaluators.map(|known| format!("- `{}`: {}", known.name, known.doc)).collect();
+        evaluators.iter().map(|spec| format!("- `{}`: {}", spec.name, spec.summary)).collect();
     let _ = write!(
         text,
         "\n\n## The case\n\n\
@@ -56,8 +55,8 @@ pub(super) fn first(instructions: Option<&str>, facts: &Facts) -> String {
     text
 }
 
-/// The second and last question.
-pub(super) fn again(first: &str, answer: Option<&str>, found: &[Diagnostic]) -> String {
+/// Returns the second and last prompt, with the errors of the first answer.
+pub(super) fn second(first: &str, answer: Option<&str>, found: &[Diagnostic]) -> String {
     let mut text = format!("{first}\n## What was wrong with your first answer\n\n");
     match answer {
         None => {
@@ -77,19 +76,19 @@ pub(super) fn again(first: &str, answer: Option<&str>, found: &[Diagnostic]) -> 
                 }
                 text.push('\n');
             }
-            text.push_str("\nCorrect it. This is the last time that you are asked.\n");
+            text.push_str("\nFix it. This is the last attempt.\n");
         }
     }
     text
 }
 
-/// A definition's text without the part between its first two `---` lines.
-fn without_head(text: &str) -> &str {
+/// Returns a text without its front matter between two `---` lines.
+fn without_front_matter(text: &str) -> &str {
     let Some(rest) = text.strip_prefix("---\n") else { return text };
     rest.split_once("\n---\n").map_or(text, |(_, body)| body)
 }
 
-/// The case in the last block that is fenced as YAML, or as nothing.
+/// Returns the last fenced block that is marked as YAML or has no mark.
 pub(super) fn fenced(answer: &str) -> Option<String> {
     let mut last = None;
     let mut open: Option<(bool, Vec<&str>)> = None;
@@ -115,10 +114,10 @@ pub(super) fn fenced(answer: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{fenced, without_head};
+    use super::{fenced, without_front_matter};
 
     #[test]
-    fn the_last_block_of_yaml_counts() {
+    fn last_yaml_block_is_used() {
         assert_eq!(fenced("no block"), None);
         assert_eq!(fenced("```yaml\na: 1\n```\nor\n```yml\nb: 2\n```\nend"), Some("b: 2\n".into()));
         assert_eq!(fenced("```\na: 1\n```\n```json\n{}\n```\n"), Some("a: 1\n".into()));
@@ -126,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn the_head_of_a_definition_is_not_for_the_agent() {
-        assert_eq!(without_head("---\nname: x\n---\nBody"), "Body");
-        assert_eq!(without_head("Body\n---\nmore"), "Body\n---\nmore");
+    fn front_matter_is_removed() {
+        assert_eq!(without_front_matter("---\nname: x\n---\nBody"), "Body");
+        assert_eq!(without_front_matter("Body\n---\nmore"), "Body\n---\nmore");
     }
 }

@@ -1,4 +1,4 @@
-//! What a case says about its agent, as the adapter takes it.
+//! Translates the agent section of a case for the adapter.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,10 +6,10 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::TrialError;
-use yb_agents::{AcpSpec, AgentConfig, CommandSpec, Host};
-use yb_case::{Case, Prompt, with_environment};
+use yb_agents::{AgentConfig, Host};
+use yb_case::{AgentSpec, Case, Prompt, with_environment};
 
-/// The adapter's configuration.
+/// Returns the adapter's configuration.
 pub(super) fn config(
     case: &Case,
     model: Option<&str>,
@@ -46,31 +46,31 @@ pub(super) fn config(
             config.mcp_servers.insert(name.clone(), server);
         }
     }
-    if case.agent.kind == "acp" {
-        config.acp = Some(AcpSpec::from_section(&from.section)?);
-    }
-    if case.agent.kind == "command" {
-        config.command = Some(CommandSpec::from_section(&from.section)?);
-    }
+    config.section.clone_from(&from.section);
     Ok(config)
 }
 
-/// The variables that the agent gets.
+/// Returns the environment of the agent.
 pub(super) fn host(
     case: &Case,
+    agent: Option<&AgentSpec>,
     env: &BTreeMap<String, String>,
     shim: Option<&Path>,
 ) -> Result<Host, TrialError> {
-    let mut host = yb_agents::agent_host(&case.agent.kind, env);
-    host.env.extend(own(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
+    // A directory that `yb eval` grades has no agent.
+    let mut host = match agent {
+        Some(agent) => yb_agents::agent_host(agent, env),
+        None => Host::new(env.get("PATH").map(|path| ("PATH", path))),
+    };
+    host.env.extend(case_variables(case, env)?.into_iter().map(|(name, value)| (name.into(), value.into())));
     Ok(match shim {
         Some(shim) => host.with_shim(shim),
         None => host,
     })
 }
 
-/// The variables that the case itself names.
-fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, TrialError> {
+/// Returns the variables that the case itself names.
+fn case_variables(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, String)>, TrialError> {
     case.env
         .iter()
         .map(|variable| {
@@ -86,12 +86,13 @@ fn own(case: &Case, env: &BTreeMap<String, String>) -> Result<Vec<(String, Strin
         .collect()
 }
 
-/// What must not appear in a patch: every secret that the agent was given.
+/// Returns the secrets that the agent receives, which must not appear in any artifact.
 pub(super) fn secrets(
     case: &Case,
+    agent: Option<&AgentSpec>,
     env: &BTreeMap<String, String>,
 ) -> Result<Vec<(String, Vec<u8>)>, TrialError> {
-    Ok(yb_agents::secrets_of(&host(case, env, None)?))
+    Ok(yb_agents::secrets_of(&host(case, agent, env, None)?))
 }
 
 fn fill(text: &str, env: &BTreeMap<String, String>) -> Result<String, TrialError> {

@@ -1,83 +1,84 @@
-//! Why there is no finished trial.
+//! Errors of running a trial.
 
 use std::io;
 use std::path::PathBuf;
 
-use crate::run::is_full;
+use crate::run::is_disk_full;
 use yb_agents::AdapterError;
-use yb_evaluate::JudgeError;
+use yb_evaluate::PreflightError;
 use yb_model::log::LogFileError;
 use yb_repo::{GitError, RepoError, RepoErrorKind};
 
-/// What git says when it can't write, in the words of the system.
-const FULL: [&str; 3] = ["No space left on device", "Disk quota exceeded", "Read-only file system"];
+/// Messages of the system that git repeats when it can't write.
+const DISK_FULL_MESSAGES: [&str; 3] =
+    ["No space left on device", "Disk quota exceeded", "Read-only file system"];
 
-/// Why there is no finished trial.
+/// An error that prevents an attempt from having results.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
-    /// The case asks for what this version can't do.
+    /// The case uses features that this version does not support.
     #[error("not supported yet: {}", what.join(", "))]
     Unsupported {
-        /// All of it.
+        /// The unsupported features.
         what: Vec<String>,
     },
     /// A variable that the case needs is not set.
     #[error("environment variable is not set: `{name}`")]
     NoVariable {
-        /// Its name.
+        /// The name of the variable.
         name: String,
     },
     /// The agent is not installed or not authenticated.
     #[error("{message}")]
     Unavailable {
-        /// What is missing.
+        /// The problem.
         message: String,
-        /// The ways out.
+        /// Hints.
         hints: Vec<String>,
     },
-    /// The isolation that is asked for does not work here.
-    #[error("`isolation: {level}` does not work here: {reason}")]
+    /// The requested isolation is not available on this machine.
+    #[error("`isolation: {level}` is not available: {reason}")]
     Isolation {
-        /// Which.
+        /// The requested isolation.
         level: &'static str,
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// The way out.
+        /// How to fix it.
         fix: String,
     },
-    /// The network that is asked for can't be held here.
-    #[error("`network: {mode}` is not possible with `isolation: {level}`: {reason}")]
+    /// The requested network access can't be enforced on this machine.
+    #[error("`network: {mode}` is not supported with `isolation: {level}`: {reason}")]
     Network {
-        /// Which.
+        /// The requested network access.
         mode: &'static str,
-        /// The isolation that there would be.
+        /// The isolation.
         level: yb_agents::Isolation,
-        /// Why not.
+        /// The reason.
         reason: String,
-        /// The way out.
+        /// How to fix it.
         fix: String,
     },
-    /// A tape or a script that can't be used as asked.
+    /// A tape or a script can't be used as requested.
     #[error("{message}")]
     Tape {
-        /// What is wrong, with the file.
+        /// The problem, with the file.
         message: String,
-        /// The way out.
+        /// How to fix it.
         hint: String,
     },
-    /// A webhook that can't be sent as the case has it.
+    /// The configuration of a webhook is invalid.
     #[error("invalid webhook: {reason}")]
     Webhook {
-        /// What is wrong; never a value, which may be secret.
+        /// The problem, without any value, which may be secret.
         reason: String,
-        /// The way out.
+        /// How to fix it.
         hint: &'static str,
     },
     /// The repository could not be prepared or captured.
     #[error(transparent)]
     Repo(#[from] RepoError),
-    /// What the case says about its agent can't be.
+    /// The configuration of the agent is invalid.
     #[error(transparent)]
     Agent(#[from] AdapterError),
     /// A hook before the agent failed.
@@ -85,21 +86,21 @@ pub enum TrialError {
     Hook {
         /// The command.
         command: String,
-        /// How it ended, and the last that it said.
+        /// How it ended, and the end of its output.
         reason: String,
     },
-    /// A directory or file of the run can't be made.
+    /// A directory or file of the run can't be written.
     #[error("failed to write `{}`: {source}", path.display())]
     Io {
         /// The directory or file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         source: io::Error,
     },
-    /// What evaluators said can't be kept.
+    /// Grading failed.
     #[error("failed to grade: {reason}")]
     Grading {
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// The log can't be written.
@@ -107,14 +108,14 @@ pub enum TrialError {
     Log(#[from] LogFileError),
 }
 
-impl From<JudgeError> for TrialError {
-    fn from(error: JudgeError) -> Self {
+impl From<PreflightError> for TrialError {
+    fn from(error: PreflightError) -> Self {
         match error {
-            JudgeError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
-            JudgeError::NoVariable { name } => Self::NoVariable { name },
-            JudgeError::Unavailable { message, hints } => Self::Unavailable { message, hints },
-            JudgeError::Agent(error) => Self::Agent(error),
-            JudgeError::Grading { reason } => Self::Grading { reason },
+            PreflightError::UnknownAgent { agent } => Self::unsupported_agent(&agent),
+            PreflightError::NoVariable { name } => Self::NoVariable { name },
+            PreflightError::Unavailable { message, hints } => Self::Unavailable { message, hints },
+            PreflightError::Agent(error) => Self::Agent(error),
+            PreflightError::Grading { reason } => Self::Grading { reason },
         }
     }
 }
@@ -130,9 +131,9 @@ impl TrialError {
 
     pub(crate) fn wrong_version(agent: &str, found: Option<&str>, wanted: &str) -> Self {
         let found =
-            found.map_or_else(|| "it did not say its version".to_owned(), |found| format!("found {found}"));
+            found.map_or_else(|| "found unknown version".to_owned(), |found| format!("found {found}"));
         Self::Unavailable {
-            message: format!("`{agent}` has another version than is asked for: {wanted} ({found})"),
+            message: format!("wrong version of `{agent}`: expected {wanted}, {found}"),
             hints: vec![
                 format!("install it: `yb install-agents --cli {agent}@{wanted}`"),
                 "or change `version` in the case or suite".to_owned(),
@@ -145,7 +146,7 @@ impl TrialError {
         move |source| Self::Io { path, source }
     }
 
-    /// Whether the case, rather than the machine, is to be changed.
+    /// Whether the case has to be changed, rather than the machine.
     #[must_use]
     pub fn is_configuration(&self) -> bool {
         match self {
@@ -165,17 +166,17 @@ impl TrialError {
         }
     }
 
-    /// Whether it was cancelled.
+    /// Whether the attempt was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         matches!(self, Self::Repo(error) if error.kind() == RepoErrorKind::Cancelled)
     }
 
-    /// Whether there is no space to go on, or none for us: the next attempt would meet the same.
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether the disk is full or read-only, so that the next attempt would fail too.
+    pub(crate) fn is_disk_full(&self) -> bool {
         match self {
             Self::Repo(RepoError::Git(GitError::Failed { stderr, .. })) => {
-                FULL.iter().any(|words| stderr.contains(words))
+                DISK_FULL_MESSAGES.iter().any(|words| stderr.contains(words))
             }
             Self::Io { source, .. }
             | Self::Repo(RepoError::Io { source, .. })
@@ -183,22 +184,21 @@ impl TrialError {
             | Self::Agent(
                 AdapterError::ArtifactsNotWritable { source, .. }
                 | AdapterError::PrivateNotWritable { source, .. },
-            ) => is_full(source),
+            ) => is_disk_full(source),
             _ => false,
         }
     }
 
-    /// The ways out, where there are any to name.
+    /// Returns hints, if there are any.
     #[must_use]
     pub fn hints(&self) -> Vec<String> {
         match self {
             Self::Repo(error) => error.hint().map(str::to_owned).into_iter().collect(),
             Self::Agent(error) => error.hints(),
             Self::Unavailable { hints, .. } => hints.clone(),
-            Self::Isolation { fix, .. } => vec![
-                fix.clone(),
-                "`isolation: external` says that the machine itself is the sandbox".to_owned(),
-            ],
+            Self::Isolation { fix, .. } => {
+                vec![fix.clone(), "use `isolation: external` if the machine itself is a sandbox".to_owned()]
+            }
             Self::Network { fix, .. } => vec![fix.clone()],
             Self::Tape { hint, .. } if hint.is_empty() => Vec::new(),
             Self::Tape { hint, .. } => vec![hint.clone()],

@@ -1,4 +1,4 @@
-//! Grading a directory that is there already: somebody did the work, and nobody is run.
+//! Grading an existing directory without running an agent.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -9,54 +9,58 @@ use jiff::Timestamp;
 use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
-use super::place::{PRIVATE, Place};
-use super::{RESULTS_FILE, Runner, TrialError, expected_tree, hooks, refuse_unsupported, webhook};
+use super::attempt_dirs::{AttemptDirs, PRIVATE};
+use super::{RESULTS_FILE, Runner, TrialError, expected_tree, refuse_unsupported, webhook};
 use yb_agents::Isolation;
 use yb_case::{Case, EvalFile, MANUAL, NetworkMode};
 use yb_evaluate::{PATCH_FILE, Subject};
 use yb_model::log::{
-    AgentInfo, Draft, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, ModelInfo,
-    ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
+    AgentInfo, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, LogParts,
+    ModelInfo, ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
 };
 use yb_model::outcome::Outcome;
 use yb_model::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
 use yb_repo::{Cache, CaptureWarning, Git, ObjectStore, Refresh, Revision, Source};
 
-/// git knows it without having it.
+/// The empty tree, which git knows without storing it.
 const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// A directory that was graded.
+/// The evaluation of a directory.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Evaluated {
-    /// What it came to.
+pub struct DirectoryEvaluation {
+    /// The outcome.
     pub outcome: Outcome,
-    /// What `results.json` says.
+    /// The contents of `results.json`.
     pub results: Results,
-    /// Where everything is.
+    /// The directory of the artifacts.
     pub artifacts: PathBuf,
-    /// What went otherwise than asked.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 impl Runner {
-    /// Grades a directory. Nothing of it is changed, and nothing in its `.git` is run.
+    /// Grades a directory without changing it and without running anything from its `.git`.
     ///
     /// # Errors
-    /// When it can't be graded here at all.
-    pub async fn evaluate(&self, eval: &EvalFile, directory: &Path) -> Result<Evaluated, TrialError> {
+    /// Returns an error when the directory can't be graded on this machine.
+    pub async fn evaluate(
+        &self,
+        eval: &EvalFile,
+        directory: &Path,
+    ) -> Result<DirectoryEvaluation, TrialError> {
         let (began, started_at) = (Instant::now(), Timestamp::now());
         let case = eval.case();
         refuse_unsupported(&case)?;
         webhook::check(&case, &self.env)?;
-        self.check_judges(&case)?;
-        self.judges_available(&case).await?;
+        self.check_evaluators(&case)?;
+        self.check_evaluator_availability(&case).await?;
         let level = self.level(&case)?;
         let mut warnings: Vec<String> = level.warnings;
 
         let root = eval.output_dir.clone().unwrap_or_else(|| self.settings.output_dir());
-        let place = place(&root, directory, started_at)?;
-        let folder = place.artifacts.parent().unwrap_or(&root).to_owned();
+        let dirs = place(&root, directory, started_at)?;
+        let folder = dirs.artifacts.parent().unwrap_or(&root).to_owned();
         let cache = folder.with_file_name("cache");
         let git = self.git(&cache)?;
         let store = ObjectStore::open(folder.join("objects.git"), &git).await?;
@@ -67,9 +71,9 @@ impl Runner {
         warnings.extend(left_out.iter().map(CaptureWarning::to_string));
 
         let log = manual(eval, directory, started_at, level.used);
-        log.write(&place.artifacts)?;
+        log.write(&dirs.artifacts)?;
         let secrets = self.secrets(&case)?;
-        let patch = place.artifacts.join(PATCH_FILE);
+        let patch = dirs.artifacts.join(PATCH_FILE);
         let (diff, _) = store.diff_and_patch(&start, &end, &patch, &secrets).await?;
         let cancel: CancellationToken = self.stop.token().clone();
         let hidden = vec![folder.clone(), case.dir.clone(), directory.to_owned()];
@@ -82,13 +86,13 @@ impl Runner {
             log: Arc::new(log),
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
-            artifacts: place.artifacts.clone(),
-            scratch: place.scratch.clone(),
-            bench: self.bench(&case, &cache, hidden, cancel)?,
+            artifacts: dirs.artifacts.clone(),
+            scratch: dirs.scratch.clone(),
+            grader_env: self.grader_env(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
             trace: None,
         });
-        let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.limits())
+        let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options())
             .await
             .map_err(|error| TrialError::Grading { reason: error.to_string() })?;
         subject.store.close().await;
@@ -124,21 +128,13 @@ impl Runner {
             evaluators,
             outcome,
         };
-        place.write(RESULTS_FILE, &results)?;
-        let mut told = Vec::new();
-        for hook in &case.post_evaluation {
-            let result = hooks::after(hook, &case, &place, self, &results).await?;
-            if !result.succeeded {
-                warnings.push(format!("post-evaluation failed: `{}`: {}", result.what, result.message));
-            }
-            told.push(result);
-            place.write(hooks::HOOKS_FILE, &told)?;
-        }
-        yb_evaluate::remove_tree(&place.scratch);
-        Ok(Evaluated { outcome, results, artifacts: place.artifacts, warnings })
+        dirs.write(RESULTS_FILE, &results)?;
+        self.run_post_hooks(&case, &dirs, &results, &mut Vec::new(), &mut warnings).await?;
+        yb_evaluate::remove_tree(&dirs.scratch);
+        Ok(DirectoryEvaluation { outcome, results, artifacts: dirs.artifacts, warnings })
     }
 
-    /// What the directory is compared with: a commit of its own repository, or nothing at all.
+    /// Returns the tree that the directory is compared with: a commit of its repository, or the empty tree.
     async fn base(
         &self,
         eval: &EvalFile,
@@ -156,23 +152,23 @@ impl Runner {
             Some(name) => Revision::Branch(name.to_owned()),
         };
         let nothing = |warnings: &mut Vec<String>, why: &str| {
-            warnings.push(format!("{why}: everything in it counts as new"));
+            warnings.push(format!("{why}: all files count as added"));
             Ok(EMPTY_TREE.to_owned())
         };
         if !directory.join(".git").exists() {
-            return nothing(warnings, "the directory is no git repository");
+            return nothing(warnings, "the directory is not a git repository");
         }
         let cache = Cache::new(cache, git)?.hosts(self.hosts);
         match cache.resolve(&Source::Local(directory.to_owned()), &revision, Refresh::Moving).await {
-            Ok(resolved) => Ok(store.expect_commit("start", &resolved).await?),
+            Ok(resolved) => Ok(store.store_expected_commit("start", &resolved).await?),
             Err(_) if eval.base.is_none() => nothing(warnings, "the repository has no commit"),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// `<output_dir>/eval-<when>/artifacts`, in a folder that no capture takes along.
-fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<Place, TrialError> {
+/// Creates `<output_dir>/eval-<time>/artifacts` in a directory that captures ignore.
+fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<AttemptDirs, TrialError> {
     let root = std::path::absolute(root).map_err(TrialError::io(root))?;
     let make = |path: &Path| std::fs::create_dir_all(path).map_err(TrialError::io(path));
     make(&root)?;
@@ -191,7 +187,7 @@ fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<Place, TrialEr
         folder = root.join(format!("{name}-{again}"));
     }
     let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
-    let place = Place {
+    let dirs = AttemptDirs {
         trial: "eval".to_owned(),
         workspace: directory.to_owned(),
         artifacts: folder.join("artifacts"),
@@ -199,8 +195,8 @@ fn place(root: &Path, directory: &Path, now: Timestamp) -> Result<Place, TrialEr
         hooks,
         scratch,
     };
-    make(&place.artifacts)?;
-    Ok(place)
+    make(&dirs.artifacts)?;
+    Ok(dirs)
 }
 
 fn test_case(eval: &EvalFile, case: &Case, directory: &Path) -> TestCase {
@@ -217,11 +213,11 @@ fn test_case(eval: &EvalFile, case: &Case, directory: &Path) -> TestCase {
     }
 }
 
-/// The log of an agent that nobody ran: readers of the original want one.
+/// Returns a log without an agent, for readers that expect one.
 fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolation) -> YouBenchaLog {
     let now = now.to_string();
     let said = format!("Evaluation of an existing directory: {}", eval.name);
-    YouBenchaLog::new(Draft {
+    YouBenchaLog::new(LogParts {
         agent: AgentInfo {
             name: MANUAL.to_owned(),
             version: "unknown".to_owned(),

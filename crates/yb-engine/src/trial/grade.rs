@@ -1,4 +1,4 @@
-//! Grading a trial that was captured: makes the subject that evaluators look at.
+//! Grading a captured attempt: builds the subject for the evaluators.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
@@ -7,26 +7,26 @@ use std::sync::Arc;
 use tokio::sync::OnceCell;
 use yb_supervise::CancellationToken;
 
-use super::place::Place;
-use super::{Attempt, Runner, TrialError};
-use yb_case::{Case, Check, Expected, Judge, with_environment};
-use yb_evaluate::{Bench, EvaluatorResult, GradeError, Limits, PATCH_FILE, Subject};
+use super::attempt_dirs::AttemptDirs;
+use super::{AttemptContext, Runner, TrialError};
+use yb_case::{Case, ConfiguredEvaluator, Expected, with_environment};
+use yb_evaluate::{EvaluatorResult, GradeError, GradeOptions, GraderEnv, PATCH_FILE, Subject};
 use yb_model::log::YouBenchaLog;
 use yb_model::outcome::Outcome;
-use yb_repo::{Cache, ObjectStore, Refresh, RepoError, Resolved, Revision, Source};
+use yb_repo::{Cache, ObjectStore, Refresh, RepoError, ResolvedCommit, Revision, Source};
 
 impl Runner {
-    /// Grades what an attempt left. What it came to by that counts unless its execution has decided already.
+    /// Grades an attempt. The returned outcome applies unless the execution of the agent has already decided it.
     pub(super) async fn grade(
         &self,
         case: &Case,
         cache: &Path,
-        attempt: &Attempt<'_>,
+        attempt: &AttemptContext<'_>,
         trees: (&str, &str),
         log: &YouBenchaLog,
-        place: &Place,
+        dirs: &AttemptDirs,
     ) -> Result<(Vec<EvaluatorResult>, Outcome), TrialError> {
-        let (secrets, patch) = (self.secrets(case)?, place.artifacts.join(PATCH_FILE));
+        let (secrets, patch) = (self.secrets(case)?, dirs.artifacts.join(PATCH_FILE));
         let (store, (start, end)) = (attempt.store, trees);
         let (diff, _) = store.diff_and_patch(start, end, &patch, &secrets).await?;
         let cancel = CancellationToken::new();
@@ -39,29 +39,29 @@ impl Runner {
             log: Arc::new(log.clone()),
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
-            artifacts: place.artifacts.clone(),
-            scratch: place.scratch.clone(),
-            bench: self.bench(case, cache, self.hidden(case, attempt), cancel.clone())?,
+            artifacts: dirs.artifacts.clone(),
+            scratch: dirs.scratch.clone(),
+            grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel.clone())?,
             files: OnceCell::new(),
             trace: self.trace.clone(),
         });
         let results = tokio::select! {
-            results = yb_evaluate::grade(&case.evaluators, &subject, self.limits()) => results?,
+            results = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options()) => results?,
             never = self.interrupted(&cancel) => match never {},
         };
         let outcome = match (self.stop.outcome(), yb_evaluate::outcome(&results)) {
-            // Whoever was interrupted has no verdict: the trial is still to be done.
+            // Interrupted grading has no verdict: the trial stays pending.
             (Some(Outcome::Cancelled), Outcome::GraderError) => Outcome::Cancelled,
             (_, outcome) => outcome,
         };
         Ok((results, outcome))
     }
 
-    /// Whether everything is there that evaluators want from the environment.
+    /// Checks that the environment variables of the evaluators are set.
     pub(super) fn check_variables(&self, case: &Case) -> Result<(), TrialError> {
         let given = |name: &str| self.env.get(name).cloned();
         let unset = |name: String| TrialError::NoVariable { name };
-        for variable in case.evaluators.iter().flat_map(yb_case::Evaluator::variables) {
+        for variable in case.evaluators.iter().flat_map(ConfiguredEvaluator::variables) {
             match &variable.value {
                 Some(value) => drop(with_environment(value, given).map_err(unset)?),
                 None => drop(given(&variable.name).ok_or_else(|| unset(variable.name.clone()))?),
@@ -73,43 +73,45 @@ impl Runner {
         Ok(())
     }
 
-    /// Does what a tree needs before it can be graded, if that was not done before.
+    /// Prepares the start tree for grading, unless that was already done.
     pub(super) async fn prepare_grading(
         &self,
         case: &Case,
         cache: &Path,
-        attempt: &Attempt<'_>,
+        attempt: &AttemptContext<'_>,
         start: &str,
     ) -> Result<(), TrialError> {
         if case.prepare.is_empty() || !yb_evaluate::needs_tree(&case.evaluators) {
             return Ok(());
         }
-        let bench = self.bench(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
+        let grader_env =
+            self.grader_env(case, cache, self.hidden(case, attempt), self.stop.token().clone())?;
         let preparation = yb_evaluate::Preparation {
             store: attempt.store,
             start,
             commands: &case.prepare,
             secrets: &self.secrets(case)?,
-            bench: &bench,
+            grader_env: &grader_env,
         };
-        yb_evaluate::prepared(&preparation).await?;
+        yb_evaluate::prepare(&preparation).await?;
         Ok(())
     }
 
-    /// How code that an agent may have written is run for grading.
-    pub(crate) fn bench(
+    /// Returns the environment in which evaluators run code that the agent may have written.
+    pub(crate) fn grader_env(
         &self,
         case: &Case,
         cache: &Path,
         hidden: Vec<PathBuf>,
         cancel: CancellationToken,
-    ) -> Result<Bench, TrialError> {
+    ) -> Result<GraderEnv, TrialError> {
         let level = self.level(case)?;
-        Ok(Bench {
+        Ok(GraderEnv {
             isolation: level.used,
             limits: level.limits,
             hidden,
             env: Arc::new(self.env.clone()),
+            adapters: self.extensions.adapters.clone(),
             shim: self.shim.clone(),
             cache: cache.to_owned(),
             cancel,
@@ -117,44 +119,41 @@ impl Runner {
         })
     }
 
-    /// Finds out whether a case can be graded here, whatever became of its agent.
+    /// Checks whether a case can be graded on this machine, independently of its agent.
     pub(crate) async fn check_grading(&self, case: &Case) -> Result<(), TrialError> {
         super::refuse_unsupported(case)?;
         self.check_variables(case)?;
-        self.check_judges(case)?;
-        self.judges_available(case).await
+        self.check_evaluators(case)?;
+        self.check_evaluator_availability(case).await
     }
 
-    /// What must not appear in anything that is kept, as far as that is known where the agent does not run.
+    /// Returns the secrets that must not appear in any artifact, as far as they are known without running the agent.
     pub(crate) fn known_secrets(&self, case: &Case) -> Vec<(String, Vec<u8>)> {
         self.secrets(case).unwrap_or_default()
     }
 
-    /// Finds out whether the judges of a case can be, without starting anything.
-    pub(crate) fn check_judges(&self, case: &Case) -> Result<(), TrialError> {
-        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
-        Ok(judges(case).try_for_each(|judge| yb_evaluate::check_judge(judge, bench.isolation, &bench))?)
+    /// Checks whether the evaluators of a case can run, without starting a process.
+    pub(crate) fn check_evaluators(&self, case: &Case) -> Result<(), TrialError> {
+        let env = self.grader_env(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        Ok(yb_evaluate::check(&case.evaluators, &env)?)
     }
 
-    /// Finds out whether the judges of a case are installed and may ask their models.
-    pub(crate) async fn judges_available(&self, case: &Case) -> Result<(), TrialError> {
-        let bench = self.bench(case, Path::new(""), Vec::new(), CancellationToken::new())?;
-        for judge in judges(case) {
-            yb_evaluate::judge_available(judge, &bench).await?;
-        }
-        Ok(())
+    /// Checks whether the programs that the evaluators of a case need are installed and authenticated.
+    pub(crate) async fn check_evaluator_availability(&self, case: &Case) -> Result<(), TrialError> {
+        let env = self.grader_env(case, Path::new(""), Vec::new(), CancellationToken::new())?;
+        Ok(yb_evaluate::check_availability(&case.evaluators, &env).await?)
     }
 
-    /// How many evaluators look at once, and for how long.
-    pub(crate) fn limits(&self) -> Limits {
-        Limits {
+    /// Returns the concurrency and the timeout of evaluators.
+    pub(crate) fn grade_options(&self) -> GradeOptions {
+        GradeOptions {
             concurrent: self.settings.max_concurrent_evaluators(),
             timeout: self.settings.timeouts().evaluators,
         }
     }
 
-    /// Ends what runs for grading when somebody wants the run to end. Money that is spent ends agents only: this one has
-    /// ended already, and what it did is worth knowing.
+    /// Cancels grading when the user interrupts the run. An exhausted budget stops only agents: grading continues, because
+    /// the agent has already been paid for.
     async fn interrupted(&self, cancel: &CancellationToken) -> Infallible {
         self.stop.token().cancelled().await;
         if self.stop.outcome() == Some(Outcome::Cancelled) {
@@ -164,49 +163,42 @@ impl Runner {
     }
 }
 
-fn judges(case: &Case) -> impl Iterator<Item = &Judge> {
-    case.evaluators.iter().filter_map(|evaluator| match &evaluator.check {
-        Check::AgenticJudge(judge) => Some(judge.as_ref()),
-        _ => None,
-    })
-}
-
-/// Finds the commit that a case expects, if it expects one: a branch that is not there is said before anything starts.
+/// Resolves the expected commit of a case, if it has one, so that a missing branch is reported before the trial starts.
 pub(super) async fn resolve_expected(
     case: &Case,
     cache: &Cache,
     source: &Source,
-) -> Result<Option<Resolved>, RepoError> {
+) -> Result<Option<ResolvedCommit>, RepoError> {
     let revision = match &case.expected {
         Some(Expected::Branch(name)) => Revision::Branch(name.clone()),
         Some(Expected::Commit(id)) => Revision::Commit(id.clone()),
         Some(Expected::Directory(_) | Expected::Patch(_)) | None => return Ok(None),
     };
-    // The start was just resolved: what the mirror has is not older than that.
+    // The start was just resolved, so the mirror is up to date.
     cache.resolve(source, &revision, Refresh::Missing).await.map(Some)
 }
 
-/// The tree that a result is compared with. What a run has kept wins over what a branch has become since.
+/// Returns the expected tree. The tree recorded by the run takes precedence over the current state of a branch.
 pub(crate) async fn expected_tree(
     case: &Case,
     store: &ObjectStore,
     start: &str,
-    resolved: Option<&Resolved>,
+    resolved: Option<&ResolvedCommit>,
 ) -> Option<Result<String, String>> {
     let expected = case.expected.as_ref()?;
     let key = format!("{} {}", case.start, expected.key());
-    if let Some(tree) = store.expected(&key) {
+    if let Some(tree) = store.expected_tree(&key) {
         return Some(Ok(tree));
     }
     let tree = match (expected, resolved) {
         (Expected::Branch(_) | Expected::Commit(_), Some(resolved)) => {
-            store.expect_commit(&key, resolved).await
+            store.store_expected_commit(&key, resolved).await
         }
         (Expected::Branch(name) | Expected::Commit(name), None) => {
-            return Some(Err(format!("this run has not kept the expected result: `{name}`")));
+            return Some(Err(format!("the run has no recorded expected result: `{name}`")));
         }
-        (Expected::Directory(files), _) => store.expect_directory(&key, &files.path).await,
-        (Expected::Patch(files), _) => store.patched(start, &files.path).await,
+        (Expected::Directory(files), _) => store.store_expected_directory(&key, &files.path).await,
+        (Expected::Patch(files), _) => store.apply_patch(start, &files.path).await,
     };
     Some(tree.map_err(|error| error.to_string()))
 }

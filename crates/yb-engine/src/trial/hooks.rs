@@ -1,4 +1,4 @@
-//! Hooks: commands that ready the workspace before the agent, and what happens with the results afterwards.
+//! Hooks: commands that prepare the workspace before the agent, and actions on the results after grading.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,24 +8,24 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use yb_supervise::{Command, Launch, OutputMode, Sandbox};
 
-use super::place::Place;
-use super::{Runner, TrialError, View, webhook};
+use super::attempt_dirs::AttemptDirs;
+use super::{Runner, SandboxSpec, TrialError, webhook};
 use yb_agents::{Environment, Places, base_view, connect, limit};
 use yb_case::{Case, Database, PostHook, Script, TrialLimits, with_environment};
 use yb_model::results::Results;
 
-/// How much of a hook's output is kept.
-pub(super) const SHOWN: usize = 1000;
-const READ: usize = 1 << 20;
+/// The maximum length of the recorded output of a hook, in characters.
+pub(super) const MAX_OUTPUT_CHARS: usize = 1000;
+const MAX_CAPTURE_BYTES: usize = 1 << 20;
 
-/// The file in the artifacts that tells how each hook went.
+/// The artifact with the results of all hooks.
 pub(super) const HOOKS_FILE: &str = "hooks.json";
 
-/// The folder in the artifacts into which hooks before the agent may write when they are in a sandbox. They run what
-/// the repository brings, which is to have no hand in any other file there.
-const FROM_HOOKS: &str = "pre-execution";
+/// The directory in the artifacts that sandboxed hooks before the agent may write to. They run code of the repository,
+/// which must not change other artifacts.
+const HOOK_ARTIFACTS: &str = "pre-execution";
 
-/// How one hook went.
+/// The result of one hook.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct HookResult {
@@ -35,38 +35,38 @@ pub struct HookResult {
     pub hook: &'static str,
     /// The command, the file, or the method and the host.
     pub what: String,
-    /// Whether it did what it was to do.
+    /// Whether the hook succeeded.
     pub succeeded: bool,
-    /// How it ended, in one line.
+    /// How the hook ended, in one line.
     pub message: String,
-    /// The end of what it printed, or the beginning of what was answered.
+    /// The end of its output, or the beginning of the response.
     pub output: String,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
-    /// When it was done, ISO 8601.
+    /// When the hook ended, ISO 8601.
     pub timestamp: String,
 }
 
 impl HookResult {
-    /// The error that a failed hook before the agent is.
+    /// Returns the error for a failed hook before the agent.
     pub(super) fn error(&self) -> TrialError {
         let said = if self.output.is_empty() { String::new() } else { format!("\n{}", self.output) };
         TrialError::Hook { command: self.what.clone(), reason: format!("{}{said}", self.message) }
     }
 }
 
-/// Runs a hook before the agent: in the workspace, with a short list of variables.
-pub(super) async fn before(
+/// Runs a hook before the agent in the workspace, with a restricted environment.
+pub(super) async fn run_before(
     hook: &Script,
     case: &Case,
-    place: &Place,
+    dirs: &AttemptDirs,
     runner: &Runner,
     branch: &str,
-    view: &View,
+    view: &SandboxSpec,
 ) -> Result<HookResult, TrialError> {
     let sandboxed = view.isolation.kind().is_some();
-    let artifacts = if sandboxed { place.artifacts.join(FROM_HOOKS) } else { place.artifacts.clone() };
-    let workspace = place.workspace.to_string_lossy().into_owned();
+    let artifacts = if sandboxed { dirs.artifacts.join(HOOK_ARTIFACTS) } else { dirs.artifacts.clone() };
+    let workspace = dirs.workspace.to_string_lossy().into_owned();
     let variables = [
         ("WORKSPACE_DIR", workspace.clone()),
         ("REPO_DIR", workspace),
@@ -75,69 +75,69 @@ pub(super) async fn before(
         ("REPO_URL", case.start.to_string()),
         ("BRANCH", branch.to_owned()),
     ];
-    let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, place, runner, view)?) } else { None };
-    let held = Held { sandbox, limits: Some((view.limits, place.hooks.clone())) };
-    let at = (place.workspace.as_path(), held);
-    script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
+    let sandbox = if sandboxed { Some(sandbox(hook, &artifacts, dirs, runner, view)?) } else { None };
+    let restrictions = HookRestrictions { sandbox, limits: Some((view.limits, dirs.hooks.clone())) };
+    let at = (dirs.workspace.as_path(), restrictions);
+    run_script(hook, "pre_execution", &variables, at, runner, &runner.secrets(case)?).await
 }
 
-/// What a hook before the agent sees: what the agent will, and a folder of the artifacts.
+/// Returns the sandbox of a hook before the agent: that of the agent, and a writable directory of the artifacts.
 fn sandbox(
     hook: &Script,
     artifacts: &Path,
-    place: &Place,
+    dirs: &AttemptDirs,
     runner: &Runner,
-    view: &View,
-) -> Result<Sandboxed, TrialError> {
+    view: &SandboxSpec,
+) -> Result<HookSandbox, TrialError> {
     std::fs::create_dir_all(artifacts).map_err(TrialError::io(artifacts))?;
     let mut env = Environment::new();
     for (name, value) in &hook.env {
-        env.insert(name.into(), fill(value, runner)?.into());
+        env.insert(name.into(), expand(value, runner)?.into());
     }
-    let places = Places { workspace: &place.workspace, private: &place.hooks, hidden: &view.hidden };
-    let sandbox = base_view(places, &env).map_err(TrialError::io(&place.hooks))?.writable(artifacts);
+    let places = Places { workspace: &dirs.workspace, private: &dirs.hooks, hidden: &view.hidden };
+    let sandbox = base_view(places, &env).map_err(TrialError::io(&dirs.hooks))?.writable(artifacts);
     let sandbox = sandbox.kind(view.isolation.kind().unwrap_or_default());
     let sandbox = connect(sandbox, &view.network, None);
-    Ok(Sandboxed { sandbox, private: place.hooks.clone() })
+    Ok(HookSandbox { sandbox, private: dirs.hooks.clone() })
 }
 
-/// What holds a hook before the agent; one after it is the user's own command.
+/// The restrictions on a hook before the agent. Hooks after grading are trusted and run without.
 #[derive(Default)]
-struct Held {
-    sandbox: Option<Sandboxed>,
-    /// With the directory that counts beside the workspace.
+struct HookRestrictions {
+    sandbox: Option<HookSandbox>,
+    /// Resource limits, with the directory that counts towards disk usage beside the workspace.
     limits: Option<(TrialLimits, PathBuf)>,
 }
 
-/// A hook's view, and where its HOME and TMPDIR are.
-struct Sandboxed {
+/// The sandbox of a hook, with the directory of its HOME and TMPDIR.
+struct HookSandbox {
     sandbox: Sandbox,
     private: PathBuf,
 }
 
-/// Does what the case wants done with the results. A hook that fails is told, and changes nothing.
-pub(super) async fn after(
+/// Runs a hook on the results. A failure is reported and does not change the outcome.
+pub(super) async fn run_after(
     hook: &PostHook,
     case: &Case,
-    place: &Place,
+    dirs: &AttemptDirs,
     runner: &Runner,
     results: &Results,
 ) -> Result<HookResult, TrialError> {
     match hook {
         PostHook::Script(hook) => {
             let variables = [
-                ("RESULTS_PATH", place.artifacts.join(super::RESULTS_FILE).to_string_lossy().into_owned()),
-                ("ARTIFACTS_DIR", place.artifacts.to_string_lossy().into_owned()),
-                ("WORKSPACE_DIR", place.workspace.to_string_lossy().into_owned()),
+                ("RESULTS_PATH", dirs.artifacts.join(super::RESULTS_FILE).to_string_lossy().into_owned()),
+                ("ARTIFACTS_DIR", dirs.artifacts.to_string_lossy().into_owned()),
+                ("WORKSPACE_DIR", dirs.workspace.to_string_lossy().into_owned()),
                 ("TEST_CASE_NAME", case.name.clone()),
                 ("OVERALL_STATUS", results.summary.overall_status.to_owned()),
             ];
             let here = std::env::current_dir().unwrap_or_else(|_| case.dir.clone());
-            script(
+            run_script(
                 hook,
                 "post_evaluation",
                 &variables,
-                (&here, Held::default()),
+                (&here, HookRestrictions::default()),
                 runner,
                 &runner.secrets(case)?,
             )
@@ -145,7 +145,7 @@ pub(super) async fn after(
         }
         PostHook::Database(database) => {
             let began = std::time::Instant::now();
-            let path = case.dir.join(fill(&database.output_path, runner)?);
+            let path = case.dir.join(expand(&database.output_path, runner)?);
             let written = write_line(database, &path, results);
             Ok(HookResult {
                 moment: "post_evaluation",
@@ -159,26 +159,26 @@ pub(super) async fn after(
             })
         }
         PostHook::Webhook(hook) => {
-            let artifacts = hook.include_artifacts.then_some(place.artifacts.as_path());
+            let artifacts = hook.include_artifacts.then_some(dirs.artifacts.as_path());
             webhook::send(hook, artifacts, runner, results, &runner.secrets(case)?).await
         }
     }
 }
 
-/// Runs a command through a shell, as its user wrote it.
-async fn script(
+/// Runs a command line with a shell.
+async fn run_script(
     hook: &Script,
     moment: &'static str,
     variables: &[(&str, String)],
-    (directory, held): (&Path, Held),
+    (directory, restrictions): (&Path, HookRestrictions),
     runner: &Runner,
     secrets: &[(String, Vec<u8>)],
 ) -> Result<HookResult, TrialError> {
-    let mut line = fill(&hook.command, runner)?;
+    let mut line = expand(&hook.command, runner)?;
     for arg in &hook.args {
         let replace =
             |arg: String, (name, value): &(&str, String)| arg.replace(&format!("${{{name}}}"), value);
-        let arg = variables.iter().fold(fill(arg, runner)?, replace);
+        let arg = variables.iter().fold(expand(arg, runner)?, replace);
         line.push_str(&format!(" '{}'", arg.replace('\'', "'\\''")));
     }
     let workspace = directory.to_owned();
@@ -188,7 +188,7 @@ async fn script(
         .args(["-c", &line])
         .current_dir(directory)
         .launch(Launch::Contained)
-        .output(OutputMode::Capture { limit: READ })
+        .output(OutputMode::Capture { limit: MAX_CAPTURE_BYTES })
         .deadline(hook.timeout)
         .cancel_on(runner.stop.token().clone())
         .pause_on(runner.pause.clone())
@@ -198,15 +198,15 @@ async fn script(
             command = command.env(name, value);
         }
     }
-    if let Some((limits, private)) = &held.limits {
+    if let Some((limits, private)) = &restrictions.limits {
         command = limit(command, limits, [&workspace, private], None);
     }
-    if let Some(Sandboxed { sandbox, private }) = held.sandbox {
+    if let Some(HookSandbox { sandbox, private }) = restrictions.sandbox {
         command =
             command.sandbox(sandbox).env("HOME", private.join("home")).env("TMPDIR", private.join("tmp"));
     }
     for (name, value) in &hook.env {
-        command = command.env(name, fill(value, runner)?);
+        command = command.env(name, expand(value, runner)?);
     }
     for (name, value) in secrets {
         command = command.secret(name, value.clone());
@@ -217,7 +217,7 @@ async fn script(
     let report = command.run().await;
     let said =
         report.output.captured().map(|output| output.text().text.trim().to_owned()).unwrap_or_default();
-    let from = said.char_indices().rev().nth(SHOWN).map_or(0, |(at, _)| at);
+    let from = said.char_indices().rev().nth(MAX_OUTPUT_CHARS).map_or(0, |(at, _)| at);
     Ok(HookResult {
         moment,
         hook: "script",
@@ -231,7 +231,7 @@ async fn script(
     })
 }
 
-/// One line of JSON for each run; or the file anew.
+/// Appends one line of JSON, or replaces the file.
 fn write_line(database: &Database, path: &Path, results: &Results) -> std::io::Result<()> {
     let mut value = serde_json::to_value(results)?;
     if !database.include_full_bundle
@@ -251,7 +251,7 @@ fn write_line(database: &Database, path: &Path, results: &Results) -> std::io::R
     options.open(path)?.write_all(format!("{value}\n").as_bytes())
 }
 
-fn fill(text: &str, runner: &Runner) -> Result<String, TrialError> {
+fn expand(text: &str, runner: &Runner) -> Result<String, TrialError> {
     with_environment(text, |name| runner.env.get(name).cloned())
         .map_err(|name| TrialError::NoVariable { name })
 }

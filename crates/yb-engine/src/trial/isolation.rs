@@ -1,17 +1,18 @@
-//! Which isolation, network and limits a trial gets: what it asks for or, if it leaves the first open, the strongest that works here.
+//! The isolation, network access and limits of a trial: the requested ones or, for `isolation: auto`, the strongest
+//! isolation that is available.
 
 use std::path::PathBuf;
 
 use yb_supervise::{SandboxKind, SandboxUnavailable};
 
-use super::{Attempt, Runner, TrialError};
+use super::{AttemptContext, Runner, TrialError};
 use yb_agents::Isolation;
 use yb_case::{Case, Network, NetworkMode, Start, TrialLimits};
 use yb_repo::Source;
 
-/// What a trial gets, and what is to be said about it.
+/// The isolation of a trial, with warnings about it.
 #[derive(Debug)]
-pub(super) struct Level {
+pub(super) struct IsolationPlan {
     pub(super) used: Isolation,
     pub(super) network: Network,
     pub(super) limits: TrialLimits,
@@ -19,30 +20,29 @@ pub(super) struct Level {
 }
 
 impl Runner {
-    /// The isolation, network and limits of a case's agent and of its hooks before it. The command line wins over the
-    /// case, aloud.
-    pub(super) fn level(&self, case: &Case) -> Result<Level, TrialError> {
+    /// Returns the isolation, network access and limits of a case's agent and of the hooks before it. The command line
+    /// overrides the case, with a warning if that is weaker.
+    pub(super) fn level(&self, case: &Case) -> Result<IsolationPlan, TrialError> {
         let settings = self.settings.clone().with_case(case);
         let demanded = self.isolation.unwrap_or(settings.isolation());
         let (used, warning) = level(demanded, SandboxKind::probe)?;
         let mut warnings: Vec<String> = warning.into_iter().collect();
-        if used.strength() < least(case.isolation).strength() {
+        if used.strength() < minimum_level(case.isolation).strength() {
             let asked = case.isolation.as_str();
-            warnings = vec![format!("the case asks for `isolation: {asked}`, and got `{used}` as told")];
+            warnings = vec![format!("the case requests `isolation: {asked}`, overridden with `{used}`")];
         }
         let mut mode = self.network.unwrap_or(settings.network());
-        // A tape answers everything, so that nothing else need be reached; where that can't be held, it is said.
+        // A replay needs no network. Where access can't be restricted, there is a warning.
         if self.network.is_none() && self.is_replayed(case) && mode != NetworkMode::ModelOnly {
-            match hold(NetworkMode::ModelOnly, used, demanded, SandboxKind::probe_network) {
+            match check_network(NetworkMode::ModelOnly, used, demanded, SandboxKind::probe_network) {
                 Ok(_) => mode = NetworkMode::ModelOnly,
-                Err(_) => warnings.push(format!(
-                    "nothing keeps the replay from reaching more than its tape: `isolation: {used}`"
-                )),
+                Err(_) => warnings
+                    .push(format!("network access is not restricted during replay: `isolation: {used}`")),
             }
         }
         let asked = case.network.as_ref().map_or(NetworkMode::Open, |network| network.mode);
         if mode < asked {
-            warnings.push(format!("the case asks for `network: {asked}`, and got `{mode}` as told"));
+            warnings.push(format!("the case requests `network: {asked}`, overridden with `{mode}`"));
         }
         let mut network = Network::new(mode);
         if let Some(own) =
@@ -50,13 +50,13 @@ impl Runner {
         {
             network.allow.clone_from(&own.allow);
         }
-        warnings.extend(hold(mode, used, demanded, SandboxKind::probe_network)?);
-        Ok(Level { used, network, limits: settings.limits(), warnings })
+        warnings.extend(check_network(mode, used, demanded, SandboxKind::probe_network)?);
+        Ok(IsolationPlan { used, network, limits: settings.limits(), warnings })
     }
 
-    /// What nothing that runs before grading may see: other trials, the caches with later commits, the case, and the
-    /// repository that it starts from.
-    pub(super) fn hidden(&self, case: &Case, attempt: &Attempt<'_>) -> Vec<PathBuf> {
+    /// Returns the paths that are hidden from all processes before grading: other trials, the caches with later commits,
+    /// the case, and the repository that it starts from.
+    pub(super) fn hidden(&self, case: &Case, attempt: &AttemptContext<'_>) -> Vec<PathBuf> {
         let run = attempt.run.path();
         let root = run.ancestors().nth(2).unwrap_or(run);
         let mut hidden = vec![root.to_owned(), run.to_owned(), case.dir.clone()];
@@ -72,8 +72,8 @@ impl Runner {
     }
 }
 
-/// What a case can't do without.
-fn least(demanded: yb_case::Isolation) -> Isolation {
+/// Returns the weakest isolation that satisfies a case.
+fn minimum_level(demanded: yb_case::Isolation) -> Isolation {
     match demanded {
         yb_case::Isolation::Bubblewrap => Isolation::Bubblewrap,
         yb_case::Isolation::Landlock => Isolation::Landlock,
@@ -100,11 +100,11 @@ fn level(
             let fix = format!("{}; fix: {}", bubblewrap.reason, bubblewrap.fix);
             Ok(match probe(SandboxKind::Landlock) {
                 Ok(()) => {
-                    let which = "landlock stood between the agent and the machine, which hides no processes";
+                    let which = "the agent ran under landlock, which does not hide processes";
                     (Isolation::Landlock, Some(format!("{which}: {fix}")))
                 }
                 Err(_) => {
-                    let which = "nothing stood between the agent and the machine";
+                    let which = "the agent ran without isolation";
                     (Isolation::None, Some(format!("{which}: {fix}")))
                 }
             })
@@ -112,9 +112,9 @@ fn level(
     }
 }
 
-/// Whether the level can hold the network, and what is to be said about how well. Landlock's way is a weaker one, and
-/// taken only by whoever names it.
-fn hold(
+/// Checks whether the isolation can enforce the network access. Returns a warning if the enforcement is weak: landlock
+/// restricts TCP only, and is used only if the case requests it by name.
+fn check_network(
     mode: NetworkMode,
     used: Isolation,
     demanded: yb_case::Isolation,
@@ -128,18 +128,18 @@ fn hold(
         (_, Isolation::Landlock) if demanded == yb_case::Isolation::Landlock => {
             match probe(SandboxKind::Landlock) {
                 Ok(()) => Ok(Some(format!(
-                    "`network: {mode}` under landlock holds TCP only: datagrams, names and Unix sockets were open"
+                    "`network: {mode}` under landlock restricts TCP only: UDP, DNS and Unix sockets are open"
                 ))),
                 Err(why) => refused(why.reason, &why.fix),
             }
         }
         (_, Isolation::Landlock) => refused(
-            "landlock holds TCP only".to_owned(),
-            "install the package `bubblewrap`, or say `isolation: landlock` if that is enough",
+            "landlock restricts TCP only".to_owned(),
+            "install the package `bubblewrap`, or set `isolation: landlock` if that is sufficient",
         ),
         (_, Isolation::None | Isolation::External) => refused(
-            "nothing holds the network".to_owned(),
-            "use `isolation: bubblewrap`; `yb doctor` says whether it works here",
+            "the network can't be restricted".to_owned(),
+            "use `isolation: bubblewrap`; `yb doctor` checks whether it is available",
         ),
     }
 }
@@ -148,7 +148,7 @@ fn hold(
 mod tests {
     use super::*;
 
-    /// A machine on which only these work.
+    /// Selects a level on a machine where only these sandboxes work.
     fn on(
         works: &'static [SandboxKind],
         demanded: yb_case::Isolation,
@@ -161,13 +161,13 @@ mod tests {
     }
 
     #[test]
-    fn auto_takes_the_strongest_that_works_and_says_what_is_missing() {
+    fn auto_selects_the_strongest_available_isolation_and_warns() {
         use SandboxKind::{Bubblewrap, Landlock};
         let auto = yb_case::Isolation::Auto;
         assert_eq!(on(&[Bubblewrap, Landlock], auto).unwrap(), (Isolation::Bubblewrap, None));
         for (works, used, said) in [
-            (&[Landlock][..], Isolation::Landlock, "landlock stood between the agent and the machine"),
-            (&[], Isolation::None, "nothing stood between the agent and the machine"),
+            (&[Landlock][..], Isolation::Landlock, "the agent ran under landlock"),
+            (&[], Isolation::None, "the agent ran without isolation"),
         ] {
             let (level, warning) = on(works, auto).unwrap();
             let warning = warning.unwrap();
@@ -177,27 +177,27 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_nothing_holds_is_refused() {
+    fn unenforceable_network_access_is_refused() {
         use NetworkMode::{ModelOnly, None, Open};
         use yb_case::Isolation as Asked;
-        let ask = |mode, used, asked| hold(mode, used, asked, |_| Ok(()));
+        let ask = |mode, used, asked| check_network(mode, used, asked, |_| Ok(()));
         for level in [Isolation::None, Isolation::External, Isolation::Landlock] {
             assert!(ask(Open, level, Asked::Auto).unwrap().is_none());
             for mode in [ModelOnly, None] {
                 let error = ask(mode, level, Asked::Auto).unwrap_err();
-                let words = format!("`network: {mode}` is not possible with `isolation: {level}`");
+                let words = format!("`network: {mode}` is not supported with `isolation: {level}`");
                 assert!(error.to_string().contains(&words) && !error.hints().is_empty(), "{error}");
             }
         }
         assert!(ask(None, Isolation::Bubblewrap, Asked::Auto).unwrap().is_none());
         let warning = ask(ModelOnly, Isolation::Landlock, Asked::Landlock).unwrap().unwrap();
-        assert!(warning.contains("holds TCP only"), "{warning}");
+        assert!(warning.contains("restricts TCP only"), "{warning}");
         let old = |_| Err(SandboxUnavailable::new("too old", "a new one"));
-        assert!(hold(ModelOnly, Isolation::Landlock, Asked::Landlock, old).is_err());
+        assert!(check_network(ModelOnly, Isolation::Landlock, Asked::Landlock, old).is_err());
     }
 
     #[test]
-    fn a_level_that_is_named_is_taken_or_refused() {
+    fn named_isolation_is_used_or_refused() {
         use yb_case::Isolation as Asked;
         for (asked, used) in [(Asked::None, Isolation::None), (Asked::External, Isolation::External)] {
             assert_eq!(on(&[], asked).unwrap(), (used, None));
@@ -209,10 +209,7 @@ mod tests {
             assert_eq!(on(kind, asked).unwrap(), (used, None));
             let error = on(&[], asked).unwrap_err();
             assert!(!error.is_configuration(), "{error}");
-            assert!(
-                error.to_string().contains(&format!("`isolation: {used}` does not work here")),
-                "{error}"
-            );
+            assert!(error.to_string().contains(&format!("`isolation: {used}` is not available")), "{error}");
         }
     }
 }

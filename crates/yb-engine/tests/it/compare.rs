@@ -1,13 +1,13 @@
-//! Comparisons and gates over results that no run here would give: trials that could not be graded, or cost something.
+//! Comparisons and gates over constructed results: trials that could not be graded, or with a cost.
 
 use serde_json::{Value, json};
-use yb_engine::baseline::Recorded;
-use yb_engine::compare::{Metric, Options, compare};
-use yb_engine::gates::{Answer, GateOverride, Gates};
+use yb_engine::baseline::RecordedRun;
+use yb_engine::compare::{CompareOptions, Metric, compare};
+use yb_engine::gates::{GateOverride, GateStatus, Gates};
 use yb_engine::run::RunResults;
 use yb_stats::{Decision, Estimand};
 
-/// A run of cases, each with the outcomes of its repeats and what each cost.
+/// Returns the results of a run with these outcomes by case. `usd` is the cost of a trial.
 fn run(cases: &[(&str, &[&str])], usd: f64) -> RunResults {
     let trials: Vec<Value> = cases
         .iter()
@@ -26,11 +26,11 @@ fn run(cases: &[(&str, &[&str])], usd: f64) -> RunResults {
     .unwrap()
 }
 
-fn recorded(results: &RunResults) -> Recorded {
+fn recorded(results: &RunResults) -> RecordedRun {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
     std::fs::write(&path, serde_json::to_vec(results).unwrap()).unwrap();
-    Recorded::find(dir.path(), path.to_str().unwrap()).unwrap()
+    RecordedRun::find(dir.path(), path.to_str().unwrap()).unwrap()
 }
 
 fn some<'a>(outcome: &'a str, count: usize, rest: &[&'a str]) -> Vec<&'a str> {
@@ -38,31 +38,33 @@ fn some<'a>(outcome: &'a str, count: usize, rest: &[&'a str]) -> Vec<&'a str> {
 }
 
 #[test]
-fn what_could_not_be_graded_is_tried_both_ways() {
+fn ungraded_trials_count_both_ways_in_a_comparison() {
     let all = some("passed", 100, &[]);
     let before = recorded(&run(&[("one", &all)], 0.1));
     // Two of a hundred are enough to make the answer unsure, one of two hundred is not.
     let few = some("passed", 98, &["grader_error"; 2]);
-    let found = compare(&before, &recorded(&run(&[("one", &few)], 0.1)), &Options::default()).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell, "{}", found.reason);
+    let found = compare(&before, &recorded(&run(&[("one", &few)], 0.1)), &CompareOptions::default()).unwrap();
+    assert_eq!(found.decision, Decision::Inconclusive, "{}", found.reason);
     let one = some("passed", 199, &["grader_error"]);
-    let found = compare(&before, &recorded(&run(&[("one", &one)], 0.1)), &Options::default()).unwrap();
+    let found = compare(&before, &recorded(&run(&[("one", &one)], 0.1)), &CompareOptions::default()).unwrap();
     assert_eq!(found.decision, Decision::Ok, "{}", found.reason);
     let many = some("passed", 70, &["grader_error"; 30]);
-    let found = compare(&before, &recorded(&run(&[("one", &many)], 0.1)), &Options::default()).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell);
+    let found =
+        compare(&before, &recorded(&run(&[("one", &many)], 0.1)), &CompareOptions::default()).unwrap();
+    assert_eq!(found.decision, Decision::Inconclusive);
     assert!(
-        found.reason.ends_with("; 30 trials could not be graded, and the answer depends on them"),
+        found.reason.ends_with("; 30 trials could not be graded, which could change the result"),
         "{}",
         found.reason
     );
     let worse = some("failed", 60, &["grader_error"; 10]);
-    let found = compare(&before, &recorded(&run(&[("one", &worse)], 0.1)), &Options::default()).unwrap();
+    let found =
+        compare(&before, &recorded(&run(&[("one", &worse)], 0.1)), &CompareOptions::default()).unwrap();
     assert_eq!(found.decision, Decision::Regressed, "{}", found.reason);
 }
 
 #[test]
-fn a_gate_tries_both_ways_too() {
+fn ungraded_trials_count_both_ways_in_a_gate() {
     let dir = tempfile::tempdir().unwrap();
     let answer = |outcomes: &[&str], least: &str| {
         let gates = Gates::default().with(&[GateOverride::parse(least).unwrap()]).unwrap();
@@ -72,36 +74,33 @@ fn a_gate_tries_both_ways_too() {
             .remove(0)
     };
     let outcomes = ["passed", "passed", "grader_error", "failed"];
-    assert_eq!(answer(&outcomes, "min_pass_rate=0.5").answer, Answer::Held);
-    assert_eq!(answer(&outcomes, "min_pass_rate=0.8").answer, Answer::Failed);
+    assert_eq!(answer(&outcomes, "min_pass_rate=0.5").status, GateStatus::Passed);
+    assert_eq!(answer(&outcomes, "min_pass_rate=0.8").status, GateStatus::Failed);
     let unsure = answer(&outcomes, "min_pass_rate=0.75");
-    assert_eq!(unsure.answer, Answer::CannotTell);
-    assert_eq!(
-        unsure.reason,
-        "2 of 3 trials passed (66.7 %), at least 75.0 % has to; 1 trial could not be graded"
-    );
-    assert_eq!(answer(&outcomes, "max_cost_usd=0.46").answer, Answer::Held);
-    assert_eq!(answer(&outcomes, "max_cost_usd=0.45").answer, Answer::Failed);
-    assert_eq!(answer(&outcomes, "isolation=landlock").answer, Answer::Held);
-    assert_eq!(answer(&outcomes, "isolation=external").answer, Answer::Failed);
+    assert_eq!(unsure.status, GateStatus::Inconclusive);
+    assert_eq!(unsure.reason, "66.7% (minimum 75.0%), 2 of 3 trials; 1 trial could not be graded");
+    assert_eq!(answer(&outcomes, "max_cost_usd=0.46").status, GateStatus::Passed);
+    assert_eq!(answer(&outcomes, "max_cost_usd=0.45").status, GateStatus::Failed);
+    assert_eq!(answer(&outcomes, "isolation=landlock").status, GateStatus::Passed);
+    assert_eq!(answer(&outcomes, "isolation=external").status, GateStatus::Failed);
     let mut untold = run(&[("one", &outcomes)], 0.1);
     untold.trials[0].attempts[0].spend = serde_json::from_value(json!({})).unwrap();
     let gates = Gates::default().with(&[GateOverride::parse("max_cost_usd=9").unwrap()]).unwrap();
     let told = yb_engine::gates::evaluate(&gates, &untold, dir.path()).unwrap();
-    assert_eq!(told.answer, Answer::CannotTell, "unreported usage is not a pass");
+    assert_eq!(told.status, GateStatus::Inconclusive, "unreported usage is not a pass");
 }
 
 #[test]
-fn figures_have_differences_with_bounds_and_holm_s_values() {
+fn metrics_have_differences_with_bounds_and_holm_correction() {
     let outcomes = some("passed", 3, &["failed", "failed"]);
     let cases = [("one", &outcomes[..]), ("two", &outcomes[..]), ("three", &outcomes[..])];
     let (a, b) = (recorded(&run(&cases, 0.1)), recorded(&run(&cases, 0.3)));
-    let found = compare(&a, &b, &Options::default()).unwrap();
+    let found = compare(&a, &b, &CompareOptions::default()).unwrap();
     let cost = found.metrics.iter().find(|one| one.metric == Metric::CostUsd).unwrap();
     assert!((cost.estimate - 0.2).abs() < 1e-9 && cost.p_value < 0.001 && cost.p_holm >= cost.p_value);
     let bounds = cost.interval.unwrap();
     assert!(bounds.lower > 0.15 && bounds.upper < 0.25, "{bounds:?}");
-    assert!(!found.metrics.iter().any(|one| one.metric == Metric::Turns), "nobody told of turns");
+    assert!(!found.metrics.iter().any(|one| one.metric == Metric::Turns), "turns were not reported");
     assert_eq!(found.b.flaky, ["one", "two", "three"]);
     assert_eq!(found.b.pass_at_k[&5], 1.0);
     assert_eq!(found.b.pass_hat_k[&5], 0.0);
@@ -109,25 +108,25 @@ fn figures_have_differences_with_bounds_and_holm_s_values() {
 }
 
 #[test]
-fn new_cases_are_answered_across_cases() {
+fn new_cases_estimand_is_decided_across_cases() {
     let names: Vec<String> = (0..8).map(|case| format!("case-{case}")).collect();
     let of = |outcomes: &'static [&'static str]| -> Vec<(&str, &'static [&'static str])> {
         names.iter().map(|name| (name.as_str(), outcomes)).collect()
     };
     let a = recorded(&run(&of(&["passed", "passed"]), 0.1));
     let b = recorded(&run(&of(&["failed", "passed"]), 0.1));
-    let mut options = Options::default();
+    let mut options = CompareOptions::default();
     options.estimand = Estimand::NewCases;
     let found = compare(&a, &b, &options).unwrap();
     assert_eq!(found.decision, Decision::Regressed, "{}", found.reason);
-    assert!(found.reason.starts_with("regressed: the pass rate of new cases is lower"), "{}", found.reason);
+    assert!(found.reason.starts_with("regressed: pass rate of new cases dropped"), "{}", found.reason);
     let found = compare(&a, &a, &options).unwrap();
-    assert_eq!(found.decision, Decision::CannotTell);
-    assert!(found.reason.ends_with("at least 5 more cases with a difference are needed"), "{}", found.reason);
+    assert_eq!(found.decision, Decision::Inconclusive);
+    assert!(found.reason.ends_with("at least 5 more cases with a difference needed"), "{}", found.reason);
 }
 
 #[test]
-fn results_of_a_newer_major_are_refused() {
+fn results_of_a_newer_major_version_are_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
     std::fs::write(&path, r#"{ "version": "2.0.0" }"#).unwrap();
@@ -136,7 +135,7 @@ fn results_of_a_newer_major_are_refused() {
 }
 
 #[test]
-fn the_committed_schemas_did_not_drift() {
+fn committed_schemas_match_the_types() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas");
     for (name, schema) in
         [("run-results", RunResults::schema()), ("comparison", yb_engine::compare::Comparison::schema())]

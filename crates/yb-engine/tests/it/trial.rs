@@ -1,4 +1,4 @@
-//! Whole trials in this process: what a case asks for happens, in its order, and what can't be is said before it begins.
+//! Whole trials in this process: steps, artifacts, hooks, and errors before the trial starts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,13 +8,16 @@ use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
 use yb_case::LoadOptions;
 use yb_case::config::Settings;
+use yb_engine::Extensions;
 use yb_engine::run::RunDir;
-use yb_engine::trial::{Attempt, Finished, KnownStart, Runner, Step, Stop, TrialError};
+use yb_engine::trial::{
+    AttemptContext, FinishedAttempt, Runner, SharedStartTree, StopHandle, TrialError, TrialStep,
+};
 use yb_model::outcome::Outcome;
 use yb_repo::HostPolicy;
 use yb_testkit::git::Repo;
 
-/// A repository with one file, a case for it, and who runs it.
+/// A repository with one file, a case for it, and a runner.
 pub(crate) struct World {
     dir: TempDir,
     pub(crate) runner: Runner,
@@ -31,7 +34,7 @@ impl World {
         let root = dir.path().join("runs-here").to_str().unwrap().to_owned();
         let settings = settings.with_argument("workspace_dir", root);
         let env = BTreeMap::from([("PATH".to_owned(), std::env::var("PATH").unwrap())]);
-        let mut runner = Runner::new(settings, env);
+        let mut runner = Runner::new(settings, env, Extensions::builtin());
         runner.shim = Some(yb_testkit::bin("yb-shim"));
         Self { dir, runner, steps: Vec::new() }
     }
@@ -46,10 +49,10 @@ impl World {
     }
 
     /// Runs a case, which must be valid.
-    pub(crate) async fn run(&mut self, text: &str) -> Result<Ran, TrialError> {
+    pub(crate) async fn run(&mut self, text: &str) -> Result<FinishedRun, TrialError> {
         let file = self.path("case.yaml");
         std::fs::write(&file, text).unwrap();
-        let loaded = yb_case::load(&file, &LoadOptions::default());
+        let loaded = yb_case::load(&file, &Extensions::builtin().load_options());
         let case = loaded.case.unwrap_or_else(|| panic!("{:?}", loaded.diagnostics));
         let runner = &self.runner;
         runner.check(&case)?;
@@ -60,34 +63,40 @@ impl World {
         let run = RunDir::create(&root, "run", jiff::Timestamp::now()).unwrap();
         let store = runner.store(&run, &cache).await?;
         let steps = &mut self.steps;
-        let mut tell = |step: Step| steps.push(format!("{step:?}"));
-        let known = KnownStart::default();
-        let attempt =
-            Attempt { run: &run, store: &store, start: &start, known: &known, trial: "greeting", number: 1 };
-        let finished = runner.attempt(&case, &cache, &attempt, &mut tell).await?;
+        let mut on_step = |step: TrialStep| steps.push(format!("{step:?}"));
+        let known = SharedStartTree::default();
+        let attempt = AttemptContext {
+            run: &run,
+            store: &store,
+            start: &start,
+            known: &known,
+            trial: "greeting",
+            number: 1,
+        };
+        let finished = runner.attempt(&case, &cache, &attempt, &mut on_step).await?;
         let folder = run.artifacts("greeting", 1);
-        Ok(Ran { finished, run, folder })
+        Ok(FinishedRun { finished, run, folder })
     }
 
-    /// That nothing at all was made.
+    /// Asserts that no file was created and no step was reported.
     fn assert_untouched(&self) {
         assert!(!self.path("runs-here").exists() && self.steps.is_empty(), "{:?}", self.steps);
     }
 }
 
-/// A trial that was run, and where it is.
+/// A finished trial with its directories.
 #[derive(Debug)]
-pub(crate) struct Ran {
-    finished: Finished,
+pub(crate) struct FinishedRun {
+    finished: FinishedAttempt,
     pub(crate) run: RunDir,
     /// Its artifacts.
     folder: PathBuf,
 }
 
-impl std::ops::Deref for Ran {
-    type Target = Finished;
+impl std::ops::Deref for FinishedRun {
+    type Target = FinishedAttempt;
 
-    fn deref(&self) -> &Finished {
+    fn deref(&self) -> &FinishedAttempt {
         &self.finished
     }
 }
@@ -106,12 +115,12 @@ evaluators: [{{ name: git-diff, config: {{ assertions: {{ max_files_changed: 1 }
     )
 }
 
-fn json(finished: &Ran, file: &str) -> Value {
+fn json(finished: &FinishedRun, file: &str) -> Value {
     serde_json::from_slice(&std::fs::read(finished.folder.join(file)).unwrap()).unwrap()
 }
 
 #[tokio::test]
-async fn steps_come_in_their_order_and_the_files_are_there() {
+async fn trial_reports_steps_in_order_and_writes_artifacts() {
     let mut world = World::new();
     let hook = "pre_execution: [{ name: script, config: { command: echo ready } }]";
     let finished = world.run(&case("echo 'echo Hello, $1' > greet.sh", hook)).await.unwrap();
@@ -129,7 +138,7 @@ async fn steps_come_in_their_order_and_the_files_are_there() {
 }
 
 #[tokio::test]
-async fn an_evaluator_that_fails_and_an_agent_that_fails_are_outcomes() {
+async fn failed_evaluator_and_failed_agent_are_outcomes() {
     for (command, outcome) in [
         ("echo a > a; echo b > b", Outcome::Failed),
         ("exit 3", Outcome::AgentError),
@@ -162,7 +171,7 @@ async fn a_start_can_be_a_branch_a_commit_or_plain_files() {
 }
 
 #[tokio::test]
-async fn variables_reach_the_agent_and_their_secrets_reach_no_file() {
+async fn variables_reach_the_agent_and_secrets_are_redacted() {
     let mut world = World::new().env("MY_TOKEN", "t0ken-of-the-user").env("NAME", "Ada");
     let command = "echo \"$MY_TOKEN $GREETING\" > greet.sh; echo \"$MY_TOKEN\"";
     let variables = "env: { MY_TOKEN: '${ENV:MY_TOKEN}', GREETING: 'Hello ${ENV:NAME}' }";
@@ -173,11 +182,11 @@ async fn variables_reach_the_agent_and_their_secrets_reach_no_file() {
 }
 
 #[tokio::test]
-async fn what_happens_with_the_results_changes_nothing() {
+async fn post_evaluation_hooks_do_not_change_the_outcome() {
     let mut world = World::new().env("WHERE", "out").env("USER", "ada");
     let history = world.path("out/history.jsonl");
     let short = "{ type: json-file, output_path: '${ENV:WHERE}/short.json', include_full_bundle: false, append: false }";
-    let hooks = format!(
+    let section = format!(
         "post_evaluation:
   - {{ name: script, config: {{ command: 'echo $USER', args: ['${{TEST_CASE_NAME}} is ${{OVERALL_STATUS}}', \"it's\"], env: {{ A: '${{ENV:WHERE}}' }}, working_dir: / }} }}
   - {{ name: script, config: {{ command: 'echo went wrong; exit 7' }} }}
@@ -186,14 +195,14 @@ async fn what_happens_with_the_results_changes_nothing() {
   - {{ name: database, config: {{ type: json-file, output_path: case.yaml/in-a-file }} }}
 "
     );
-    let text = case("echo x > x", &hooks);
+    let text = case("echo x > x", &section);
     for _ in 0..2 {
         let finished = world.run(&text).await.unwrap();
         assert_eq!(finished.outcome, Outcome::Passed);
-        let told = json(&finished, "hooks.json");
-        assert_eq!(told[0]["output"], "ada greeting is passed it's");
-        let succeeded: Vec<_> = told.as_array().unwrap().iter().map(|hook| &hook["succeeded"]).collect();
-        assert_eq!(succeeded, [true, false, true, true, false], "{told}");
+        let hooks = json(&finished, "hooks.json");
+        assert_eq!(hooks[0]["output"], "ada greeting is passed it's");
+        let succeeded: Vec<_> = hooks.as_array().unwrap().iter().map(|hook| &hook["succeeded"]).collect();
+        assert_eq!(succeeded, [true, false, true, true, false], "{hooks}");
         assert_eq!(finished.warnings.len(), 2, "{:?}", finished.warnings);
     }
     let lines = std::fs::read_to_string(history).unwrap();
@@ -204,7 +213,7 @@ async fn what_happens_with_the_results_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_before_the_agent_ends_the_trial_with_its_words() {
+async fn failed_pre_execution_hook_ends_the_trial_with_its_output() {
     let mut world = World::new();
     let hook = "pre_execution: [{ name: script, config: { command: 'echo no tools here; exit 5' } }]";
     let error = world.run(&case("true", hook)).await.unwrap_err();
@@ -214,7 +223,7 @@ async fn a_hook_that_fails_before_the_agent_ends_the_trial_with_its_words() {
 }
 
 #[tokio::test]
-async fn what_can_t_be_is_said_before_anything_is_made() {
+async fn impossible_cases_are_rejected_before_files_are_created() {
     let missing = "env: [NOT_SET_ANYWHERE]";
     let judge = case("true", "").replace(
         "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
@@ -229,7 +238,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
         format!("{before}agent: {{ type: copilot-cli, config: {{ prompt: Greet. }} }}\n{after}");
     for (text, message, configuration) in [
         (case("true", missing), "`NOT_SET_ANYWHERE`", true),
-        (judge, "the judge can't be asked: Copilot is not installed", false),
+        (judge, "the judge is not available: Copilot is not installed", false),
         (case("true", webhook), "header can't be set: `Host`", true),
         (case("true", "").replace("argv: [sh,", "argv: [sh, '{model}',"), "names no model", true),
         (no_program, "is not found", false),
@@ -245,7 +254,7 @@ async fn what_can_t_be_is_said_before_anything_is_made() {
 }
 
 #[tokio::test]
-async fn a_place_that_can_t_be_written_is_named() {
+async fn unwritable_workspace_directory_is_reported() {
     let mut world = World::new();
     std::fs::write(world.path("runs-here"), "a file").unwrap();
     let error = world.run(&case("true", "")).await.unwrap_err();
@@ -254,15 +263,15 @@ async fn a_place_that_can_t_be_written_is_named() {
 }
 
 #[tokio::test]
-async fn a_trial_that_is_cancelled_at_once_is_no_result() {
+async fn trial_cancelled_at_start_has_no_result() {
     let mut world = World::new();
-    world.runner.stop.with(Outcome::Cancelled);
+    world.runner.stop.stop_with(Outcome::Cancelled);
     let error = world.run(&case("true", "")).await.unwrap_err();
     assert!(error.is_cancelled() && !error.is_configuration(), "{error:?}");
 }
 
 #[tokio::test]
-async fn a_workspace_that_nobody_keeps_is_gone() {
+async fn workspace_is_removed_unless_kept() {
     let mut world = World::new();
     world.runner.settings = world.runner.settings.clone().with_argument("keep_workspace", false);
     let finished = world.run(&case("echo x > x", "")).await.unwrap();
@@ -270,18 +279,18 @@ async fn a_workspace_that_nobody_keeps_is_gone() {
     assert!(!attempt.join("src-modified").exists() && !attempt.join("private").exists());
 }
 
-/// A server that takes one request and never answers.
-async fn silent() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>, Stop) {
+/// Starts a server that accepts one request and never responds.
+async fn silent() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>, StopHandle) {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let (address, cancel) = (listener.local_addr().unwrap(), Stop::default());
+    let (address, cancel) = (listener.local_addr().unwrap(), StopHandle::default());
     let came = cancel.clone();
     let served = tokio::spawn(async move {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut bytes = vec![0; 1024];
         let count = stream.read(&mut bytes).await.unwrap();
-        came.with(Outcome::Cancelled);
+        came.stop_with(Outcome::Cancelled);
         let mut rest = Vec::new();
-        // Ends when the other side does.
+        // Returns when the client closes the connection.
         drop(stream.read_to_end(&mut rest).await);
         String::from_utf8_lossy(&bytes[..count]).into_owned()
     });
@@ -289,27 +298,27 @@ async fn silent() -> (std::net::SocketAddr, tokio::task::JoinHandle<String>, Sto
 }
 
 #[tokio::test]
-async fn a_webhook_ends_when_the_trial_is_cancelled_and_the_outcome_stays() {
+async fn cancelled_webhook_does_not_change_the_outcome() {
     let mut world = World::new();
     world.runner.hosts = HostPolicy::AllowPrivate;
     let (address, served, came) = silent().await;
-    // It would take this long otherwise; a test that hangs is ended earlier.
+    // Without cancellation the request would take this long.
     let hook = format!(
         "post_evaluation: [{{ name: webhook, config: {{ url: 'http://{address}/', include_artifacts: true, timeout_ms: 3600000 }} }}]"
     );
     world.runner.stop = came;
     let finished = world.run(&case("echo x > x", &hook)).await.unwrap();
     assert_eq!(finished.outcome, Outcome::Passed);
-    let told = json(&finished, "hooks.json");
-    assert_eq!((&told[0]["succeeded"], &told[0]["message"]), (&false.into(), &"cancelled".into()));
+    let hooks = json(&finished, "hooks.json");
+    assert_eq!((&hooks[0]["succeeded"], &hooks[0]["message"]), (&false.into(), &"cancelled".into()));
     assert!(finished.warnings[0].contains("cancelled"), "{:?}", finished.warnings);
     assert!(served.await.unwrap().starts_with("POST / HTTP/1.1\r\n"));
 }
 
-/// A shell script that answers as `claude` does; a script, because each question has another answer.
+/// Uses a shell script in place of `claude`, because each call needs another response.
 #[cfg(unix)]
 #[tokio::test]
-async fn claude_code_gets_its_own_variables_and_servers_with_theirs_filled_in() {
+async fn claude_code_receives_its_variables_and_expanded_mcp_servers() {
     use std::os::unix::fs::PermissionsExt as _;
     let frame = r#"{"type":"result","subtype":"success","result":"ok","num_turns":1}"#;
     let script = format!(
@@ -357,22 +366,23 @@ evaluators: [{ name: git-diff }]
     );
 }
 
-/// The second of two trials of a combination names the tree that the first one recorded, and is measured from it.
+/// The second of two trials of a combination uses the start tree that the first one recorded.
 #[tokio::test]
-async fn trials_without_hooks_share_the_tree_that_they_begin_with() {
+async fn trials_without_hooks_share_the_start_tree() {
     let world = World::new();
     let file = world.path("case.yaml");
     std::fs::write(&file, case("echo more >> greet.sh", "")).unwrap();
-    let case = yb_case::load(&file, &LoadOptions::default()).case.unwrap();
+    let case = yb_case::load(&file, &Extensions::builtin().load_options()).case.unwrap();
     let (runner, root) = (&world.runner, world.runner.settings.workspace_dir());
     let cache = root.join(yb_engine::run::CACHE);
     let start = runner.start_point(&case, &cache, None).await.unwrap();
     let run = RunDir::create(&root, "run", jiff::Timestamp::now()).unwrap();
     let store = runner.store(&run, &cache).await.unwrap();
-    let known = KnownStart::default();
+    let known = SharedStartTree::default();
     let mut trees = Vec::new();
     for trial in ["one", "two"] {
-        let attempt = Attempt { run: &run, store: &store, start: &start, known: &known, trial, number: 1 };
+        let attempt =
+            AttemptContext { run: &run, store: &store, start: &start, known: &known, trial, number: 1 };
         let finished = runner.attempt(&case, &cache, &attempt, &mut |_| {}).await.unwrap();
         assert_eq!(finished.results.evaluators[0].metrics["lines_added"], 1);
         let named = std::fs::read_to_string(run.objects().join(format!("refs/trials/{trial}/start")));

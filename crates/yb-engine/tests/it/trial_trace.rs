@@ -1,4 +1,4 @@
-//! What a trial tells whoever traces it, and what its agent is told of its place in the trace.
+//! The trace of a trial, and the trace context that its agent receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -6,19 +6,19 @@ use yb_agents::trace::{Begin, End, Trace};
 
 use crate::trial::{World, case};
 
-/// Writes down what it is told, each node by the way to it.
+/// Records the start and end of each node with the path to it.
 #[derive(Clone)]
-struct Told {
+struct TraceRecorder {
     path: String,
     lines: Arc<Mutex<Vec<String>>>,
 }
 
-impl Told {
+impl TraceRecorder {
     fn new() -> Self {
         Self { path: "trial".to_owned(), lines: Arc::default() }
     }
 
-    fn say(&self, text: &str) {
+    fn record(&self, text: &str) {
         self.lines.lock().unwrap().push(format!("{} {text}", self.path));
     }
 
@@ -27,7 +27,7 @@ impl Told {
     }
 }
 
-impl Trace for Told {
+impl Trace for TraceRecorder {
     fn begin(&self, what: Begin<'_>) -> Arc<dyn Trace> {
         let name = match what {
             Begin::Agent(begins) => format!("{}({})", begins.agent, begins.prompt.unwrap_or_default()),
@@ -35,7 +35,7 @@ impl Trace for Told {
             other => panic!("{other:?}"),
         };
         let below = Self { path: format!("{}/{name}", self.path), ..self.clone() };
-        below.say("begins");
+        below.record("begins");
         Arc::new(below)
     }
 
@@ -44,7 +44,7 @@ impl Trace for Told {
     }
 
     fn end(&self, how: End<'_>) {
-        self.say(&match how {
+        self.record(&match how {
             End::Agent { log, outcome } => format!("{:?} {outcome:?}", log.execution.status),
             End::Evaluator(verdict) => format!("{:?} {}", verdict.status, verdict.message),
             other => panic!("{other:?}"),
@@ -53,30 +53,30 @@ impl Trace for Told {
 }
 
 #[tokio::test]
-async fn a_trial_tells_what_begins_and_ends_and_its_agent_knows_its_place() {
-    let (mut world, told) = (World::new().env("DEPLOY_TOKEN", "very-secret-token"), Told::new());
-    world.runner.trace = Some(Arc::new(told.clone()));
+async fn trial_traces_agent_and_evaluators_and_passes_the_parent() {
+    let (mut world, recorder) = (World::new().env("DEPLOY_TOKEN", "very-secret-token"), TraceRecorder::new());
+    world.runner.trace = Some(Arc::new(recorder.clone()));
     let agent = "printf '%s' \"$TRACEPARENT\" > greet.sh; touch \"$DEPLOY_TOKEN\" two";
     let ran = world.run(&case(agent, "env: [DEPLOY_TOKEN]\n")).await.unwrap();
     let node = "trial/command(Greet by name.)";
     assert_eq!(
-        told.lines(),
+        recorder.lines(),
         [
             format!("{node} begins"),
             format!("{node} Success None"),
             "trial/git-diff begins".to_owned(),
-            "trial/git-diff Failed ✗ 3 changed files (+1/-1 lines) | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
+            "trial/git-diff Failed ✗ 3 files changed (+1/-1 lines) | Violations: files_changed (3) exceeds max_files_changed (1)".to_owned(),
         ]
     );
     let left = ran.run.attempt("greeting", 1).join("src-modified/greet.sh");
     assert_eq!(std::fs::read_to_string(left).unwrap(), format!("parent of {node}"));
-    assert!(!told.lines().concat().contains("very-secret"), "{:?}", told.lines());
+    assert!(!recorder.lines().concat().contains("very-secret"), "{:?}", recorder.lines());
 }
 
 #[tokio::test]
-async fn a_case_that_names_the_variable_itself_keeps_it() {
+async fn traceparent_of_the_case_is_kept() {
     let mut world = World::new();
-    world.runner.trace = Some(Arc::new(Told::new()));
+    world.runner.trace = Some(Arc::new(TraceRecorder::new()));
     let ran = world
         .run(&case("printf '%s' \"$TRACEPARENT\" > greet.sh", "env: { TRACEPARENT: mine }\n"))
         .await

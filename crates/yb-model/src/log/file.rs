@@ -1,4 +1,4 @@
-//! The log as a file: written whole or not at all, and read only if its version is ours.
+//! The log as a file: written atomically, and rejected if its version is not supported.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -6,38 +6,38 @@ use std::path::{Path, PathBuf};
 use super::YouBenchaLog;
 use crate::atomic_file::{Durability, write_atomic};
 
-/// What the file is called, in the artifacts of an execution.
+/// The name of the file in the artifacts of an execution.
 pub const FILE_NAME: &str = "youbencha-log.json";
 
-/// Why a log can't be written or read.
+/// An error when writing or reading a log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogFileError {
-    /// The file can't be written.
+    /// Writing the file failed.
     #[error("failed to write the log: {}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file can't be read.
+    /// Reading the file failed.
     #[error("failed to read the log: {}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// The file is no log.
+    /// The file is not a log.
     #[error("not a log: {}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// A newer program wrote it.
-    #[error("the log has version {version}, this program reads 1: {}", path.display())]
+    /// The file has another major version.
+    #[error("unsupported log version {version} (supported: 1): {}", path.display())]
     TooNew {
         /// The file.
         path: PathBuf,
@@ -47,24 +47,24 @@ pub enum LogFileError {
 }
 
 impl YouBenchaLog {
-    /// Reads the bytes of a file.
+    /// Parses the content of a file; the path is for messages.
     ///
     /// # Errors
-    /// When it is no log, or a newer program wrote it.
+    /// When the content is not a log, or has another major version.
     pub fn parse(path: &Path, bytes: &[u8]) -> Result<Self, LogFileError> {
         let malformed = |source| LogFileError::Malformed { path: path.to_owned(), source };
         let value: serde_json::Value = serde_json::from_slice(bytes).map_err(malformed)?;
-        // The version first: what a newer program wrote need not have our fields.
+        // Check the version first: another version may have other fields.
         if let Some(version) = value["schema_version"].as_str().filter(|version| !version.starts_with("1.")) {
             return Err(LogFileError::TooNew { path: path.to_owned(), version: version.to_owned() });
         }
         serde_json::from_value(value).map_err(malformed)
     }
 
-    /// Writes the file into the artifacts and gives its path. Whoever looks sees the whole file or none.
+    /// Writes the file into the artifacts directory atomically, and returns its path.
     ///
     /// # Errors
-    /// When it can't be written.
+    /// When the file can't be written.
     pub fn write(&self, artifacts: &Path) -> Result<PathBuf, LogFileError> {
         let path = artifacts.join(FILE_NAME);
         let written = serde_json::to_vec_pretty(self).map_err(io::Error::from).and_then(|mut text| {
@@ -75,10 +75,10 @@ impl YouBenchaLog {
         Ok(path)
     }
 
-    /// Reads a file.
+    /// Reads a log file.
     ///
     /// # Errors
-    /// When it can't be read, is no log, or was written by a newer program.
+    /// When the file can't be read, is not a log, or has another major version.
     pub fn read(path: &Path) -> Result<Self, LogFileError> {
         let text =
             std::fs::read(path).map_err(|source| LogFileError::Read { path: path.to_owned(), source })?;

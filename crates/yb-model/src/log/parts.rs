@@ -1,4 +1,4 @@
-//! What a log is made of: wire types, whose fields are a promise to everybody who reads the file.
+//! The parts of a log: wire types, whose field names are a public format.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde_json::Value;
 
 use crate::isolation::{Isolation, NetworkMode};
 
-/// The agent, and who speaks to it.
+/// The agent and its adapter.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentInfo {
     /// The adapter's name, such as `claude-code`.
     pub name: String,
-    /// The agent's version, `unknown` if it did not say.
+    /// The agent's version, `unknown` if it did not report one.
     pub version: String,
     /// The adapter's version.
     pub adapter_version: String,
@@ -22,104 +22,104 @@ pub struct AgentInfo {
 /// The model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelInfo {
-    /// Its name, `unknown` if nothing names it.
+    /// The model's name, `unknown` if no source has it.
     pub name: String,
-    /// Whose it is, such as `anthropic`.
+    /// The model's provider, such as `anthropic`.
     pub provider: String,
-    /// What was asked of it: only what the case says.
+    /// The parameters that the case sets.
     pub parameters: BTreeMap<String, Value>,
-    /// Where the name stood.
+    /// The source of the name.
     pub source: ModelSource,
 }
 
-/// Where a model's name stood, the most trustworthy place first.
+/// The source of a model's name, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelSource {
-    /// In the agent's first words about itself.
+    /// The agent's init message.
     Init,
-    /// In the account of what was used.
+    /// The usage by model.
     ModelUsage,
-    /// In an answer.
+    /// A message of the assistant.
     Assistant,
-    /// In the result.
+    /// The result message.
     Result,
-    /// In plain text.
+    /// Plain text output.
     Text,
-    /// In the case.
+    /// The case.
     Config,
-    /// Nowhere.
+    /// No source.
     Unknown,
 }
 
-/// A connection that was refused.
+/// A target to which connections were refused.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RefusedConnection {
     /// Host and port, without secrets.
     pub target: String,
-    /// How often.
+    /// The number of refused connections.
     pub times: u64,
 }
 
-/// When it ran, how, and how it ended.
+/// When and how an agent ran, and how it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Execution {
-    /// When it began, ISO 8601.
+    /// When the agent was started, ISO 8601.
     pub started_at: String,
-    /// When nothing of it was left, ISO 8601.
+    /// When its last process had exited, ISO 8601.
     pub completed_at: String,
-    /// Between the two, without what it was paused.
+    /// The time between the two in milliseconds, without pauses.
     pub duration_ms: u64,
     /// The exit code; -1 after a timeout, 128 + n after signal n.
     pub exit_code: i32,
-    /// How it ended, in three words.
+    /// How it ended.
     pub status: ExecutionStatus,
-    /// Whether its time was over.
+    /// Whether the agent exceeded its time limit.
     pub timed_out: bool,
-    /// What stood between the agent and the machine.
+    /// How the agent was isolated from the machine.
     pub isolation: Isolation,
-    /// What the agent could connect to.
+    /// The network access of the agent.
     #[serde(default)]
     pub network: NetworkMode,
-    /// Connections that were refused, as far as they were tried through the proxy that the agent was given.
+    /// Connections that the agent's proxy refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_connections: Vec<RefusedConnection>,
-    /// What the agent might do without being asked; absent where the agent has no such thing.
+    /// The agent's permission mode; absent if the agent has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,
-    /// How its processes were held together, such as `cgroup`; absent if nothing was started.
+    /// How its processes were contained, such as `cgroup`; absent if no process was started.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub containment: Option<String>,
-    /// Whether settings that the repository brings took effect.
+    /// Whether settings in the repository took effect.
     pub trust_repo_settings: bool,
-    /// The agent's session.
+    /// The id of the agent's session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session_id: Option<String>,
-    /// Turns, as the agent counts them.
+    /// The number of turns, as the agent reported it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_turns: Option<u64>,
-    /// The agent's own word for its end, such as `error_max_turns`.
+    /// How it ended in the agent's own terms, such as `error_max_turns`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<String>,
     /// Why the model stopped.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
-    /// How often the model API was asked again.
+    /// The number of retried requests to the model API.
     pub api_retries: u64,
-    /// Calls of tools that were not allowed.
+    /// The number of denied tool calls.
     pub permission_denials: u64,
-    /// What was executed, the program first; without secrets. Absent if nothing was started.
+    /// The command line, program first, without secrets; absent if no process was started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub argv: Vec<String>,
-    /// The names of the variables that it was given beside PATH, locale, TERM and TZ.
+    /// The names of its environment variables, except PATH, locale, TERM and TZ.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
-    /// What it could read; absent if nothing was started.
+    /// The content of its stdin; absent if no process was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stdin: Option<StdinContent>,
 }
 
-/// What an agent's stdin was.
+/// The content of an agent's stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StdinContent {
@@ -127,29 +127,29 @@ pub enum StdinContent {
     Nothing,
     /// The prompt.
     Prompt,
-    /// The prompt as a message of `--input-format stream-json`, in one line.
+    /// The prompt as one line of `--input-format stream-json`.
     Frame,
 }
 
-/// How an execution ended, in three words.
+/// How an execution ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExecutionStatus {
-    /// By itself, with exit code 0.
+    /// The agent exited with code 0.
     Success,
-    /// Otherwise.
+    /// The agent exited with another code or was killed.
     Failed,
-    /// Its time was over.
+    /// The agent exceeded its time limit.
     Timeout,
 }
 
-/// Who speaks.
+/// The author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// The agent's own rules.
+    /// The agent's system prompt.
     System,
-    /// The case.
+    /// The prompt of the case.
     User,
     /// The model.
     Assistant,
@@ -157,178 +157,178 @@ pub enum Role {
     Tool,
 }
 
-/// One thing that was said.
+/// One message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct LogMessage {
-    /// By whom.
+    /// The author.
     pub role: Role,
-    /// What, without terminal codes.
+    /// The text, without terminal escape sequences.
     pub content: String,
-    /// When: by the agent's clock if it says, else when we read it. ISO 8601.
+    /// The agent's timestamp, or when the message was read if it has none, ISO 8601.
     pub timestamp: String,
-    /// The calls that it makes.
+    /// The tool calls in the message.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<MessageToolCall>,
-    /// The call that it answers.
+    /// The tool call that the message is the result of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
-    /// The call that began the subagent which speaks; absent for the main thread.
+    /// The tool call that started the subagent which wrote the message; absent for the main agent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// A call, in the message that makes it.
+/// A tool call in a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageToolCall {
-    /// What the answer refers to.
+    /// The id that the result refers to.
     pub id: String,
     /// Always `function`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What is called.
+    /// The tool and its arguments.
     pub function: FunctionCall,
 }
 
 /// A tool and its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FunctionCall {
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments, as a JSON text.
+    /// The arguments as JSON text.
     pub arguments: String,
 }
 
-/// A call of a tool, with what it gave.
+/// A tool call with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolCallRecord {
     /// The call's id, if it has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
-    /// The tool.
+    /// The tool's name.
     pub name: String,
-    /// Its arguments: a JSON text, or the rest of the line in plain text.
+    /// The arguments: JSON text, or the rest of the line of plain text output.
     pub arguments: String,
-    /// The beginning of what it gave; absent when it never did.
+    /// The beginning of the result; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<String>,
-    /// How long all of what it gave is, in bytes.
+    /// The length of the whole result in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
-    /// Whether it failed or was not allowed.
+    /// Whether the call failed or was denied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub is_error: Option<bool>,
-    /// The call that began the subagent which made this one.
+    /// The tool call that started the subagent which made this one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parent_tool_call_id: Option<String>,
 }
 
-/// What an execution used. The numbers mean something only if `source` says so.
+/// The tokens and cost of an execution. The numbers are meaningless if `source` is `unreported`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usage {
-    /// Tokens read at the full price.
+    /// Input tokens at full price.
     pub input_tokens: u64,
     /// The same as `input_tokens`.
     pub prompt_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
     /// The same as `output_tokens`.
     pub completion_tokens: u64,
-    /// Input and output, without the cache.
+    /// Input and output tokens, without cached tokens.
     pub total_tokens: u64,
-    /// Tokens read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written to the cache.
+    /// Input tokens written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// What it cost; absent when nobody said.
+    /// The cost in US dollars; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// The same as `cost_usd`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
-    /// Who says so.
+    /// The source of the numbers.
     pub source: UsageSource,
-    /// The same by model; empty when the agent does not tell them apart.
+    /// Usage by model; empty if the agent does not report it.
     pub by_model: BTreeMap<String, ModelUsage>,
 }
 
-/// What one model used.
+/// The tokens and cost of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelUsage {
-    /// Tokens read at the full price.
+    /// Input tokens at full price.
     pub input_tokens: u64,
-    /// Tokens written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Tokens read from the cache.
+    /// Input tokens read from the cache.
     pub cache_read_input_tokens: u64,
-    /// Tokens written to the cache.
+    /// Input tokens written to the cache.
     pub cache_creation_input_tokens: u64,
-    /// What it cost.
+    /// The cost in US dollars; absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
-    /// `list`, or `unknown` for a model that the agent has no price for.
+    /// The basis of the cost: `list` for list prices, `unknown` if the agent has no price for the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost_basis: Option<String>,
-    /// Who says so.
+    /// The source of the numbers.
     pub source: UsageSource,
 }
 
-/// Who says what was used.
+/// The source of usage numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum UsageSource {
-    /// It passed through our tape.
+    /// The recorded model traffic.
     Observed,
-    /// The agent.
+    /// The agent's own report.
     SelfReported,
-    /// We, from the agent's messages and a table of prices, because it was ended before it could report: at least
-    /// this much.
+    /// Computed from the agent's messages and a price table, because the agent was stopped before it could report: a
+    /// lower bound.
     Metered,
-    /// Nobody: every number is 0 because the shape wants a number.
+    /// Unknown: all numbers are 0.
     Unreported,
 }
 
-/// Something that went wrong.
+/// An error during an execution.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ErrorRecord {
-    /// What, in words.
+    /// The message.
     #[schemars(length(min = 1))]
     pub message: String,
-    /// When, ISO 8601.
+    /// When it occurred, ISO 8601.
     pub timestamp: String,
-    /// What kind, such as `CLAUDE_TIMEOUT`.
+    /// The error code, such as `CLAUDE_TIMEOUT`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(regex(pattern = r"^[A-Z][A-Z0-9_]*$"))]
     pub code: Option<String>,
-    /// Where in a program, if one said.
+    /// The stack trace, if the program printed one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stack_trace: Option<String>,
-    /// What else is known.
+    /// Further details.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub context: BTreeMap<String, Value>,
 }
 
-/// Where it ran.
+/// The machine and directory that an agent ran in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Environment {
-    /// System and machine, such as `linux-x86_64`.
+    /// Operating system and architecture, such as `linux-x86_64`.
     pub os: String,
-    /// Always `none`: readers of the original want the field.
+    /// Always `none`; readers of the original format require the field.
     pub node_version: String,
-    /// Our version.
+    /// The version of youBencha.
     pub youbencha_version: String,
-    /// Where the agent worked.
+    /// The agent's working directory.
     pub working_directory: String,
 }
 
-/// Where the output of an execution is, relative to the artifacts.
+/// The files with the output of an execution, relative to the artifacts directory.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct OutputFiles {
-    /// All that it printed.
+    /// The output as printed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminal_log: Option<String>,
-    /// Its messages, line by line.
+    /// The messages, one per line.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<String>,
-    /// Whether it printed more than is kept in memory.
+    /// Whether the output exceeded the limit of what is kept in memory.
     pub truncated: bool,
 }

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use hyper::Uri;
 use hyper::header::HeaderValue;
+use hyper::http::uri::PathAndQuery;
 
 /// A URL that can't be used. The message never repeats the URL, which may hold a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -45,8 +46,7 @@ pub struct HttpUrl {
     host: String,
     port: u16,
     authority: HeaderValue,
-    /// Path and query.
-    target: Uri,
+    target: PathAndQuery,
 }
 
 impl HttpUrl {
@@ -89,8 +89,8 @@ impl HttpUrl {
 
     /// Returns path and query: the URI of a request to this URL.
     #[must_use]
-    pub fn path_and_query(&self) -> &Uri {
-        &self.target
+    pub fn path_and_query(&self) -> Uri {
+        self.target.clone().into()
     }
 
     /// Returns the value of the `Host` header.
@@ -125,13 +125,13 @@ impl FromStr for HttpUrl {
             (None, _) if https => 443,
             (None, _) => 80,
         };
-        let target = uri.path_and_query().map_or("/", |path| path.as_str());
+        let target = uri.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
         Ok(Self {
             https,
             host,
             port,
             authority: HeaderValue::from_str(authority.as_str()).map_err(|_| UrlError::Invalid)?,
-            target: target.parse().map_err(|_| UrlError::Invalid)?,
+            target,
         })
     }
 }

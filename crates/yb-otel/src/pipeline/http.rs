@@ -98,7 +98,7 @@ impl HttpExporter {
     async fn post(&self, body: Bytes) -> Result<StatusCode, HttpError> {
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
-        *request.uri_mut() = self.url.path_and_query().clone();
+        *request.uri_mut() = self.url.path_and_query();
         *request.headers_mut() = self.headers.clone();
         let mut connection = self.connector.connect(&self.url).await?;
         let (head, body) = connection.send(request).await?.into_parts();

@@ -91,16 +91,16 @@ async fn agent_model_calls_and_tools_are_spans_with_their_times() {
     assert!(!root.attributes.contains_key("gen_ai.provider.name"), "it calls no model itself");
     assert_eq!((root.kind, chat.kind, tool.kind), (1, 3, 1));
     assert_eq!(chat.attributes["gen_ai.provider.name"], "anthropic");
-    assert_eq!(chat.attributes["gen_ai.usage.input_tokens"], 15, "what the cache gave was read as well");
+    assert_eq!(chat.attributes["gen_ai.usage.input_tokens"], 15, "cached tokens are included");
     assert_eq!(chat.attributes["gen_ai.usage.cache_read.input_tokens"], 5);
-    assert!(!chat.attributes.contains_key("gen_ai.usage.output_tokens"), "nobody said");
+    assert!(!chat.attributes.contains_key("gen_ai.usage.output_tokens"), "not reported");
     assert_eq!(tool.attributes["gen_ai.tool.call.id"], "t1");
     // The model call starts with its input, the tool with the model's response.
     assert_eq!((chat.start, chat.end - chat.start), (root.start, 3_000_000_000));
     assert_eq!((tool.start - root.start, tool.end - tool.start), (3_000_000_000, 1_000_000_000));
-    let told = spans.iter().map(|span| format!("{span:?}")).collect::<String>();
+    let debug = spans.iter().map(|span| format!("{span:?}")).collect::<String>();
     for content in ["s3cret", "I look", "Exit code"] {
-        assert!(!told.contains(content), "{content} was not asked for");
+        assert!(!debug.contains(content), "{content} was recorded without content capture");
     }
 }
 

@@ -323,8 +323,8 @@ async fn telemetry_events_arrive_in_order_with_sessions_from_messages() {
     while let Some(message) = query.next().await {
         messages.push(message.unwrap());
     }
-    let told = |name: &str| seen.lock().unwrap().iter().filter(|event| event.event_name == name).count();
-    assert_eq!((told("session_start"), told("session_end")), (0, 0), "no hook is called for them");
+    let count = |name: &str| seen.lock().unwrap().iter().filter(|event| event.event_name == name).count();
+    assert_eq!((count("session_start"), count("session_end")), (0, 0), "no hook is called for them");
     for message in &messages {
         events.observe(message).await;
     }

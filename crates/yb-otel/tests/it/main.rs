@@ -1,5 +1,5 @@
 //! Integration tests of the pipeline and of the spans of an agent.
-#![expect(clippy::unwrap_used, reason = "what a helper can't do fails its test")]
+#![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod agent_spans;
 mod hooks;

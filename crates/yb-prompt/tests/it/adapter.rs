@@ -80,9 +80,9 @@ fn c24_prompt_overrides_adapter_options() {
 
 #[test]
 fn ignored_options_and_tools_are_warned_about_once() {
-    let heard = Arc::new(Mutex::new(Vec::new()));
+    let warnings = Arc::new(Mutex::new(Vec::new()));
     let header = "text_config:\n  model_name: m\n  temperature: 0.5\n  top_p: 1\n  tools:\n    gone: { description: d }\n";
-    let sink = Arc::clone(&heard);
+    let sink = Arc::clone(&warnings);
     let client = create_client(
         config(&file(header, "<User>x</User>"))
             .with_on_warning(move |text| sink.lock().unwrap().push(text.to_owned())),
@@ -92,7 +92,7 @@ fn ignored_options_and_tools_are_warned_about_once() {
         assert_eq!(options.get("mcpServers"), None);
     }
     assert_eq!(
-        *heard.lock().unwrap(),
+        *warnings.lock().unwrap(),
         [
             "options of `text_config` in `p` are not supported by the Claude Agent SDK and ignored: `temperature`, `top_p`",
             "tools of `p` are not registered and ignored: `gone`",

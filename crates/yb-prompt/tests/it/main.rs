@@ -3,7 +3,7 @@
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
-    reason = "what a helper can't do fails its test"
+    reason = "a failing helper fails its test"
 )]
 
 mod adapter;

@@ -1,4 +1,4 @@
-//! Capture against agents that move, hide, bend or destroy things: the tree is what is on disk, every time.
+//! Captures are exactly the files on disk, even if an agent moves, hides or destroys things.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,21 +6,21 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::Duration;
 
-use yb_repo::{CaptureLimits, CaptureWarning, Include, StartTree};
+use yb_repo::{CaptureLimits, CaptureWarning, PathGlobs, StartTree};
 use yb_supervise::Command;
 use yb_testkit::FakeAgent;
 use yb_testkit::git::Repo;
 
-use crate::workspace::{Place, Trial, summary};
+use crate::workspace::{TestDirs, Trial, summary};
 
 #[tokio::test]
-async fn an_untouched_workspace_has_no_difference() {
+async fn untouched_workspace_has_empty_diff() {
     let trial =
         Trial::begin(&[("a", "1\n"), ("d/b", "2\n"), (".gitattributes", "* text=auto eol=crlf\n")]).await;
     let (end, diff) = trial.end().await;
     assert_eq!(end.tree, trial.start.tree);
     assert_eq!(diff.files, []);
-    let reader = Repo::init(trial.place.path("reader"));
+    let reader = Repo::init(trial.dirs.path("reader"));
     let store = trial.store.path().display().to_string();
     let refs = reader.git(&["--git-dir", &store, "for-each-ref", "--format=%(refname)"]);
     assert_eq!(refs, "refs/trials/t/end\nrefs/trials/t/start\n");
@@ -28,27 +28,26 @@ async fn an_untouched_workspace_has_no_difference() {
 }
 
 #[tokio::test]
-async fn start_is_what_pre_execution_left() {
-    let place = Place::new();
-    let origin = place.origin();
+async fn start_tree_includes_changes_of_pre_execution() {
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     origin.write("a", "1\n").write("b", "1\n").commit("start");
-    let workspace = place.workspace(&origin).await;
+    let workspace = dirs.workspace(&origin).await;
     // pre_execution
     fs::write(workspace.path().join("a"), "1\nhook\n").unwrap();
     fs::write(workspace.path().join("made"), "by the hook\n").unwrap();
-    let store = place.store().await;
-    let start = store.start("t", &workspace, &Include::nothing()).await.unwrap();
+    let store = dirs.store().await;
+    let start = store.capture_start("t", &workspace, &PathGlobs::none()).await.unwrap();
     // the agent
     fs::write(workspace.path().join("a"), "1\nhook\nagent\n").unwrap();
-    let end = store.end("t", workspace.path(), &start).await.unwrap();
+    let end = store.capture_end("t", workspace.path(), &start).await.unwrap();
     let diff = store.diff(&start.tree, &end.tree).await.unwrap();
     assert_eq!(summary(&diff), ["a +1 -0"]);
 }
 
-/// Killed while it moved a ref, git leaves its lock, and we may leave half a ref; the next attempt of the trial records all the
-/// same.
+/// A killed attempt may leave a ref lock or a partial ref; the next attempt of the trial overwrites them.
 #[tokio::test]
-async fn a_killed_git_is_in_no_later_attempt_s_way() {
+async fn leftovers_of_a_killed_git_do_not_block_the_next_attempt() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     for left in ["end.lock", "end"] {
         fs::write(trial.store.path().join("refs/trials/t").join(left), "").unwrap();
@@ -58,14 +57,14 @@ async fn a_killed_git_is_in_no_later_attempt_s_way() {
 }
 
 #[tokio::test]
-async fn a_fake_agent_that_commits_its_work() {
+async fn committed_and_uncommitted_work_is_captured() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let script = "
 - append: {path: a, line: more}
 - commit: {message: more, dir: .}
 - write: {path: new/file, line: uncommitted}
 ";
-    let agent = FakeAgent::in_dir(trial.place.dir.path()).name("agent").script(script);
+    let agent = FakeAgent::in_dir(trial.dirs.dir.path()).name("agent").script(script);
     let run = Command::new(agent).current_dir(trial.root()).shim(yb_testkit::bin("yb-shim"));
     assert!(run.deadline(Duration::from_secs(30)).run().await.success());
     assert_eq!(trial.agent().log(), ["more", "start"]);
@@ -74,7 +73,7 @@ async fn a_fake_agent_that_commits_its_work() {
 }
 
 #[tokio::test]
-async fn agents_that_amend_reset_and_switch() {
+async fn rewritten_history_does_not_change_the_capture() {
     let trial = Trial::begin(&[("a", "1\n"), ("b", "1\n")]).await;
     trial.write("a", "2\n");
     let agent = trial.agent();
@@ -92,7 +91,7 @@ async fn agents_that_amend_reset_and_switch() {
 }
 
 #[tokio::test]
-async fn a_git_directory_that_is_gone_or_a_file() {
+async fn missing_or_replaced_git_directory_does_not_change_the_capture() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     trial.write("a", "2\n");
     fs::remove_dir_all(trial.root().join(".git")).unwrap();
@@ -106,7 +105,7 @@ async fn a_git_directory_that_is_gone_or_a_file() {
 }
 
 #[tokio::test]
-async fn a_workspace_that_is_gone_or_a_link() {
+async fn missing_workspace_has_an_empty_end_tree() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     fs::remove_dir_all(trial.root()).unwrap();
     let (end, diff) = trial.end().await;
@@ -118,9 +117,9 @@ async fn a_workspace_that_is_gone_or_a_link() {
 }
 
 #[tokio::test]
-async fn configuration_that_would_run_or_hide_something() {
+async fn git_settings_of_an_agent_neither_run_nor_hide_anything() {
     let trial = Trial::begin(&[("a", "1\n"), ("b", "1\n"), ("c", "1\n"), (".gitignore", "*.log\n")]).await;
-    let ran = trial.place.path("ran");
+    let ran = trial.dirs.path("ran");
     let evil = format!("touch {}; cat", ran.display());
     let agent = trial.agent();
     agent.git(&["update-index", "--skip-worktree", "a"]);
@@ -154,7 +153,7 @@ async fn configuration_that_would_run_or_hide_something() {
     trial.write("b", "2\r\n");
     trial.write("c", "2\n");
     trial.write("x.log", "ignored from the start\n");
-    // Not even git itself can be used here any more.
+    // Git itself no longer works in this repository.
     trial.write(".git/config", "[core]\n\tbare = true\n\trepositoryformatversion = 99\n");
     let (end, diff) = trial.end().await;
     assert_eq!(
@@ -175,7 +174,7 @@ async fn configuration_that_would_run_or_hide_something() {
 }
 
 #[tokio::test]
-async fn attributes_change_no_byte() {
+async fn attributes_do_not_change_captured_bytes() {
     let attributes = "u16 working-tree-encoding=UTF-16LE\n*.txt text eol=crlf\nid ident\n*.bin -diff\n";
     let trial = Trial::begin(&[(".gitattributes", attributes), ("x", "x\n")]).await;
     let contents: [(&str, &[u8]); 5] = [
@@ -196,33 +195,33 @@ async fn attributes_change_no_byte() {
 }
 
 #[tokio::test]
-async fn ignored_files_only_where_they_are_included() {
+async fn ignored_files_are_captured_only_if_included() {
     let files =
         [(".gitignore", "dist/\n*.tmp\nnode_modules\n"), ("src/.gitignore", "!keep.tmp\n"), ("src/a", "1\n")];
-    let place = Place::new();
-    let origin = place.origin();
+    let dirs = TestDirs::new();
+    let origin = dirs.origin();
     for (path, content) in files {
         origin.write(path, content);
     }
     origin.write("dist/tracked.js", "1\n");
     origin.git(&["add", "--force", "dist/tracked.js"]);
     origin.commit("start");
-    let workspace = place.workspace(&origin).await;
-    let store = place.store().await;
+    let workspace = dirs.workspace(&origin).await;
+    let store = dirs.store().await;
     let root = workspace.path();
-    let plain = store.start("plain", &workspace, &Include::nothing()).await.unwrap();
-    let include = Include::new(["dist", "*.tmp"]).unwrap();
-    let more = store.start("more", &workspace, &include).await.unwrap();
+    let plain = store.capture_start("plain", &workspace, &PathGlobs::none()).await.unwrap();
+    let include = PathGlobs::new(["dist", "*.tmp"]).unwrap();
+    let more = store.capture_start("more", &workspace, &include).await.unwrap();
     for path in
         ["dist/tracked.js", "dist/new.js", "x.tmp", "src/keep.tmp", "src/y.tmp", "node_modules/p/i.js"]
     {
         fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
         fs::write(root.join(path), "2\n").unwrap();
     }
-    // What the agent allows itself does not count either.
+    // Changes of the agent to ignore files have no effect.
     fs::write(root.join("src/.gitignore"), "!*\n").unwrap();
     let changed = async |start: &StartTree| {
-        let end = store.end("t", root, start).await.unwrap();
+        let end = store.capture_end("t", root, start).await.unwrap();
         let diff = store.diff(&start.commit, &end.commit).await.unwrap();
         diff.files.iter().map(|file| file.display_path()).collect::<Vec<_>>()
     };
@@ -235,7 +234,7 @@ async fn ignored_files_only_where_they_are_included() {
 }
 
 #[tokio::test]
-async fn nested_repositories_are_walked() {
+async fn nested_repositories_are_captured_as_files() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let nested = Repo::init(trial.root().join("deep/nested"));
     nested.write("inner", "1\n").commit("inner");
@@ -248,11 +247,11 @@ async fn nested_repositories_are_walked() {
 }
 
 #[tokio::test]
-async fn links_are_kept_as_links() {
+async fn symlinks_are_captured_as_symlinks() {
     let trial = Trial::begin(&[("a", "1\n"), ("dir/b", "1\n")]).await;
     let root = trial.root();
-    fs::write(trial.place.path("outside"), "secret\n").unwrap();
-    symlink(trial.place.path("outside"), root.join("out")).unwrap();
+    fs::write(trial.dirs.path("outside"), "secret\n").unwrap();
+    symlink(trial.dirs.path("outside"), root.join("out")).unwrap();
     symlink("/nonexistent", root.join("dangling")).unwrap();
     symlink(".", root.join("loop")).unwrap();
     fs::remove_dir_all(root.join("dir")).unwrap();
@@ -269,7 +268,7 @@ async fn links_are_kept_as_links() {
 }
 
 #[tokio::test]
-async fn sockets_fifos_and_reserved_names_are_left_out() {
+async fn sockets_fifos_and_reserved_names_are_skipped() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let socket = std::os::unix::net::UnixListener::bind(trial.root().join("s.sock")).unwrap();
     let fifo = Command::new("mkfifo").arg(trial.root().join("pipe")).shim(yb_testkit::bin("yb-shim"));
@@ -289,7 +288,7 @@ async fn sockets_fifos_and_reserved_names_are_left_out() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_a_warning() {
+async fn unreadable_files_are_a_warning() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     trial.write("locked", "x\n");
     trial.write("dir/b", "x\n");
@@ -308,7 +307,7 @@ async fn what_cannot_be_read_is_a_warning() {
 }
 
 #[tokio::test]
-async fn directories_deeper_than_any_path_are_a_warning() {
+async fn directories_beyond_the_path_limit_are_a_warning() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let down = vec!["d".repeat(200); 15].join("/");
     let (upper, lower) = (trial.root().join("upper").join(&down), trial.root().join("lower").join(&down));
@@ -329,23 +328,23 @@ async fn huge_files_and_too_many_files_are_bounded() {
     let huge = fs::File::create(trial.root().join("huge")).unwrap();
     huge.set_len(300_000).unwrap();
     trial.write("large", vec![b'x'; 199_999]);
-    let end = store.end("t", trial.root(), &trial.start).await.unwrap();
+    let end = store.capture_end("t", trial.root(), &trial.start).await.unwrap();
     let warning = CaptureWarning::HugeFile { path: "huge".into(), size: 300_000, limit: 200_000 };
     assert_eq!(end.warnings, [warning]);
     let note = String::from_utf8(trial.stored(&end.commit, "huge")).unwrap();
     assert!(note.starts_with("youbencha: file not kept\nsize: 300000\nlimit: 200000\nblake3: "), "{note}");
     assert_eq!(trial.stored(&end.commit, "large").len(), 199_999);
-    // Another content of the same size is another note.
+    // Different content of the same size gives a different placeholder.
     fs::write(trial.root().join("huge"), vec![1; 300_000]).unwrap();
-    let changed = store.end("t", trial.root(), &trial.start).await.unwrap();
+    let changed = store.capture_end("t", trial.root(), &trial.start).await.unwrap();
     assert_ne!(changed.tree, end.tree);
     trial.write("z", "one too many\n");
-    let end = store.end("t", trial.root(), &trial.start).await.unwrap();
+    let end = store.capture_end("t", trial.root(), &trial.start).await.unwrap();
     assert_eq!(end.warnings.last(), Some(&CaptureWarning::TooManyFiles { limit: 3 }));
 }
 
 #[tokio::test]
-async fn names_that_are_no_text_and_modes() {
+async fn non_utf8_names_and_mode_changes_are_captured() {
     let trial = Trial::begin(&[("script", "1\n")]).await;
     let names: [&[u8]; 6] =
         [b"\xff\xfe", b"new\nline", b"tab\tquote\"back\\slash", b" lead", b"trail \r", "ü".as_bytes()];
@@ -364,15 +363,15 @@ async fn names_that_are_no_text_and_modes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn trials_share_a_store_at_the_same_time() {
+async fn trials_use_one_store_concurrently() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     trial.write("a", "2\n");
     let tasks: Vec<_> = (0..4)
         .map(|n| {
             let (store, start, root) = (trial.store.clone(), trial.start.clone(), trial.root().to_owned());
-            tokio::spawn(
-                async move { store.end(&format!("case--v--{n}"), &root, &start).await.unwrap().tree },
-            )
+            tokio::spawn(async move {
+                store.capture_end(&format!("case--v--{n}"), &root, &start).await.unwrap().tree
+            })
         })
         .collect();
     let mut trees = Vec::new();
@@ -381,6 +380,6 @@ async fn trials_share_a_store_at_the_same_time() {
     }
     trees.dedup();
     assert_eq!(trees.len(), 1);
-    let error = trial.store.end("../x", trial.root(), &trial.start).await.unwrap_err();
-    assert_eq!(error.to_string(), "not a possible trial id: `../x`");
+    let error = trial.store.capture_end("../x", trial.root(), &trial.start).await.unwrap_err();
+    assert_eq!(error.to_string(), "invalid trial id: `../x`");
 }

@@ -1,14 +1,14 @@
-//! Numbers and patch from the start tree to the end tree.
+//! Statistics and patch from the start tree to the end tree.
 
 use std::fs;
 
-use yb_repo::diff::{ChangeKind, Lines};
+use yb_repo::diff::{ChangeKind, LineChanges};
 use yb_testkit::git::Repo;
 
 use crate::workspace::{Trial, summary};
 
 #[tokio::test]
-async fn every_kind_of_change_is_counted() {
+async fn diff_counts_each_kind_of_change() {
     let long = "one\ntwo\nthree\nfour\nfive\nsix\n";
     let trial =
         Trial::begin(&[("moved", long), ("gone", "1\n2\n"), ("changed", "1\n2\n3\n"), ("link", "x\n")]).await;
@@ -28,7 +28,7 @@ async fn every_kind_of_change_is_counted() {
         kinds,
         [ChangeKind::Added, ChangeKind::Modified, ChangeKind::Deleted, ChangeKind::TypeChanged, renamed]
     );
-    assert_eq!(diff.files[0].lines, Lines::Binary);
+    assert_eq!(diff.files[0].lines, LineChanges::Binary);
     assert_eq!((diff.files_changed(), diff.lines_added(), diff.lines_removed()), (5, 4, 4));
     assert_eq!(diff.total_changes(), 8);
     // Shares 3/8, 2/8, 2/8 and 1/8.
@@ -36,18 +36,18 @@ async fn every_kind_of_change_is_counted() {
 }
 
 #[tokio::test]
-async fn a_patch_applies_and_keeps_secrets() {
+async fn patch_applies_and_redacts_secrets() {
     let trial = Trial::begin(&[("a", "1\n"), ("bin", "text\n"), (".gitattributes", "*.min -diff\n")]).await;
     trial.write("a", "2\r\n");
     trial.write("bin", (0..=255u8).collect::<Vec<_>>());
     trial.write("long.min", vec![b'x'; 3_000_000]);
     trial.write("latin1", b"caf\xe9\n");
     let (end, _) = trial.end().await;
-    let patch = trial.place.path("git-diff.patch");
+    let patch = trial.dirs.path("git-diff.patch");
     let written = trial.store.write_patch(&trial.start.tree, &end.tree, &patch, &[]).await.unwrap().unwrap();
     assert_eq!(fs::metadata(&patch).unwrap().len(), written.bytes);
     assert_eq!(written.dropped, 0);
-    let fresh = Repo::init(trial.place.path("fresh"));
+    let fresh = Repo::init(trial.dirs.path("fresh"));
     let store = trial.store.path().display().to_string();
     fresh.git(&["fetch", "--quiet", &store, "refs/trials/t/start"]);
     fresh.git(&["read-tree", "FETCH_HEAD"]);
@@ -63,9 +63,9 @@ async fn a_patch_applies_and_keeps_secrets() {
     assert!(!text.contains("sk-very"));
 }
 
-/// One call of git gives the same as two, whether the patch is short or long, and whatever the files are called.
+/// One request to git gives the same result as two, for short and long patches and all file names.
 #[tokio::test]
-async fn both_at_once_are_what_each_is_alone() {
+async fn diff_and_patch_equals_separate_calls() {
     for long in [10, 3_000_000] {
         let trial = Trial::begin(&[("a", "1\n"), ("moves", "one\ntwo\nthree\n")]).await;
         trial.write("a", "2\n");
@@ -76,7 +76,7 @@ async fn both_at_once_are_what_each_is_alone() {
         trial.write("leak", "the key is sk-very-secret-value here\n");
         let (end, diff) = trial.end().await;
         let secrets = [("API_KEY".to_owned(), b"sk-very-secret-value".to_vec())];
-        let (alone, both) = (trial.place.path("alone.patch"), trial.place.path("both.patch"));
+        let (alone, both) = (trial.dirs.path("alone.patch"), trial.dirs.path("both.patch"));
         let (from, to) = (&trial.start.tree, &end.tree);
         let patch = trial.store.write_patch(from, to, &alone, &secrets).await.unwrap();
         assert_eq!(trial.store.diff_and_patch(from, to, &both, &secrets).await.unwrap(), (diff, patch));
@@ -86,10 +86,10 @@ async fn both_at_once_are_what_each_is_alone() {
 }
 
 #[tokio::test]
-async fn nothing_changed_leaves_no_patch() {
+async fn empty_diff_writes_no_patch() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let (end, diff) = trial.end().await;
-    let patch = trial.place.path("git-diff.patch");
+    let patch = trial.dirs.path("git-diff.patch");
     assert_eq!(trial.store.write_patch(&trial.start.tree, &end.tree, &patch, &[]).await.unwrap(), None);
     assert!(!patch.exists());
     assert_eq!((diff.total_changes(), diff.change_entropy().to_bits()), (0, 0));
@@ -102,7 +102,7 @@ async fn nothing_changed_leaves_no_patch() {
 }
 
 #[tokio::test]
-async fn many_pairs_are_compared_with_one_call() {
+async fn diffs_compares_many_pairs_in_order() {
     let trial = Trial::begin(&[("a", "1\n2\n3\n4\n5\n"), ("b\nc", "x\n")]).await;
     fs::rename(trial.root().join("a"), trial.root().join("moved")).unwrap();
     trial.write("b\nc", "y\n");

@@ -1,22 +1,22 @@
-//! What the tests about repositories share: an origin, a cache and a store in one temporary directory.
+//! Shared test fixtures: an origin, a cache and a store in one temporary directory.
 
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use yb_repo::diff::Diff;
 use yb_repo::{
-    Cache, Cut, EndTree, Git, History, Include, ObjectStore, Refresh, Resolved, Revision, Source, StartTree,
-    Workspace, WorkspaceOptions,
+    Cache, EndTree, Git, History, ObjectStore, PathGlobs, PrunedRepo, Refresh, ResolvedCommit, Revision,
+    Source, StartTree, Workspace, WorkspaceOptions,
 };
 use yb_testkit::git::Repo;
 
-pub(crate) struct Place {
+pub(crate) struct TestDirs {
     pub(crate) dir: TempDir,
     pub(crate) git: Git,
     pub(crate) cache: Cache,
 }
 
-impl Place {
+impl TestDirs {
     pub(crate) fn new() -> Self {
         let dir = TempDir::with_prefix("yb-repo-").unwrap();
         let git = git(dir.path());
@@ -28,7 +28,7 @@ impl Place {
         self.dir.path().join(name)
     }
 
-    /// A repository to begin with.
+    /// Creates the origin repository.
     pub(crate) fn origin(&self) -> Repo {
         Repo::init(self.path("origin"))
     }
@@ -37,18 +37,18 @@ impl Place {
         Source::parse(&repo.path().display().to_string(), self.dir.path()).unwrap()
     }
 
-    pub(crate) async fn resolve(&self, repo: &Repo, revision: Revision) -> Resolved {
+    pub(crate) async fn resolve(&self, repo: &Repo, revision: Revision) -> ResolvedCommit {
         self.cache.resolve(&self.source(repo), &revision, Refresh::Moving).await.unwrap()
     }
 
-    pub(crate) async fn cut(&self, repo: &Repo) -> Cut {
+    pub(crate) async fn pruned_repo(&self, repo: &Repo) -> PrunedRepo {
         let resolved = self.resolve(repo, Revision::Default).await;
-        self.cache.cut(&resolved, History::Full).await.unwrap()
+        self.cache.pruned_repo(&resolved, History::Full).await.unwrap()
     }
 
     pub(crate) async fn workspace(&self, repo: &Repo) -> Workspace {
-        let cut = self.cut(repo).await;
-        cut.workspace(&self.git, self.path("ws"), &WorkspaceOptions::default()).await.unwrap()
+        let pruned = self.pruned_repo(repo).await;
+        pruned.workspace(&self.git, self.path("ws"), &WorkspaceOptions::default()).await.unwrap()
     }
 
     pub(crate) async fn store(&self) -> ObjectStore {
@@ -60,35 +60,35 @@ pub(crate) fn git(dir: &Path) -> Git {
     Git::new(dir.join("git-home")).unwrap().shim(yb_testkit::bin("yb-shim"))
 }
 
-/// A trial up to the moment when the agent starts.
+/// A trial that is ready for the agent.
 pub(crate) struct Trial {
-    pub(crate) place: Place,
+    pub(crate) dirs: TestDirs,
     pub(crate) workspace: Workspace,
     pub(crate) store: ObjectStore,
     pub(crate) start: StartTree,
 }
 
 impl Trial {
-    /// Begins with these files.
+    /// Prepares a trial with these files.
     pub(crate) async fn begin(files: &[(&str, &str)]) -> Self {
-        let place = Place::new();
-        let origin = place.origin();
+        let dirs = TestDirs::new();
+        let origin = dirs.origin();
         for (path, content) in files {
             origin.write(path, content);
         }
         origin.commit("start");
-        let workspace = place.workspace(&origin).await;
-        let store = place.store().await;
-        let start = store.start("t", &workspace, &Include::nothing()).await.unwrap();
+        let workspace = dirs.workspace(&origin).await;
+        let store = dirs.store().await;
+        let start = store.capture_start("t", &workspace, &PathGlobs::none()).await.unwrap();
         assert_eq!(start.warnings, []);
-        Self { place, workspace, store, start }
+        Self { dirs, workspace, store, start }
     }
 
     pub(crate) fn root(&self) -> &Path {
         self.workspace.path()
     }
 
-    /// The agent's own hand on its repository.
+    /// The workspace as a repository, for git commands of the agent.
     pub(crate) fn agent(&self) -> Repo {
         Repo::init(self.root())
     }
@@ -100,14 +100,14 @@ impl Trial {
     }
 
     pub(crate) async fn end(&self) -> (EndTree, Diff) {
-        let end = self.store.end("t", self.root(), &self.start).await.unwrap();
+        let end = self.store.capture_end("t", self.root(), &self.start).await.unwrap();
         let diff = self.store.diff(&self.start.commit, &end.commit).await.unwrap();
         (end, diff)
     }
 
-    /// The content that the store has of a file.
+    /// The content of a file in the store.
     pub(crate) fn stored(&self, commit: &str, path: &str) -> Vec<u8> {
-        let git = Repo::init(self.place.path("reader"));
+        let git = Repo::init(self.dirs.path("reader"));
         let store = self.store.path().display().to_string();
         git.git(&["--git-dir", &store, "cat-file", "blob", &format!("{commit}:{path}")]).into_bytes()
     }

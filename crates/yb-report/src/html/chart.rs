@@ -1,20 +1,21 @@
-//! Time and cost as small charts: labels are text of the page, so they stay readable on a phone; only marks are drawn.
+//! Charts of time and cost. Labels are page text, so that they stay readable on a phone; only marks are SVG.
+
+use yb_figures::{duration_ms, money, plural};
 
 use super::markup::Markup;
-use crate::figures::{dollars, duration, plural};
 use crate::model::{Cell, Run, Trial};
 
-/// Rows of a chart; of more, the rest is counted.
+/// The maximum number of rows; the rest is counted.
 const ROWS: usize = 14;
 
-/// Trials that belong together in a chart.
+/// The trials of one row.
 struct Group<'a> {
     name: &'a str,
     trials: Vec<&'a Trial>,
     cell: Cell,
 }
 
-/// By variant if there are several, else by case.
+/// Groups trials by variant if there are several, or else by case.
 fn groups(run: &Run) -> Vec<Group<'_>> {
     let by_variant = run.trials.iter().any(|trial| trial.variant != run.trials[0].variant);
     let mut groups: Vec<Group<'_>> = Vec::new();
@@ -43,22 +44,22 @@ fn times(body: &mut Markup, groups: &[Group<'_>]) {
     if longest == 0 {
         return;
     }
-    body.raw("<section class=\"card chart\"><h2>Time</h2><p class=\"hint\">A line for each trial, a thick one for the median.</p>");
+    body.raw("<section class=\"card chart\"><h2>Time</h2><p class=\"hint\">One line per trial; the thick line is the median.</p>");
     for group in groups.iter().take(ROWS) {
         let median = group.cell.median_ms();
-        let said = format!(
+        let label = format!(
             "{}: median time {}, {}",
             group.name,
-            median.map(duration).unwrap_or_default(),
+            median.map(duration_ms).unwrap_or_default(),
             plural(group.cell.times.len(), "trial")
         );
-        begin(body, group.name, &said);
+        begin(body, group.name, &label);
         let x = |ms: u64| format!("{:.1}", 4.0 + ms as f64 / longest as f64 * 992.0);
         for trial in &group.trials {
             let Some(ms) = trial.duration_ms else { continue };
-            body.raw("<line class=\"s-").raw(trial.verdict.standing.class()).raw("\" y1=\"6\" y2=\"22\"");
+            body.raw("<line class=\"s-").raw(trial.outcome.class.key()).raw("\" y1=\"6\" y2=\"22\"");
             body.attr("x1", &x(ms)).attr("x2", &x(ms)).raw("><title>");
-            body.text(&format!("{}: {}, {}", trial.name, trial.verdict.word, duration(ms)))
+            body.text(&format!("{}: {}, {}", trial.name, trial.outcome.name, duration_ms(ms)))
                 .raw("</title></line>");
         }
         if let Some(ms) = median {
@@ -67,9 +68,9 @@ fn times(body: &mut Markup, groups: &[Group<'_>]) {
                 .attr("x2", &x(ms))
                 .raw("/>");
         }
-        end(body, &median.map(duration).unwrap_or_default());
+        end(body, &median.map(duration_ms).unwrap_or_default());
     }
-    axis(body, groups.len(), "0 s", &duration(longest));
+    axis(body, groups.len(), "0 ms", &duration_ms(longest));
     body.raw("</section>");
 }
 
@@ -90,19 +91,19 @@ fn costs(body: &mut Markup, groups: &[Group<'_>]) {
     }
     body.raw("</p>");
     for group in groups.iter().take(ROWS) {
-        let money = group.cell.money;
-        let shown = money.total().map(dollars).unwrap_or_else(|| "unknown".to_owned());
-        let each = match (money.total(), group.cell.passed) {
-            (Some(usd), passed) if passed > 0 => format!(", {} for each pass", dollars(usd / passed as f64)),
+        let spend = group.cell.money;
+        let shown = spend.total().map(money).unwrap_or_else(|| "unknown".to_owned());
+        let each = match (spend.total(), group.cell.passed) {
+            (Some(usd), passed) if passed > 0 => format!(", {} per pass", money(usd / passed as f64)),
             _ => String::new(),
         };
-        let said = format!("{}: cost {shown}{each}", group.name);
-        begin(body, group.name, &said);
+        let label = format!("{}: cost {shown}{each}", group.name);
+        begin(body, group.name, &label);
         let mut at = 4.0;
         for (class, who, usd) in [
-            ("k-agent", "agent", money.agent),
-            ("k-subagents", "subagents", money.subagents),
-            ("k-judge", "judge", money.judge),
+            ("k-agent", "agent", spend.agent),
+            ("k-subagents", "subagents", spend.subagents),
+            ("k-judge", "judge", spend.judge),
         ] {
             let Some(usd) = usd.filter(|usd| *usd > 0.0) else { continue };
             let width = usd / most * 992.0;
@@ -111,25 +112,25 @@ fn costs(body: &mut Markup, groups: &[Group<'_>]) {
                 .raw("\" y=\"6\" height=\"16\"")
                 .attr("x", &format!("{at:.1}"));
             body.attr("width", &format!("{width:.1}")).raw("><title>");
-            body.text(&format!("{}: {who} {}", group.name, dollars(usd))).raw("</title></rect>");
+            body.text(&format!("{}: {who} {}", group.name, money(usd))).raw("</title></rect>");
             at += width;
         }
         end(body, &shown);
     }
-    axis(body, groups.len(), "$0", &dollars(most));
+    axis(body, groups.len(), "$0.00", &money(most));
     body.raw("</section>");
 }
 
-fn begin(body: &mut Markup, name: &str, said: &str) {
+fn begin(body: &mut Markup, name: &str, label: &str) {
     body.raw("<div class=\"strip\"><span class=\"name\"")
         .attr("title", name)
         .raw(">")
         .text(name)
         .raw("</span>");
     body.raw("<svg viewBox=\"0 0 1000 28\" preserveAspectRatio=\"none\" role=\"img\"")
-        .attr("aria-label", said);
+        .attr("aria-label", label);
     body.raw("><title>")
-        .text(said)
+        .text(label)
         .raw("</title><rect class=\"ground\" x=\"0\" y=\"6\" width=\"1000\" height=\"16\"/>");
 }
 

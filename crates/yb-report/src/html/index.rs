@@ -1,14 +1,14 @@
-//! The first page: each run in figures, its cases × variants, its charts, and all trials.
+//! The overview page: figures of each run, the matrix of cases × variants, charts and the table of trials.
 
 use serde_json::Value;
+use yb_figures::{count, duration_ms, money, percent, plural, timestamp};
 
 use super::markup::Markup;
 use super::{Html, chart, table, values};
-use crate::figures::{count, dollars, duration, moment, percent, plural};
-use crate::model::{Cell, Matrix, Run, Standing};
-use crate::value::spoken;
+use crate::model::{Cell, Matrix, OutcomeClass, Run};
+use crate::value::readable_name;
 
-/// Narrower matrices have nothing that the table of trials has not.
+/// The minimum number of trials for a matrix; below, the table of trials is enough.
 const MATRIX: usize = 2;
 
 pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
@@ -27,10 +27,10 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
     footer(body, html);
 }
 
-/// What else the run says, such as its gates.
+/// Writes further fields of the run, such as gates.
 pub(super) fn extra(body: &mut Markup, run: &Run) {
     for (name, value) in &run.extra {
-        body.raw("<section class=\"card\">").element("h2", "", &spoken(name));
+        body.raw("<section class=\"card\">").element("h2", "", &readable_name(name));
         match value {
             Value::Object(parts) => values::fields(body, parts),
             value => values::write(body, value),
@@ -43,26 +43,26 @@ fn head(body: &mut Markup, run: &Run) {
     body.raw("<div class=\"head\"><h1>").text(&run.name).raw("</h1><p class=\"meta\">");
     body.raw("<span class=\"mono\">").text(&run.id).raw("</span>");
     if let Some(at) = &run.started_at {
-        body.element("span", "", &moment(at));
+        body.element("span", "", &timestamp(at));
     }
     body.element("span", "", &run.condition).raw("</p></div>");
 }
 
 fn tiles(body: &mut Markup, run: &Run) {
-    let whole = run.whole();
+    let whole = run.totals();
     body.raw("<div class=\"tiles\"><div class=\"tile wide\"><div class=\"label\">Pass rate</div><div class=\"figure\">");
     body.text(&whole.rate().map_or_else(|| "–".to_owned(), percent)).raw("</div>");
     body.raw("<div class=\"note\">")
-        .text(&format!("{} of {} that count passed", whole.passed, whole.counted));
+        .text(&format!("{} of {} counted trials passed", whole.passed, whole.counted));
     body.raw("</div>");
     outcomes(body, run);
     body.raw("</div>");
     let mut aside = Vec::new();
-    if whole.left_out > 0 {
-        aside.push(format!("{} left out", count(whole.left_out as u64)));
+    if whole.excluded > 0 {
+        aside.push(format!("{} excluded", count(whole.excluded)));
     }
     if whole.pending > 0 {
-        aside.push(format!("{} to do", count(whole.pending as u64)));
+        aside.push(format!("{} pending", count(whole.pending)));
     }
     let matrix = Matrix::of(run);
     if aside.is_empty() {
@@ -72,25 +72,25 @@ fn tiles(body: &mut Markup, run: &Run) {
             plural(matrix.variants.len(), "variant")
         ));
     }
-    tile(body, "Trials", &count(run.trials.len() as u64), &aside.join(", "));
+    tile(body, "Trials", &count(run.trials.len()), &aside.join(", "));
     if let Some(ms) = whole.median_ms() {
         let longest = whole.times.iter().max().copied().unwrap_or(ms);
-        tile(body, "Median time", &duration(ms), &format!("at most {}", duration(longest)));
+        tile(body, "Median time", &duration_ms(ms), &format!("maximum {}", duration_ms(longest)));
     }
     if let Some(usd) = whole.money.total() {
-        tile(body, "Cost", &dollars(usd), &per_pass(&whole, usd));
+        tile(body, "Cost", &money(usd), &per_pass(&whole, usd));
     }
     let tokens: u64 = run.trials.iter().filter_map(|trial| trial.tokens).sum();
     if tokens > 0 {
-        tile(body, "Tokens", &count(tokens), "in and out, without the cache");
+        tile(body, "Tokens", &count(tokens), "input and output, without cache");
     }
     body.raw("</div>");
 }
 
 fn per_pass(cell: &Cell, usd: f64) -> String {
     match cell.passed {
-        0 => "no pass for it".to_owned(),
-        passed => format!("{} for each pass", dollars(usd / passed as f64)),
+        0 => "no trial passed".to_owned(),
+        passed => format!("{} per pass", money(usd / passed as f64)),
     }
 }
 
@@ -99,36 +99,36 @@ fn tile(body: &mut Markup, label: &str, figure: &str, note: &str) {
     body.element("div", "note", note).raw("</div>");
 }
 
-/// A bar with a part for each outcome.
+/// Writes a bar with a segment for each outcome.
 fn outcomes(body: &mut Markup, run: &Run) {
-    let verdicts = run.verdicts();
+    let outcomes = run.outcomes();
     let all = run.trials.len().max(1) as f64;
-    let said: Vec<String> =
-        verdicts.iter().map(|(verdict, count)| format!("{count} {}", verdict.word)).collect();
+    let label: Vec<String> =
+        outcomes.iter().map(|(outcome, count)| format!("{count} {}", outcome.name)).collect();
     body.raw("<svg class=\"parts\" viewBox=\"0 0 1000 10\" preserveAspectRatio=\"none\" role=\"img\"");
-    body.attr("aria-label", &said.join(", ")).raw("><title>").text(&said.join(", ")).raw("</title>");
+    body.attr("aria-label", &label.join(", ")).raw("><title>").text(&label.join(", ")).raw("</title>");
     let mut at = 0.0;
-    for (verdict, count) in &verdicts {
+    for (outcome, count) in &outcomes {
         let width = *count as f64 / all * 1000.0;
-        body.raw("<rect class=\"f-").raw(verdict.standing.class()).raw("\" y=\"0\" height=\"10\"");
+        body.raw("<rect class=\"f-").raw(outcome.class.key()).raw("\" y=\"0\" height=\"10\"");
         body.attr("x", &format!("{at:.2}"))
             .attr("width", &format!("{:.2}", (width - 3.0).max(1.0)))
             .raw("/>");
         at += width;
     }
     body.raw("</svg><ul class=\"legend\">");
-    for (verdict, count) in &verdicts {
-        body.raw("<li><i class=\"dot b-").raw(verdict.standing.class()).raw("\"></i>");
-        body.text(&spoken(&verdict.word)).raw(" <b>").text(&count.to_string()).raw("</b></li>");
+    for (outcome, count) in &outcomes {
+        body.raw("<li><i class=\"dot b-").raw(outcome.class.key()).raw("\"></i>");
+        body.text(&readable_name(&outcome.name)).raw(" <b>").text(&count.to_string()).raw("</b></li>");
     }
     body.raw("</ul>");
 }
 
-/// Case × variant as a heat-map; each cell filters the table of trials.
+/// Writes cases × variants as a heat map; each cell filters the table of trials.
 fn matrix(body: &mut Markup, run: &Run, at: usize) {
     let matrix = Matrix::of(run);
     body.raw("<section class=\"card\"><h2>Cases × variants</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\"");
-    body.raw(" aria-label=\"Pass rates of each case with each variant\"><table class=\"heat\"><thead><tr><th scope=\"col\">case</th>");
+    body.raw(" aria-label=\"Pass rate of each case with each variant\"><table class=\"heat\"><thead><tr><th scope=\"col\">case</th>");
     for variant in &matrix.variants {
         body.raw("<th scope=\"col\">").text(variant).raw("</th>");
     }
@@ -142,16 +142,16 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
         let mut all = Cell::default();
         for variant in &matrix.variants {
             let cell = matrix.cell(case, variant);
-            square(body, cell, Some((at, case, variant)));
+            heat_cell(body, cell, Some((at, case, variant)));
             if let Some(cell) = cell {
                 all.passed += cell.passed;
                 all.counted += cell.counted;
-                all.left_out += cell.left_out;
+                all.excluded += cell.excluded;
                 all.pending += cell.pending;
             }
         }
         if several {
-            square(body, Some(&all), None);
+            heat_cell(body, Some(&all), None);
         }
         body.raw("</tr>");
     }
@@ -159,32 +159,36 @@ fn matrix(body: &mut Markup, run: &Run, at: usize) {
     if matrix.cases.len() > 1 {
         body.raw("<tfoot><tr><th scope=\"row\">all</th>");
         for variant in &matrix.variants {
-            square(body, Some(&run.of_variant(Some(variant))), None);
+            heat_cell(body, Some(&run.variant_totals(Some(variant))), None);
         }
         if several {
-            square(body, Some(&run.whole()), None);
+            heat_cell(body, Some(&run.totals()), None);
         }
         body.raw("</tr></tfoot>");
     }
-    body.raw("</table></div><p class=\"hint\">Passed of those that count");
-    if run.trials.iter().any(|trial| !matches!(trial.verdict.standing, Standing::Passed | Standing::Failed)) {
-        body.raw("; +n were lost, not done, or nobody can tell");
+    body.raw("</table></div><p class=\"hint\">Passed of counted trials");
+    if run
+        .trials
+        .iter()
+        .any(|trial| !matches!(trial.outcome.class, OutcomeClass::Passed | OutcomeClass::Failed))
+    {
+        body.raw("; +n: excluded, pending or inconclusive");
     }
-    body.raw(". A cell shows its trials in the table below.</p></section>");
+    body.raw(". Select a cell to filter the table below.</p></section>");
 }
 
-fn square(body: &mut Markup, cell: Option<&Cell>, filter: Option<(usize, &str, &str)>) {
+fn heat_cell(body: &mut Markup, cell: Option<&Cell>, filter: Option<(usize, &str, &str)>) {
     let Some(cell) = cell else {
         body.raw("<td class=\"none\"></td>");
         return;
     };
     body.raw("<td class=\"").raw(heat(cell.rate())).raw("\">");
-    let without = cell.left_out + cell.pending;
+    let without = cell.excluded + cell.pending;
     if let Some((run, case, variant)) = filter {
-        let said =
-            format!("show the trials of {case} with {variant}: {} of {} passed", cell.passed, cell.counted);
+        let label =
+            format!("show trials of {case} with {variant}: {} of {} passed", cell.passed, cell.counted);
         body.raw("<a href=\"#trials\" data-run=\"").text(&run.to_string()).raw("\"").attr("data-case", case);
-        body.attr("data-variant", variant).attr("aria-label", &said).raw(">");
+        body.attr("data-variant", variant).attr("aria-label", &label).raw(">");
     }
     body.element("b", "", &cell.rate().map_or_else(|| "–".to_owned(), percent));
     body.element("span", "", &format!("{}/{}", cell.passed, cell.counted));
@@ -197,11 +201,11 @@ fn square(body: &mut Markup, cell: Option<&Cell>, filter: Option<(usize, &str, &
     body.raw("</td>");
 }
 
-/// Eleven steps: style attributes are not allowed, so each step is a class.
+/// Returns one of eleven classes: the content security policy forbids style attributes.
 fn heat(rate: Option<f64>) -> &'static str {
     const STEPS: [&str; 11] = ["h0", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9", "h10"];
     match rate {
-        // Only what failed never or always has the last step.
+        // The first and the last step are for exactly 0% and 100%.
         Some(rate) if rate > 0.0 && rate < 1.0 => STEPS[((rate * 10.0).round() as usize).clamp(1, 9)],
         Some(rate) => STEPS[(rate * 10.0) as usize],
         None => "none",

@@ -1,12 +1,13 @@
-//! What was changed: a patch by file, with its lines coloured and numbered, bounded.
+//! The changes of a trial: the patch by file, with colored and numbered lines, limited in size.
+
+use yb_figures::{bytes, count, plural};
 
 use super::markup::Markup;
-use crate::figures::{bytes, count, plural};
 use crate::model::Trial;
 
-/// Lines of a file that are shown at once; a longer one is folded.
+/// The maximum number of lines of an unfolded file.
 const OPEN: usize = 300;
-/// Of more files than this all are folded.
+/// The maximum number of unfolded files.
 const FILES: usize = 12;
 
 pub(super) fn write(body: &mut Markup, trial: &Trial, room: usize) {
@@ -18,8 +19,7 @@ pub(super) fn write(body: &mut Markup, trial: &Trial, room: usize) {
     }
     let path = trial.patch_path().map(|path| path.display().to_string()).unwrap_or_default();
     if length > room as u64 {
-        body.raw("<p class=\"gap\">")
-            .text(&format!("{} more left out; all is in ", bytes(length - room as u64)));
+        body.raw("<p class=\"gap\">").text(&format!("{} omitted; full patch: ", bytes(length - room as u64)));
         body.element("span", "mono", &path).raw("</p>");
     } else {
         body.raw("<p class=\"hint\">patch: ").element("span", "mono", &path).raw("</p>");
@@ -63,7 +63,7 @@ fn files(patch: &str) -> Vec<File<'_>> {
         } else if line.starts_with("new file") {
             file.remark = "new";
         } else if line.starts_with("deleted file") {
-            file.remark = "gone";
+            file.remark = "deleted";
         } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files") {
             file.remark = "binary";
         }
@@ -82,18 +82,16 @@ fn write_file(body: &mut Markup, file: &File<'_>, open: bool) {
     if !file.remark.is_empty() {
         body.element("span", "hint", file.remark);
     }
-    let said = format!("{} added, {} removed", plural(file.added, "line"), count(file.removed as u64));
-    body.raw("<span class=\"sums\"").attr("aria-label", &said).raw("><span class=\"plus\">+");
-    body.text(&count(file.added as u64))
-        .raw("</span> <span class=\"minus\">−")
-        .text(&count(file.removed as u64));
+    let label = format!("{} added, {} removed", plural(file.added, "line"), count(file.removed));
+    body.raw("<span class=\"sums\"").attr("aria-label", &label).raw("><span class=\"plus\">+");
+    body.text(&count(file.added)).raw("</span> <span class=\"minus\">−").text(&count(file.removed));
     body.raw("</span></span></summary><pre class=\"diff\" tabindex=\"0\">");
     let (mut old, mut new) = (0, 0);
     for line in &file.lines {
         let mut number = 0;
         body.raw(match line.as_bytes().first() {
             Some(b'@') => {
-                (old, new) = starts(line).unwrap_or((old, new));
+                (old, new) = hunk_starts(line).unwrap_or((old, new));
                 "<span class=\"at\""
             }
             Some(b'+') => {
@@ -118,8 +116,8 @@ fn write_file(body: &mut Markup, file: &File<'_>, open: bool) {
     body.raw("</pre></details>");
 }
 
-/// The first lines of a hunk, `@@ -3,7 +3,9 @@`.
-fn starts(line: &str) -> Option<(usize, usize)> {
+/// Parses the first line numbers of a hunk header, `@@ -3,7 +3,9 @@`.
+fn hunk_starts(line: &str) -> Option<(usize, usize)> {
     let mut parts = line.split(' ').skip(1);
     let number = |part: &str| part.get(1..)?.split(',').next()?.parse().ok();
     Some((number(parts.next()?)?, number(parts.next()?)?))
@@ -135,9 +133,9 @@ mod tests {
                      same\n-old\n+++ b/not a name\ndiff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n\
                      diff --git a/p.png b/p.png\nnew file mode 100644\nGIT binary patch\nliteral 3\n";
         let files = files(patch);
-        let told: Vec<_> = files.iter().map(|f| (f.path.as_str(), f.remark, f.added, f.removed)).collect();
-        assert_eq!(told, [("a b.txt", "", 1, 1), ("y", "moved", 0, 0), ("p.png", "binary", 0, 0)]);
-        assert_eq!(starts("@@ -3,7 +4,9 @@ fn x"), Some((3, 4)));
-        assert_eq!(starts("@@ nonsense"), None);
+        let summary: Vec<_> = files.iter().map(|f| (f.path.as_str(), f.remark, f.added, f.removed)).collect();
+        assert_eq!(summary, [("a b.txt", "", 1, 1), ("y", "moved", 0, 0), ("p.png", "binary", 0, 0)]);
+        assert_eq!(hunk_starts("@@ -3,7 +4,9 @@ fn x"), Some((3, 4)));
+        assert_eq!(hunk_starts("@@ nonsense"), None);
     }
 }

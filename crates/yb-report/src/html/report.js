@@ -1,4 +1,4 @@
-// Theme, filters, sorting, and the way between trials. Without it everything can be read, one below the other.
+// Theme, filters, sorting and navigation. Without scripts, the page shows everything in sequence.
 (() => {
   'use strict';
   const root = document.documentElement;
@@ -15,7 +15,7 @@
     const get = (id) => document.getElementById(id);
     get('theme').addEventListener('click', () => { const next = shown() === 'dark' ? 'light' : 'dark'; apply(next); keep.set(next); });
 
-    // Long texts are cut to a window; a button opens it.
+    // Long texts are clipped; a button expands them.
     const clip = (from) => all('.clip', from).forEach((box) => {
       if (box.dataset.done || box.scrollHeight <= box.clientHeight + 4 || !box.clientHeight) return;
       box.dataset.done = '1';
@@ -35,11 +35,11 @@
       button.addEventListener('click', () => {
         const open = tools().some((tool) => !tool.open);
         tools().forEach((tool) => { tool.open = open; });
-        button.textContent = open ? 'close all tool calls' : 'open all tool calls';
+        button.textContent = open ? 'collapse all tool calls' : 'expand all tool calls';
       });
     });
 
-    // In a single file each trial is a view of its own, named by the address.
+    // In a single file, the URL fragment selects the trial.
     const views = all('.view');
     const route = (event) => {
       if (!views.length) return;
@@ -57,7 +57,7 @@
     };
     addEventListener('hashchange', route);
     route();
-    // The browser has its own idea of where a trial begins.
+    // Override the scroll position of the browser.
     addEventListener('load', () => { if (views.length && views[0].hidden) scrollTo(0, 0); });
     clip(document);
 
@@ -65,34 +65,34 @@
     if (!list) return;
     const rows = all('tbody tr', list);
     const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
-    const wish = { outcome: '', text: '', only: null };
+    const filters = { outcome: '', text: '', only: null };
     const filter = () => {
       let count = 0;
       rows.forEach((row) => {
         const data = row.dataset;
-        const fits = (!wish.outcome || data.outcome === wish.outcome) && (!wish.text || texts.get(row).includes(wish.text)) &&
-          (!wish.only || (data.run === wish.only.run && data.case === wish.only.case && data.variant === wish.only.variant));
+        const fits = (!filters.outcome || data.outcome === filters.outcome) && (!filters.text || texts.get(row).includes(filters.text)) &&
+          (!filters.only || (data.run === filters.only.run && data.case === filters.only.case && data.variant === filters.only.variant));
         row.hidden = !fits;
         count += fits ? 1 : 0;
       });
       get('shown').textContent = count === rows.length ? '' : count + ' of ' + rows.length;
       get('empty').hidden = count > 0;
       const only = get('only');
-      only.hidden = !wish.only;
-      only.textContent = wish.only ? wish.only.case + ' / ' + wish.only.variant + ' ×' : '';
-      only.setAttribute('aria-label', wish.only ? 'remove the filter ' + wish.only.case + ' / ' + wish.only.variant : '');
+      only.hidden = !filters.only;
+      only.textContent = filters.only ? filters.only.case + ' / ' + filters.only.variant + ' ×' : '';
+      only.setAttribute('aria-label', filters.only ? 'remove the filter ' + filters.only.case + ' / ' + filters.only.variant : '');
     };
     const chips = all('.chips .chip');
     chips.forEach((chip) => chip.addEventListener('click', () => {
-      wish.outcome = chip.dataset.outcome;
+      filters.outcome = chip.dataset.outcome;
       chips.forEach((one) => one.setAttribute('aria-pressed', String(one === chip)));
       filter();
     }));
-    get('search').addEventListener('input', (event) => { wish.text = event.target.value.trim().toLowerCase(); filter(); });
-    get('only').addEventListener('click', () => { wish.only = null; filter(); });
+    get('search').addEventListener('input', (event) => { filters.text = event.target.value.trim().toLowerCase(); filter(); });
+    get('only').addEventListener('click', () => { filters.only = null; filter(); });
     all('.heat a').forEach((cell) => cell.addEventListener('click', (event) => {
       event.preventDefault();
-      wish.only = { run: cell.dataset.run, case: cell.dataset.case, variant: cell.dataset.variant };
+      filters.only = { run: cell.dataset.run, case: cell.dataset.case, variant: cell.dataset.variant };
       filter();
       get('trials').scrollIntoView({ block: 'start' });
       get('only').focus({ preventScroll: true });

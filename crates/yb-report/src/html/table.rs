@@ -1,15 +1,17 @@
-//! All trials as a table that can be sorted and filtered.
+//! The sortable and filterable table of all trials.
+
+use yb_figures::{count, duration_ms, money};
 
 use super::markup::Markup;
-use super::{Entry, Html};
+use super::{Html, TrialEntry};
 use crate::csv::reason;
-use crate::figures::{count, dollars, duration, shorten};
-use crate::model::Verdict;
-use crate::value::spoken;
+use crate::model::TrialOutcome;
+use crate::text::shorten;
+use crate::value::readable_name;
 
 pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
     let several = html.report.has_several_runs();
-    let shown = |wanted: &dyn Fn(&Entry<'_>) -> bool| html.entries.iter().any(wanted);
+    let shown = |wanted: &dyn Fn(&TrialEntry<'_>) -> bool| html.entries.iter().any(wanted);
     let columns = Columns {
         run: several,
         variant: shown(&|entry| entry.trial.variant != "default"),
@@ -43,9 +45,7 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>) {
     for entry in &html.entries {
         row(body, html, entry, &columns);
     }
-    body.raw(
-        "</tbody></table></div><p class=\"empty\" id=\"empty\" hidden>No trial is like that.</p></section>",
-    );
+    body.raw("</tbody></table></div><p class=\"empty\" id=\"empty\" hidden>No trial matches.</p></section>");
 }
 
 struct Columns {
@@ -58,36 +58,36 @@ struct Columns {
 }
 
 fn filters(body: &mut Markup, html: &Html<'_>) {
-    let mut verdicts: Vec<(&Verdict, usize)> = Vec::new();
-    for (verdict, count) in html.report.runs.iter().flat_map(|run| run.verdicts()) {
-        match verdicts.iter_mut().find(|(known, _)| *known == verdict) {
+    let mut outcomes: Vec<(&TrialOutcome, usize)> = Vec::new();
+    for (outcome, count) in html.report.runs.iter().flat_map(|run| run.outcomes()) {
+        match outcomes.iter_mut().find(|(known, _)| *known == outcome) {
             Some((_, sum)) => *sum += count,
-            None => verdicts.push((verdict, count)),
+            None => outcomes.push((outcome, count)),
         }
     }
     body.raw("<div class=\"filters\"><div class=\"chips\" role=\"group\" aria-label=\"Filter by outcome\">");
     body.raw("<button type=\"button\" class=\"chip\" data-outcome=\"\" aria-pressed=\"true\">all <b>");
     body.text(&html.entries.len().to_string()).raw("</b></button>");
-    for (verdict, count) in verdicts {
+    for (outcome, count) in outcomes {
         body.raw("<button type=\"button\" class=\"chip\" aria-pressed=\"false\"")
-            .attr("data-outcome", &verdict.word);
+            .attr("data-outcome", &outcome.name);
         body.raw("><i class=\"dot b-")
-            .raw(verdict.standing.class())
+            .raw(outcome.class.key())
             .raw("\"></i>")
-            .text(&spoken(&verdict.word));
+            .text(&readable_name(&outcome.name));
         body.raw(" <b>").text(&count.to_string()).raw("</b></button>");
     }
     body.raw("</div><button type=\"button\" class=\"chip only\" id=\"only\" hidden></button>");
-    body.raw("<input type=\"search\" id=\"search\" placeholder=\"Search cases, variants, reasons\" aria-label=\"Search in the trials\">");
+    body.raw("<input type=\"search\" id=\"search\" placeholder=\"Search cases, variants, reasons\" aria-label=\"Search trials\">");
     body.raw("<span class=\"shown\" id=\"shown\" aria-live=\"polite\"></span></div>");
 }
 
-fn row(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>, columns: &Columns) {
+fn row(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>, columns: &Columns) {
     let trial = entry.trial;
     let run = html.report.runs.iter().position(|run| std::ptr::eq(run, entry.run)).unwrap_or(0);
-    body.raw("<tr").attr("data-outcome", &trial.verdict.word).attr("data-run", &run.to_string());
+    body.raw("<tr").attr("data-outcome", &trial.outcome.name).attr("data-run", &run.to_string());
     body.attr("data-case", &trial.case).attr("data-variant", &trial.variant).raw("><td>");
-    badge(body, &trial.verdict);
+    badge(body, &trial.outcome);
     body.raw("</td>");
     if columns.run {
         body.element("td", "mono", &entry.run.id);
@@ -108,16 +108,16 @@ fn row(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>, columns: &Columns)
     };
     let float = |value: Option<u64>| value.map(|value| value as f64);
     number(columns.repeat, Some(f64::from(trial.repeat)), trial.repeat.to_string());
-    number(true, float(trial.duration_ms), trial.duration_ms.map(duration).unwrap_or_default());
-    number(columns.cost, trial.money.total(), trial.money.total().map(dollars).unwrap_or_default());
+    number(true, float(trial.duration_ms), trial.duration_ms.map(duration_ms).unwrap_or_default());
+    number(columns.cost, trial.money.total(), trial.money.total().map(money).unwrap_or_default());
     number(columns.tokens, float(trial.tokens), trial.tokens.map(count).unwrap_or_default());
     number(columns.turns, float(trial.turns), trial.turns.map(count).unwrap_or_default());
     body.raw("<td class=\"why\">").text(&reason(trial).map(|why| shorten(&why, 160)).unwrap_or_default());
     body.raw("</td></tr>");
 }
 
-/// An outcome in its colour, with a mark for those who don't see colours.
-pub(super) fn badge(body: &mut Markup, verdict: &Verdict) {
-    body.raw("<span class=\"badge c-").raw(verdict.standing.class()).raw("\"><i aria-hidden=\"true\">");
-    body.raw(verdict.standing.mark()).raw("</i>").text(&spoken(&verdict.word)).raw("</span>");
+/// Writes an outcome with its color and a mark that is readable without color.
+pub(super) fn badge(body: &mut Markup, outcome: &TrialOutcome) {
+    body.raw("<span class=\"badge c-").raw(outcome.class.key()).raw("\"><i aria-hidden=\"true\">");
+    body.raw(outcome.class.mark()).raw("</i>").text(&readable_name(&outcome.name)).raw("</span>");
 }

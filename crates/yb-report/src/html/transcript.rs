@@ -1,16 +1,17 @@
-//! What was said and done: messages in order, each tool call with what it gave, bounded.
+//! The conversation: messages in order, each tool call with its result, limited in size.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
+use yb_figures::{bytes, plural};
 
 use super::markup::Markup;
-use crate::figures::{bytes, one_line, plural, shorten};
 use crate::model::Trial;
+use crate::text::{one_line, shorten};
 
-/// What is kept of one text, in characters.
+/// The maximum length of a message in bytes.
 const TEXT: usize = 20_000;
-/// What is kept of a tool's arguments or result.
+/// The maximum length of tool arguments or of a tool result in bytes.
 const TOOL: usize = 6_000;
 
 pub(super) fn write(body: &mut Markup, trial: &Trial, log: &Value, room: usize) {
@@ -19,28 +20,28 @@ pub(super) fn write(body: &mut Markup, trial: &Trial, log: &Value, room: usize) 
         return;
     }
     body.raw("<section class=\"card talk\"><div class=\"row\"><h2>Conversation</h2>");
-    body.raw("<button type=\"button\" class=\"chip unfold\" hidden>open all tool calls</button></div>");
+    body.raw("<button type=\"button\" class=\"chip unfold\" hidden>expand all tool calls</button></div>");
     let gap = gap(&steps, room);
     for (at, step) in steps.iter().enumerate() {
         match &gap {
             Some(gap) if gap.contains(&at) => {
                 if at == gap.start {
-                    left_out(body, trial, &steps[gap.clone()]);
+                    write_gap(body, trial, &steps[gap.clone()]);
                 }
             }
             _ => write_step(body, step),
         }
     }
     if let Some(path) = trial.log_path() {
-        body.raw("<p class=\"hint\">whole log: <span class=\"mono\">").text(&path.display().to_string());
+        body.raw("<p class=\"hint\">full log: <span class=\"mono\">").text(&path.display().to_string());
         body.raw("</span></p>");
     }
     body.raw("</section>");
 }
 
-/// Something that was said, or one call of a tool.
+/// A message or a tool call.
 enum Step<'a> {
-    Said {
+    Message {
         role: &'a str,
         text: &'a str,
         below: bool,
@@ -56,10 +57,10 @@ enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// What it takes on the page.
+    /// Returns the approximate size on the page.
     fn size(&self) -> usize {
         match self {
-            Self::Said { text, .. } => text.len().min(TEXT) + 100,
+            Self::Message { text, .. } => text.len().min(TEXT) + 100,
             Self::Call { arguments, result, .. } => {
                 arguments.len().min(TOOL) + result.map_or(0, str::len).min(TOOL) + 300
             }
@@ -91,7 +92,7 @@ fn steps(log: &Value) -> Vec<Step<'_>> {
         let role = message["role"].as_str().unwrap_or("unknown");
         let content = message["content"].as_str().unwrap_or_default();
         if !content.trim().is_empty() {
-            steps.push(Step::Said { role, text: content, below });
+            steps.push(Step::Message { role, text: content, below });
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let id = text(&call["id"]);
@@ -108,7 +109,7 @@ fn steps(log: &Value) -> Vec<Step<'_>> {
             shown.insert(id);
         }
     }
-    // Calls that no message made: what an agent that prints plain text said about itself.
+    // Calls without a message, as recorded for agents with plain text output.
     for record in list("tool_calls").iter().filter(|record| !shown.contains(&text(&record["id"]))) {
         steps.push(Step::Call {
             name: record["name"].as_str().unwrap_or("tool"),
@@ -122,7 +123,7 @@ fn steps(log: &Value) -> Vec<Step<'_>> {
     steps
 }
 
-/// What has no room: the middle, because the task is at the beginning and the answer at the end.
+/// Returns the steps to omit: the middle, because the task is at the beginning and the answer at the end.
 fn gap(steps: &[Step<'_>], room: usize) -> Option<std::ops::Range<usize>> {
     let sizes: Vec<usize> = steps.iter().map(Step::size).collect();
     if sizes.iter().sum::<usize>() <= room {
@@ -141,11 +142,11 @@ fn gap(steps: &[Step<'_>], room: usize) -> Option<std::ops::Range<usize>> {
     (start < end).then_some(start..end)
 }
 
-fn left_out(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
+fn write_gap(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
     let size: usize = steps.iter().map(Step::size).sum();
     let whole = trial.log_path().map(|path| path.display().to_string()).unwrap_or_default();
     body.raw("<p class=\"gap\">").text(&format!(
-        "{} ({}) left out here; all are in ",
+        "{} ({}) omitted; full log: ",
         plural(steps.len(), "step"),
         bytes(size as u64)
     ));
@@ -154,7 +155,7 @@ fn left_out(body: &mut Markup, trial: &Trial, steps: &[Step<'_>]) {
 
 fn write_step(body: &mut Markup, step: &Step<'_>) {
     match step {
-        Step::Said { role, text, below } => {
+        Step::Message { role, text, below } => {
             body.raw("<div class=\"said-by r-").raw(role_class(role));
             body.raw(if *below { " below\">" } else { "\">" }).element("span", "role", role);
             body.raw("<div class=\"words clip\">").text(text.get(..TEXT).map_or(*text, |_| cut(text, TEXT)));
@@ -164,11 +165,11 @@ fn write_step(body: &mut Markup, step: &Step<'_>) {
         Step::Call { name, arguments, result, whole, failed, below } => {
             body.raw("<details class=\"tool");
             body.raw(if *below { " below" } else { "" }).raw(if *failed { " bad\">" } else { "\">" });
-            body.raw("<summary>").element("b", "", name).element("code", "", &gist(arguments));
+            body.raw("<summary>").element("b", "", name).element("code", "", &summarize_arguments(arguments));
             if *failed {
                 body.raw("<span class=\"badge c-fail\">failed</span>");
             } else if result.is_none() {
-                body.raw("<span class=\"badge c-todo\">no answer</span>");
+                body.raw("<span class=\"badge c-todo\">no result</span>");
             }
             body.raw(
                 "</summary><div class=\"inside\"><div class=\"label\">arguments</div><pre class=\"clip\">",
@@ -188,7 +189,7 @@ fn write_step(body: &mut Markup, step: &Step<'_>) {
     }
 }
 
-/// What was cut from a text, if something was.
+/// Writes how much of a text was cut off, if any.
 fn more(body: &mut Markup, all: usize, shown: usize) {
     if all > shown {
         body.raw("<span class=\"cut\">")
@@ -197,9 +198,9 @@ fn more(body: &mut Markup, all: usize, shown: usize) {
     }
 }
 
-/// At most so many bytes, and whole characters.
-fn cut(text: &str, most: usize) -> &str {
-    &text[..text.floor_char_boundary(most)]
+/// Returns at most `max_bytes` of a text, cut at a character boundary.
+fn cut(text: &str, max_bytes: usize) -> &str {
+    &text[..text.floor_char_boundary(max_bytes)]
 }
 
 fn role_class(role: &str) -> &'static str {
@@ -211,11 +212,11 @@ fn role_class(role: &str) -> &'static str {
     }
 }
 
-/// What tells a call from others, in a few words: its command, its file, its pattern.
-fn gist(arguments: &str) -> String {
+/// Returns the most telling argument of a tool call: its command, file or pattern.
+fn summarize_arguments(arguments: &str) -> String {
     let parsed: Value = serde_json::from_str(arguments).unwrap_or_default();
-    let told = ["command", "file_path", "pattern", "query", "url", "path", "description", "prompt", "input"];
-    let text = told.iter().find_map(|key| parsed[key].as_str()).unwrap_or(arguments);
+    let keys = ["command", "file_path", "pattern", "query", "url", "path", "description", "prompt", "input"];
+    let text = keys.iter().find_map(|key| parsed[key].as_str()).unwrap_or(arguments);
     shorten(&one_line(text), 120)
 }
 
@@ -241,7 +242,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_has_its_result_and_is_shown_once() {
+    fn tool_call_is_shown_once_with_its_result() {
         let log = json!({
             "messages": [
                 {"role": "user", "content": "go"},
@@ -256,7 +257,7 @@ mod tests {
         let names: Vec<String> = steps
             .iter()
             .map(|step| match step {
-                Step::Said { role, text, .. } => format!("{role}: {text}"),
+                Step::Message { role, text, .. } => format!("{role}: {text}"),
                 Step::Call { name, result, failed, .. } => format!("{name} {result:?} {failed}"),
             })
             .collect();
@@ -264,10 +265,10 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_is_left_out() {
+    fn gap_omits_the_middle() {
         let text = "x".repeat(900);
         let steps: Vec<Step<'_>> =
-            (0..10).map(|_| Step::Said { role: "user", text: &text, below: false }).collect();
+            (0..10).map(|_| Step::Message { role: "user", text: &text, below: false }).collect();
         assert_eq!(gap(&steps, 10_000), None);
         assert_eq!(gap(&steps, 6_000), Some(4..8));
         assert_eq!(gap(&steps[..2], 100), None, "the first and the last always stay");

@@ -1,21 +1,21 @@
-//! One trial: what it came to, what evaluators found, what was said, what was changed.
+//! The page of one trial: outcome, evaluators, conversation and changes.
 
 use serde_json::Value;
+use yb_figures::{count, duration_ms, money, timestamp};
 
 use super::markup::Markup;
 use super::table::badge;
-use super::{Entry, Html, patch, transcript, values};
+use super::{Html, TrialEntry, patch, transcript, values};
 use crate::evaluation::{Assertion, Evaluation, evaluations};
-use crate::figures::{count, dollars, duration, moment};
 use crate::model::Trial;
-use crate::value::spoken;
+use crate::value::readable_name;
 
-pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
+pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) {
     let trial = entry.trial;
     let results = trial.results();
     let log = trial.log().unwrap_or_default();
     if html.entries.len() > 1 {
-        paths(body, html, entry);
+        navigation(body, html, entry);
     }
     body.raw("<div class=\"head\"><h1 tabindex=\"-1\">").text(&trial.case);
     if entry.run.has_variants() {
@@ -25,12 +25,12 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
         body.raw(" <span class=\"soft\">#").text(&trial.repeat.to_string()).raw("</span>");
     }
     body.raw("</h1>");
-    badge(body, &trial.verdict);
+    badge(body, &trial.outcome);
     body.raw("</div>");
     if let Some(text) = results["test_case"]["description"].as_str().filter(|text| !text.is_empty()) {
         body.element("p", "about", text);
     }
-    trouble(body, trial, &log);
+    problems(body, trial, &log);
     facts(body, trial, &results, &log);
     let found = evaluations(&results);
     if !found.is_empty() {
@@ -40,13 +40,13 @@ pub(super) fn write(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
         }
         body.raw("</section>");
     }
-    let room = html.room();
-    transcript::write(body, trial, &log, room.conversation);
-    patch::write(body, trial, room.diff);
+    let limits = html.size_limits();
+    transcript::write(body, trial, &log, limits.conversation);
+    patch::write(body, trial, limits.diff);
 }
 
-/// The way back, and to the neighbours.
-fn paths(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
+/// Writes links to the index and to the neighboring trials.
+fn navigation(body: &mut Markup, html: &Html<'_>, entry: &TrialEntry<'_>) {
     body.raw("<nav class=\"crumbs\" aria-label=\"Trials\"><a class=\"home\"").attr("href", html.home());
     body.raw(">← all trials</a><span class=\"around\">");
     let near = |at: Option<usize>| at.and_then(|at| html.entries.get(at));
@@ -63,28 +63,28 @@ fn paths(body: &mut Markup, html: &Html<'_>, entry: &Entry<'_>) {
     body.raw("</span></nav>");
 }
 
-fn trouble(body: &mut Markup, trial: &Trial, log: &Value) {
-    let mut said: Vec<(&'static str, &str)> = Vec::new();
-    said.extend(trial.error.as_deref().map(|error| ("error", error)));
+fn problems(body: &mut Markup, trial: &Trial, log: &Value) {
+    let mut found: Vec<(&'static str, &str)> = Vec::new();
+    found.extend(trial.error.as_deref().map(|error| ("error", error)));
     for error in log["errors"].as_array().into_iter().flatten() {
         let message = error["message"].as_str().filter(|message| trial.error.as_deref() != Some(message));
-        said.extend(message.map(|message| ("error", message)));
+        found.extend(message.map(|message| ("error", message)));
     }
-    said.extend(trial.warnings.iter().map(|warning| ("warning", warning.as_str())));
-    for (kind, text) in said {
+    found.extend(trial.warnings.iter().map(|warning| ("warning", warning.as_str())));
+    for (kind, text) in found {
         body.raw("<div class=\"note-box n-")
             .raw(kind)
             .raw("\"><b>")
             .raw(kind)
             .raw("</b><pre class=\"clip\">");
-        body.text(&crate::figures::shorten(text, 8_000)).raw("</pre></div>");
+        body.text(&crate::text::shorten(text, 8_000)).raw("</pre></div>");
     }
     if trial.attempts.len() > 1 {
         body.raw("<div class=\"note-box\"><b>attempts</b><ol>");
         for attempt in &trial.attempts {
             let why = attempt.error.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
-            let word = spoken(&attempt.verdict.word);
-            let text = format!("{word} in {}{why}", duration(attempt.duration_ms));
+            let word = readable_name(&attempt.outcome.name);
+            let text = format!("{word} in {}{why}", duration_ms(attempt.duration_ms));
             body.raw("<li").attr("value", &attempt.number.to_string()).raw(">").text(&text).raw("</li>");
         }
         body.raw("</ol></div>");
@@ -100,11 +100,11 @@ fn facts(body: &mut Markup, trial: &Trial, results: &Value, log: &Value) {
     let version = text(&log["agent"]["version"]).map(|version| format!(" {version}")).unwrap_or_default();
     fact("agent", Some(format!("{}{version}", trial.agent)));
     fact("model", trial.model.clone());
-    fact("time", trial.duration_ms.map(duration));
-    fact("cost", trial.money.total().map(|usd| money(trial, usd)));
+    fact("time", trial.duration_ms.map(duration_ms));
+    fact("cost", trial.money.total().map(|usd| cost(trial, usd)));
     let usage = &log["usage"];
     let source = usage["source"].as_str().filter(|_| trial.tokens.is_some() || trial.money.total().is_some());
-    fact("usage is", source.map(str::to_owned));
+    fact("usage source", source.map(str::to_owned));
     fact(
         "tokens in / out",
         trial.tokens.map(|total| {
@@ -120,7 +120,7 @@ fn facts(body: &mut Markup, trial: &Trial, results: &Value, log: &Value) {
     fact("turns", trial.turns.map(count));
     fact("exit code", results["agent"]["exit_code"].as_i64().map(|code| code.to_string()));
     fact("isolation", trial.isolation.clone());
-    fact("started", trial.started_at.as_deref().map(moment));
+    fact("started", trial.started_at.as_deref().map(timestamp));
     fact("repository", text(&results["test_case"]["repo"]));
     fact("commit", trial.commit.as_ref().map(|commit| commit.chars().take(12).collect()));
     fact("trial", Some(trial.name.clone()));
@@ -136,12 +136,12 @@ fn facts(body: &mut Markup, trial: &Trial, results: &Value, log: &Value) {
     body.raw("</section>");
 }
 
-fn money(trial: &Trial, usd: f64) -> String {
+fn cost(trial: &Trial, usd: f64) -> String {
     let parts =
         [("agent", trial.money.agent), ("subagents", trial.money.subagents), ("judge", trial.money.judge)];
     let known: Vec<String> =
-        parts.into_iter().filter_map(|(who, usd)| Some(format!("{who} {}", dollars(usd?)))).collect();
-    if known.len() > 1 { format!("{} ({})", dollars(usd), known.join(", ")) } else { dollars(usd) }
+        parts.into_iter().filter_map(|(who, usd)| Some(format!("{who} {}", money(usd?)))).collect();
+    if known.len() > 1 { format!("{} ({})", money(usd), known.join(", ")) } else { money(usd) }
 }
 
 fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
@@ -152,7 +152,11 @@ fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
     };
     body.raw("<details class=\"evaluator\"");
     body.raw(if one.status == "passed" && one.assertions.is_empty() { ">" } else { " open>" });
-    body.raw("<summary><span class=\"badge ").raw(class).raw("\">").text(&spoken(&one.status)).raw("</span>");
+    body.raw("<summary><span class=\"badge ")
+        .raw(class)
+        .raw("\">")
+        .text(&readable_name(&one.status))
+        .raw("</span>");
     body.element("b", "", &one.name)
         .element("span", "said", &one.message)
         .raw("</summary><div class=\"inside\">");
@@ -163,10 +167,10 @@ fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
     values::fields(body, &one.metrics);
     values::fields(body, &one.rest);
     let mut asides: Vec<String> = Vec::new();
-    asides.extend(one.duration_ms.map(|ms| format!("took {}", duration(ms))));
-    asides.extend(one.cost_usd.map(|usd| format!("cost {}", dollars(usd))));
+    asides.extend(one.duration_ms.map(|ms| format!("took {}", duration_ms(ms))));
+    asides.extend(one.cost_usd.map(|usd| format!("cost {}", money(usd))));
     for (path, description) in &one.artifacts {
-        let there = if trial.artifact(path).is_some() { "" } else { " (not there any more)" };
+        let there = if trial.artifact(path).is_some() { "" } else { " (deleted)" };
         asides.push(format!("{path}{there}: {description}"));
     }
     if !asides.is_empty() {
@@ -188,12 +192,12 @@ fn assertions(body: &mut Markup, assertions: &[Assertion]) {
     body.raw("</tr></thead><tbody>");
     for one in assertions {
         body.raw("<tr><td>");
-        match one.holds {
+        match one.passed {
             Some(true) => body.raw("<span class=\"c-pass\">✓</span> "),
             Some(false) => body.raw("<span class=\"c-fail\">✗</span> "),
             None => body,
         };
-        body.text(&spoken(&one.name)).raw("</td>");
+        body.text(&readable_name(&one.name)).raw("</td>");
         if judged {
             body.element("td", "num", one.score.as_deref().unwrap_or_default());
             body.element("td", "num", one.threshold.as_deref().unwrap_or_default());

@@ -1,10 +1,10 @@
-//! What holds whatever a run contains: nothing foreign is markup, nothing grows without end.
+//! Properties of any run: no injected markup and bounded sizes.
 
 use yb_testkit::RecordedRun;
 
 use crate::{hostile, report};
 
-/// Markdown without its code: blocks and spans, each ended by as many ticks as began it.
+/// Returns Markdown without code blocks and spans.
 fn outside_code(text: &str) -> String {
     let mut bare = String::new();
     let mut fence = None;
@@ -36,7 +36,7 @@ fn outside_code(text: &str) -> String {
 }
 
 #[test]
-fn nothing_that_somebody_wrote_is_markup() {
+fn untrusted_text_is_never_markup() {
     let (_root, report) = report(&hostile());
     let page = yb_report::html(&report).pages().next().unwrap().text;
     assert!(!page.contains("<img"), "an element got through");
@@ -44,7 +44,7 @@ fn nothing_that_somebody_wrote_is_markup() {
     assert_eq!(page.matches("</script").count(), 1);
     assert!(page.contains("&lt;img src=x onerror=alert(1)&gt;"));
     for text in [yb_report::markdown(&report), yb_report::github(&report)] {
-        // Within code there may be anything; outside of it a tag would be one.
+        // Outside of code, a tag would be markup.
         let bare = outside_code(&text);
         assert!(!bare.contains("<img"), "{bare}");
         assert!(!bare.contains("@all"), "somebody would be notified");
@@ -57,7 +57,7 @@ fn nothing_that_somebody_wrote_is_markup() {
 }
 
 #[test]
-fn a_comment_stays_below_what_github_takes() {
+fn github_comment_stays_below_the_limit() {
     let long = |name: &str| format!("{name}{}", "|&<`".repeat(2_000));
     let run = RecordedRun {
         cases: (0..15).map(|at| long(&at.to_string())).collect(),
@@ -66,7 +66,7 @@ fn a_comment_stays_below_what_github_takes() {
         hostile: "&`<".repeat(30_000),
         extra_messages: 0,
     };
-    // Folders have to have names that a disk takes, so the run is changed after it was written.
+    // Directory names are limited, so the run is changed after writing.
     let short = RecordedRun {
         cases: vec!["c".to_owned()],
         variants: vec!["v".to_owned(), "w".to_owned()],
@@ -78,7 +78,7 @@ fn a_comment_stays_below_what_github_takes() {
         let mut trial = model.clone();
         trial.case.clone_from(case);
         trial.error = Some(run.hostile.clone());
-        trial.verdict = report.runs[0].trials[1].verdict.clone();
+        trial.outcome = report.runs[0].trials[1].outcome.clone();
         report.runs[0].trials.push(trial);
     }
     report.runs[0].extra.insert(
@@ -94,7 +94,7 @@ fn a_comment_stays_below_what_github_takes() {
 }
 
 #[test]
-fn a_long_conversation_is_cut_in_the_middle_and_says_so() {
+fn long_conversation_is_cut_in_the_middle() {
     let run = RecordedRun {
         cases: vec!["long".to_owned()],
         variants: vec!["v".to_owned()],
@@ -105,13 +105,13 @@ fn a_long_conversation_is_cut_in_the_middle_and_says_so() {
     let (_root, report) = report(&run);
     let page = yb_report::html(&report).pages().next().unwrap().text;
     assert!(page.len() < 1_000_000, "{}", page.len());
-    assert!(page.contains("left out here; all are in"));
+    assert!(page.contains("omitted; full log:"));
     assert!(page.contains("I start with how the login handles its target."));
     assert!(page.contains("Done. After logging in"));
 }
 
 #[test]
-fn many_trials_get_a_page_each() {
+fn html_has_a_page_per_trial_above_the_limit() {
     let run = RecordedRun { repeats: 4, ..RecordedRun::example() };
     let (_root, report) = report(&run);
     let pages: Vec<_> = yb_report::html(&report).pages().collect();

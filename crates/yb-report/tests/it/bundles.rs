@@ -1,4 +1,4 @@
-//! One trial's `results.json`, ours or the original's.
+//! `results.json` of one trial, also of the original youBencha.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use yb_report::{ReadError, Report};
 use crate::small;
 
 #[test]
-fn a_bundle_of_the_original_is_read() {
+fn original_bundle_is_read() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
     let bundle = json!({
@@ -31,13 +31,13 @@ fn a_bundle_of_the_original_is_read() {
     fs::write(dir.path().join("youbencha.log.json"), log.to_string()).unwrap();
 
     let run = yb_report::read_bundle(&path).unwrap();
-    assert_eq!(run.trials[0].verdict.word, "partial");
+    assert_eq!(run.trials[0].outcome.name, "partial");
     assert_eq!((run.trials[0].tokens, run.trials[0].money.total()), (Some(42), Some(0.5)));
     let report = Report::of(vec![run]);
     let text = yb_report::markdown(&report);
     for expected in [
         "| Expected branch | `done` |",
-        "| Tokens | 42 (30 in, 12 out) |",
+        "| Tokens | 42 (30 input, 12 output) |",
         "| threshold |  |  |  | 0.8 |",
         "| aggregate similarity | 0.8567 |",
         "| a\\|b | 0.5 | changed |",
@@ -55,22 +55,22 @@ fn a_bundle_of_the_original_is_read() {
 }
 
 #[test]
-fn a_bundle_of_ours_is_read_like_its_run() {
+fn bundle_is_read_like_its_run() {
     let root = tempfile::tempdir().unwrap();
     let run = small().write(root.path());
     let path = run.join("trials/fix-login-redirect--sonnet--1/attempt-1/artifacts/results.json");
     let run = yb_report::read_bundle(&path).unwrap();
-    assert_eq!(run.trials[0].verdict.word, "failed");
+    assert_eq!(run.trials[0].outcome.name, "failed");
     assert_eq!(run.trials[0].model.as_deref(), Some("claude-opus-5-5"));
 }
 
 #[test]
-fn what_is_no_bundle_is_refused_with_the_reason() {
+fn invalid_bundle_is_rejected_with_a_reason() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("results.json");
     assert!(matches!(yb_report::read_bundle(&path), Err(ReadError::Io { .. })));
     for (text, expected) in [
-        ("{", "not JSON"),
+        ("{", "invalid JSON"),
         ("{}", "`test_case.name` is missing"),
         (r#"{"test_case": {"name": "x"}}"#, "it has neither `evaluators` nor `outcome`"),
     ] {
@@ -82,7 +82,7 @@ fn what_is_no_bundle_is_refused_with_the_reason() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_read_through_a_link() {
+fn links_are_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     fs::write(&secret, "diff --git a/x b/x\n@@ -1 +1 @@\n+do not show\n").unwrap();

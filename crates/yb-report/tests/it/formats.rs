@@ -1,4 +1,4 @@
-//! Small reports, whole.
+//! Complete small reports.
 
 use serde_json::Value;
 use yb_engine::run::RunDir;
@@ -6,37 +6,37 @@ use yb_report::Report;
 
 use crate::{hostile, report, small};
 
-/// Without the temporary folder.
-fn told(root: &tempfile::TempDir, text: &str) -> String {
+/// Replaces the temporary directory.
+fn normalize(root: &tempfile::TempDir, text: &str) -> String {
     text.replace(root.path().to_str().unwrap(), "[ROOT]")
 }
 
 #[test]
 fn markdown() {
     let (root, report) = report(&small());
-    insta::assert_snapshot!(told(&root, &yb_report::markdown(&report)));
+    insta::assert_snapshot!(normalize(&root, &yb_report::markdown(&report)));
 }
 
 #[test]
 fn github() {
     let (root, report) = report(&small());
-    insta::assert_snapshot!(told(&root, &yb_report::github(&report)));
+    insta::assert_snapshot!(normalize(&root, &yb_report::github(&report)));
 }
 
 #[test]
 fn junit() {
     let (root, report) = report(&small());
-    insta::assert_snapshot!(told(&root, &yb_report::junit(&report)));
+    insta::assert_snapshot!(normalize(&root, &yb_report::junit(&report)));
 }
 
 #[test]
 fn csv() {
     let (root, report) = report(&small());
-    insta::assert_snapshot!(told(&root, &yb_report::csv(&report)).replace('\r', ""));
+    insta::assert_snapshot!(normalize(&root, &yb_report::csv(&report)).replace('\r', ""));
 }
 
 #[test]
-fn the_json_is_versioned_and_has_the_whole_results() {
+fn json_has_a_version_and_complete_results() {
     let (_root, report) = report(&small());
     let value: Value = serde_json::from_str(&yb_report::json(&report)).unwrap();
     assert_eq!(
@@ -54,7 +54,7 @@ fn the_json_is_versioned_and_has_the_whole_results() {
 }
 
 #[test]
-fn the_same_run_gives_the_same_bytes() {
+fn same_run_gives_the_same_bytes() {
     let (_root, report) = report(&hostile());
     let all = || {
         let pages: String = yb_report::html(&report).pages().map(|page| page.text).collect();
@@ -64,7 +64,7 @@ fn the_same_run_gives_the_same_bytes() {
 }
 
 #[test]
-fn several_runs_are_told_apart() {
+fn several_runs_are_distinguished() {
     let (one, two) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let read =
         |root: &tempfile::TempDir| yb_report::read_run(RunDir::at(small().write(root.path()))).unwrap();
@@ -76,9 +76,9 @@ fn several_runs_are_told_apart() {
     assert_eq!(pages[0].text.matches("<article").count(), 4);
 }
 
-/// What another version adds to the results of a run is shown without anybody having to know it.
+/// Unknown fields in the results of a run are shown.
 #[test]
-fn gates_and_whatever_else_a_run_says_are_shown() {
+fn gates_and_unknown_fields_are_shown() {
     let root = tempfile::tempdir().unwrap();
     let run = small().write(root.path());
     let gates = r#"{"gates": {"answer": "failed", "gates": [{"gate": "min_pass_rate", "answer": "failed", "reason": "50% is below 80%"}]}}"#;

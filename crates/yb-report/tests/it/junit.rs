@@ -1,5 +1,5 @@
-//! The XML against what CI systems insist on: the rules of the schema that Jenkins and GitLab go by, written down here,
-//! over a strict reader of the little XML that we write.
+//! Checks the XML against the schema used by Jenkins and GitLab, written down here,
+//! with a strict parser for the subset of XML in use.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ impl Element {
     }
 }
 
-/// Reads one element and what is in it; panics at whatever is not well-formed.
+/// Parses one element; panics if it is not well-formed.
 fn element(text: &mut &str) -> Element {
     let rest = text.strip_prefix('<').unwrap_or_else(|| panic!("no tag: {}", &text[..text.len().min(80)]));
     let end = rest.find('>').unwrap();
@@ -85,7 +85,7 @@ fn check(xml: &str) -> Element {
     root
 }
 
-/// Which attributes and children an element may have, and in which order.
+/// Checks attributes and children of an element and their order.
 fn rules(element: &Element, parent: &str) {
     let (parents, attributes, children): (&[&str], &[&str], &[&str]) = match element.name.as_str() {
         "testsuites" => (&[""], &["name", "tests", "failures", "errors", "time"], &["testsuite"]),
@@ -143,7 +143,7 @@ fn rules(element: &Element, parent: &str) {
 }
 
 #[test]
-fn ci_systems_accept_it() {
+fn junit_matches_the_schemas_of_ci_systems() {
     for run in [yb_testkit::RecordedRun::example(), hostile()] {
         let (_root, report) = report(&run);
         let root = check(&yb_report::junit(&report));

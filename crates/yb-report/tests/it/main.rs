@@ -1,5 +1,5 @@
-//! Documents from recorded runs: what each format says, and what holds for any run.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+//! Reports of recorded runs: the output of each format, and properties of all.
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails its test")]
 
 mod bounds;
 mod bundles;
@@ -10,7 +10,7 @@ use yb_engine::run::RunDir;
 use yb_report::Report;
 use yb_testkit::RecordedRun;
 
-/// A report about a recorded run.
+/// Writes a recorded run and reads it as a report.
 fn report(run: &RecordedRun) -> (tempfile::TempDir, Report) {
     let root = tempfile::tempdir().unwrap();
     let written = run.write(root.path());
@@ -29,7 +29,7 @@ fn small() -> RecordedRun {
     }
 }
 
-/// As hostile as a name, a prompt, a diff or a tool's output can be.
+/// An injection attempt, as it could occur in a name, prompt, diff or tool result.
 const HOSTILE: &str = "</script><img src=x onerror=alert(1)>|`\"'*_]]>=cmd\u{1b}[31m\u{202e}@all";
 
 fn hostile() -> RecordedRun {

@@ -1,4 +1,4 @@
-"""What scipy and statsmodels say to the questions on stdin, next to what we say: one line for each that differs."""
+"""Recompute the values on stdin with scipy and statsmodels, and print a line for each that differs from ours."""
 
 import itertools
 import json
@@ -17,7 +17,7 @@ def fisher(a, n, b, m):
 
 
 def stratified(cases):
-    """Every arrangement of every case, one after the other."""
+    """Enumerate the permutations of all cases."""
     sums = [(0.0, 1.0)]
     for (a, n), (b, m) in cases:
         own = []
@@ -33,7 +33,7 @@ def difference(x, y, axis=-1):
 
 
 def permutation(a, b):
-    """Both sides by size; scipy's own two-sided test doubles the smaller side."""
+    """Two-sided by absolute difference; scipy's own two-sided test doubles the smaller tail."""
 
     def size(x, y, axis=-1):
         return np.abs(difference(x, y, axis))
@@ -51,7 +51,7 @@ def one_sided(a, b, shift, alternative):
 
 
 def shift_bounds(a, b, alpha, lower, upper):
-    """Just outside of the bounds the test rejects, just inside it does not."""
+    """The test rejects just outside the bounds, and not just inside."""
     small = 1e-6
     return [
         one_sided(a, b, lower - small, "greater") <= alpha + 1e-12,
@@ -120,9 +120,9 @@ def same(ours, theirs):
 
 
 wrong = 0
-for question in json.load(sys.stdin):
-    theirs = REFERENCE[question["what"]](*question["of"])
-    if not same(question["ours"], theirs):
+for check in json.load(sys.stdin):
+    theirs = REFERENCE[check["function"]](*check["arguments"])
+    if not same(check["ours"], theirs):
         wrong += 1
-        print(question, "theirs:", theirs)
+        print(check, "theirs:", theirs)
 sys.exit(1 if wrong else 0)

@@ -1,27 +1,27 @@
-//! Simulated runs: how often the answers are wrong when the truth is known. Seeds are fixed, so these never flicker.
+//! Error rates of decisions in simulated runs with known true pass rates. Seeds are fixed, so the tests are deterministic.
 
-use yb_stats::{Decision, PassPair, Passes, Question, Random};
+use yb_stats::{Decision, PassCount, PassPair, Random, RegressionCriteria};
 
-const TIMES: usize = 2000;
+const SIMULATIONS: usize = 2000;
 
-/// The most that a chance of 5 % may come to in so many simulations: three standard errors more.
-fn limit(chance: f64) -> f64 {
-    chance + 3.0 * (chance * (1.0 - chance) / TIMES as f64).sqrt()
+/// The upper limit of an observed error rate: three standard errors above the nominal one.
+fn limit(nominal: f64) -> f64 {
+    nominal + 3.0 * (nominal * (1.0 - nominal) / SIMULATIONS as f64).sqrt()
 }
 
-fn draw(random: &mut Random, chance: f64, of: u64) -> Passes {
-    Passes { passed: (0..of).filter(|_| random.unit() < chance).count() as u64, of }
+fn draw(random: &mut Random, pass_rate: f64, of: u64) -> PassCount {
+    PassCount { passed: (0..of).filter(|_| random.next_f64() < pass_rate).count() as u64, of }
 }
 
-/// The chances of each case in both runs.
+/// The true pass rates of each case in both runs.
 type Truth = Vec<(f64, f64)>;
 
 fn difference(truth: &Truth) -> f64 {
     truth.iter().map(|(a, b)| b - a).sum::<f64>() / truth.len() as f64
 }
 
-/// Suites whose true loss is exactly the tolerated one: the hardest to get right.
-fn on_the_border(cases: usize) -> Vec<(&'static str, Truth)> {
+/// Suites whose true loss is exactly the tolerated one: the hardest to decide.
+fn boundary_suites(cases: usize) -> Vec<(&'static str, Truth)> {
     let loss = 0.05;
     let mut all: Vec<(&'static str, Truth)> = vec![
         ("half pass", vec![(0.5, 0.5 - loss); cases]),
@@ -35,10 +35,10 @@ fn on_the_border(cases: usize) -> Vec<(&'static str, Truth)> {
             (0..cases).map(|case| (0.05 + 0.95 * at(case), 0.95 * at(case))).collect(),
         ));
         all.push((
-            "hopeless or sure",
+            "always fail or always pass",
             (0..cases).map(|case| if case % 2 == 0 { (0.97, 0.92) } else { (0.08, 0.03) }).collect(),
         ));
-        // Effects that differ from case to case, and cancel but for the loss.
+        // Effects differ from case to case, and their mean is the loss.
         all.push((
             "effects vary",
             (0..cases).map(|case| (0.6, 0.6 - loss + 0.5 * (at(case) - 0.5))).collect(),
@@ -58,15 +58,15 @@ fn on_the_border(cases: usize) -> Vec<(&'static str, Truth)> {
     all
 }
 
-/// How often it is called ok, and how often regressed.
-fn answers(truth: &Truth, repeats: u64, times: usize, random: &mut Random) -> (f64, f64) {
+/// The rates of the decisions ok and regressed.
+fn decision_rates(truth: &Truth, repeats: u64, times: usize, random: &mut Random) -> (f64, f64) {
     let (mut ok, mut regressed) = (0, 0);
     for _ in 0..times {
         let pairs: Vec<PassPair> = truth
             .iter()
             .map(|(a, b)| PassPair { a: draw(random, *a, repeats), b: draw(random, *b, repeats) })
             .collect();
-        match yb_stats::suite(&pairs, &Question::default()).unwrap().decision {
+        match yb_stats::compare_suite(&pairs, &RegressionCriteria::default()).unwrap().decision {
             Decision::Ok => ok += 1,
             Decision::Regressed => regressed += 1,
             _ => {}
@@ -75,11 +75,11 @@ fn answers(truth: &Truth, repeats: u64, times: usize, random: &mut Random) -> (f
     (ok as f64 / times as f64, regressed as f64 / times as f64)
 }
 
-fn never_wrong_too_often(cases: usize, repeats: &[u64]) {
+fn assert_error_rate_at_most_alpha(cases: usize, repeats: &[u64]) {
     let mut random = Random::new(cases as u64);
-    for (name, truth) in on_the_border(cases) {
+    for (name, truth) in boundary_suites(cases) {
         for &repeats in repeats {
-            let (ok, regressed) = answers(&truth, repeats, TIMES, &mut random);
+            let (ok, regressed) = decision_rates(&truth, repeats, SIMULATIONS, &mut random);
             let worst = ok.max(regressed);
             assert!(
                 worst <= limit(0.05),
@@ -90,67 +90,72 @@ fn never_wrong_too_often(cases: usize, repeats: &[u64]) {
 }
 
 #[test]
-fn one_case_is_wrong_at_most_five_times_in_a_hundred() {
-    never_wrong_too_often(1, &[1, 3, 10, 60]);
+fn suite_of_one_case_has_error_rate_of_at_most_alpha() {
+    assert_error_rate_at_most_alpha(1, &[1, 3, 10, 60]);
 }
 
 #[test]
-fn five_cases_are_wrong_at_most_five_times_in_a_hundred() {
-    never_wrong_too_often(5, &[3, 10]);
+fn suite_of_five_cases_has_error_rate_of_at_most_alpha() {
+    assert_error_rate_at_most_alpha(5, &[3, 10]);
 }
 
 #[test]
-fn twenty_cases_are_wrong_at_most_five_times_in_a_hundred() {
-    never_wrong_too_often(20, &[1, 3]);
+fn suite_of_twenty_cases_has_error_rate_of_at_most_alpha() {
+    assert_error_rate_at_most_alpha(20, &[1, 3]);
 }
 
 #[test]
-fn what_is_clearly_so_is_found() {
+fn clear_differences_are_detected() {
     let mut random = Random::new(11);
     let worse = vec![(0.9, 0.5); 20];
-    assert!(answers(&worse, 5, 200, &mut random).1 > 0.95);
+    assert!(decision_rates(&worse, 5, 200, &mut random).1 > 0.95);
     let same = vec![(0.95, 0.95); 20];
-    assert!(answers(&same, 20, 100, &mut random).0 > 0.75);
-    // Sure and hopeless cases do not hide what the others show.
+    assert!(decision_rates(&same, 20, 100, &mut random).0 > 0.75);
+    // Cases that always pass or always fail have no variance and do not widen the interval.
     let mixed: Truth = (0..20).map(|case| if case % 2 == 0 { (1.0, 1.0) } else { (0.0, 0.0) }).collect();
-    assert!(answers(&mixed, 10, 50, &mut random).0 > 0.95);
+    assert!(decision_rates(&mixed, 10, 50, &mut random).0 > 0.95);
 }
 
 #[test]
-fn the_p_value_of_equal_runs_is_small_as_often_as_it_says() {
+fn p_values_of_equal_runs_are_not_too_small() {
     let mut random = Random::new(3);
     for (cases, repeats) in [(1, 8), (5, 4), (20, 2), (20, 1)] {
         let mut small = 0;
-        for _ in 0..TIMES {
+        for _ in 0..SIMULATIONS {
             let pairs: Vec<PassPair> = (0..cases)
                 .map(|case| {
-                    let chance = 0.1 + 0.8 * f64::from(case) / 20.0;
-                    PassPair { a: draw(&mut random, chance, repeats), b: draw(&mut random, chance, repeats) }
+                    let pass_rate = 0.1 + 0.8 * f64::from(case) / 20.0;
+                    PassPair {
+                        a: draw(&mut random, pass_rate, repeats),
+                        b: draw(&mut random, pass_rate, repeats),
+                    }
                 })
                 .collect();
             small += usize::from(yb_stats::pass_p_value(&pairs).unwrap().0 <= 0.05);
         }
-        let share = small as f64 / TIMES as f64;
+        let share = small as f64 / SIMULATIONS as f64;
         assert!(share <= limit(0.05), "{cases} × {repeats}: {share}");
     }
 }
 
-/// Cases are drawn anew each time, with an effect of their own around the tolerated loss.
+/// Each simulation samples cases whose effects vary around the tolerated loss.
 #[test]
-fn new_cases_are_wrong_at_most_five_times_in_a_hundred() {
+fn new_cases_have_error_rate_of_at_most_alpha() {
     let mut random = Random::new(5);
-    let question = Question::default();
+    let criteria = RegressionCriteria::default();
     for (cases, repeats, spread, times) in [(9, 5, 0.4, 1000), (9, 5, 0.0, 1000), (20, 3, 0.2, 300)] {
         let (mut ok, mut regressed) = (0, 0);
         for _ in 0..times {
             let differences: Vec<f64> = (0..cases)
                 .map(|_| {
-                    let (a, effect) = (0.35 + 0.3 * random.unit(), -0.05 + spread * (random.unit() - 0.5));
-                    let rate = |random: &mut Random, chance| draw(random, chance, repeats).rate().unwrap();
+                    let (a, effect) =
+                        (0.35 + 0.3 * random.next_f64(), -0.05 + spread * (random.next_f64() - 0.5));
+                    let rate =
+                        |random: &mut Random, pass_rate| draw(random, pass_rate, repeats).rate().unwrap();
                     rate(&mut random, a + effect) - rate(&mut random, a)
                 })
                 .collect();
-            match yb_stats::new_cases(&differences, &question).unwrap().decision {
+            match yb_stats::compare_new_cases(&differences, &criteria).unwrap().decision {
                 Decision::Ok => ok += 1,
                 Decision::Regressed => regressed += 1,
                 _ => {}
@@ -162,9 +167,9 @@ fn new_cases_are_wrong_at_most_five_times_in_a_hundred() {
     }
 }
 
-/// 95 % intervals of a run's pass rate, for cases that differ as much as beta distributions let them.
+/// 95% intervals of the mean pass rate, for cases whose pass rates have a uniform distribution.
 #[test]
-fn the_rate_of_cases_is_inside_of_its_interval() {
+fn mean_pass_rate_interval_has_nominal_coverage() {
     let mut random = Random::new(9);
     for (cases, repeats, low, high) in [
         (20, 1, 0.2, 0.9),
@@ -176,17 +181,17 @@ fn the_rate_of_cases_is_inside_of_its_interval() {
     ] {
         let truth = (low + high) / 2.0;
         let mut inside = 0;
-        for _ in 0..TIMES {
-            let tried: Vec<Passes> = (0..cases)
+        for _ in 0..SIMULATIONS {
+            let tried: Vec<PassCount> = (0..cases)
                 .map(|_| {
-                    let chance = low + (high - low) * random.unit();
-                    draw(&mut random, chance, repeats)
+                    let pass_rate = low + (high - low) * random.next_f64();
+                    draw(&mut random, pass_rate, repeats)
                 })
                 .collect();
-            let (_, interval) = yb_stats::rate_of_cases(&tried, 0.95).unwrap();
+            let (_, interval) = yb_stats::mean_pass_rate(&tried, 0.95).unwrap();
             inside += usize::from(interval.lower <= truth && truth <= interval.upper);
         }
-        let share = inside as f64 / TIMES as f64;
+        let share = inside as f64 / SIMULATIONS as f64;
         assert!(share >= 1.0 - limit(0.05) - 0.01, "{cases} × {repeats}: {share}");
     }
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands that compare runs and judge them.
+//! Arguments of `yb compare`, `gate`, `baseline` and `index`.
 
 use std::path::PathBuf;
 
@@ -8,35 +8,35 @@ use yb_engine::stats::Estimand;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CompareArgs {
-    /// What is compared with: a baseline, a run, or a `results.json`
+    /// Reference: a baseline, a run or a `results.json`
     #[arg(value_name = "BEFORE")]
     pub(crate) a: String,
 
-    /// What is looked at
+    /// Baseline, run or `results.json` to compare with the reference
     #[arg(value_name = "NOW", default_value = "latest")]
     pub(crate) b: String,
 
-    /// Only this variant, or this one before with that one now: `NAME` or `BEFORE=NOW`; may be repeated
+    /// Compare only this variant (`NAME`), or two variants (`BEFORE=NOW`); repeatable
     #[arg(long = "variant", value_name = "NAME", value_parser = variant)]
     pub(crate) variants: Vec<(String, String)>,
 
-    /// What the answer is about: exactly these cases (`suite`), or others like them (`new-cases`)
+    /// Population of the decision: these cases (`suite`) or similar ones (`new-cases`)
     #[arg(long, value_name = "WHAT", default_value = "suite", value_parser = estimand)]
     pub(crate) estimand: Estimand,
 
-    /// A loss of pass rate up to this is no regression; 0.05 are five points
+    /// Tolerated drop of the pass rate; 0.05 is 5 percentage points
     #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = share)]
     pub(crate) tolerance: f64,
 
-    /// How often the answer may be wrong
+    /// Error probability of the decision
     #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = alpha)]
     pub(crate) alpha: f64,
 
-    /// If a larger share of trials was lost to the machine or the API, nobody can tell
+    /// Maximum share of excluded trials; above, the results are inconclusive
     #[arg(long, value_name = "SHARE", default_value = "0.05", value_parser = share)]
     pub(crate) max_lost: f64,
 
-    /// Print one JSON object; `yb schema comparison` describes it
+    /// Print a JSON object (schema: `yb schema comparison`)
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -50,7 +50,7 @@ fn variant(text: &str) -> Result<(String, String), String> {
 }
 
 fn estimand(text: &str) -> Result<Estimand, String> {
-    Estimand::read(text).ok_or_else(|| "expected `suite` or `new-cases`".to_owned())
+    Estimand::parse(text).ok_or_else(|| "expected `suite` or `new-cases`".to_owned())
 }
 
 fn share(text: &str) -> Result<f64, String> {
@@ -69,58 +69,60 @@ fn alpha(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct GateArgs {
-    /// The run
+    /// Run
     #[arg(default_value = "latest")]
     pub(crate) run: String,
 
-    /// The gates of this suite file, instead of those that the run began with
+    /// Use the gates of this suite file instead of those of the run
     #[arg(short, long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
 
-    /// A gate, instead of the file's or beside it: `min_pass_rate=0.9`; docs/guides/gates.md has all keys; may be repeated
+    /// Add or override a gate, such as `min_pass_rate=0.9` (see `yb help gates`); repeatable
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = GateOverride::parse)]
     pub(crate) gates: Vec<GateOverride>,
 
-    /// Print one JSON object
+    /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BaselineCommand {
-    /// Give a run's results a name; they are copied, so the run may go
+    /// Save the results of a run as a baseline
     #[command(after_long_help = super::examples::BASELINE_SET)]
     Set {
-        /// The baseline's name
+        /// Name of the baseline
         name: String,
-        /// The run
+        /// Run
         #[arg(default_value = "latest")]
         run: String,
     },
-    /// List the baselines
+    /// List baselines
     #[command(after_long_help = super::examples::BASELINE_LIST)]
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Forget a baseline; the run stays
+    /// Remove a baseline; the run is kept
     #[command(after_long_help = super::examples::BASELINE_REMOVE)]
     Remove {
-        /// The baseline's name
+        /// Name of the baseline
         name: String,
     },
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum IndexCommand {
-    /// Make the index again from the runs that are there
+    /// Rebuild the index from the runs
     #[command(after_long_help = super::examples::INDEX_REBUILD)]
     Rebuild,
-    /// Ask the index in SQL; docs/reference/commands.md has its tables
+    /// Query the index with SQL
+    ///
+    /// See `yb help runs` for the tables.
     #[command(after_long_help = super::examples::INDEX_QUERY)]
     Query {
-        /// The question
+        /// SQL query
         #[arg(value_name = "SQL")]
         question: String,
         /// Print JSON

@@ -6,38 +6,38 @@ use super::examples;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Write a `.youbencharc` in which every key is explained and none is set
+    /// Write a `.youbencharc` with every key documented and commented out
     #[command(after_long_help = examples::CONFIG_INIT)]
     Init(ConfigInitArgs),
 
-    /// Show every setting that holds, and where each came from
+    /// List the effective settings and their sources
     ///
-    /// A later one wins: default, the file in the home directory, the file in the working directory, the case (in `yb run`), a
-    /// variable of the environment, an argument.
+    /// Precedence, lowest first: default, file in the home directory, file in the working directory, case (in `yb run`), environment
+    /// variable, argument.
     #[command(after_long_help = examples::CONFIG_LIST)]
     List(ConfigListArgs),
 
-    /// Print the value that holds for a key
+    /// Print the effective value of a key
     ///
-    /// Exits with 1 when the key is known and has no value.
+    /// Exits with 1 if the key has no value.
     #[command(after_long_help = examples::CONFIG_GET)]
     Get(ConfigGetArgs),
 
-    /// Set a key in the file; its comments and its order stay
+    /// Set a key in the file, keeping comments and order
     #[command(after_long_help = examples::CONFIG_SET)]
     Set(ConfigSetArgs),
 
     /// Remove a key from the file
     ///
-    /// Exits with 1 when the file does not have it.
+    /// Exits with 1 if the file does not have it.
     #[command(after_long_help = examples::CONFIG_UNSET)]
     Unset(ConfigUnsetArgs),
 }
 
-/// Which file.
+/// Selects the settings file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Scope {
-    /// The file in the home directory, instead of the working directory's
+    /// Use the file in the home directory
     #[arg(long)]
     pub(crate) global: bool,
 }
@@ -47,38 +47,38 @@ pub(crate) struct ConfigInitArgs {
     #[command(flatten)]
     pub(crate) scope: Scope,
 
-    /// Replace the file if it is there
+    /// Overwrite an existing file
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigListArgs {
-    /// Only what the file in the home directory says
+    /// Only the file in the home directory
     #[arg(long)]
     pub(crate) global: bool,
 
-    /// Print a JSON array with key, value, source and where exactly
+    /// Print a JSON array with key, value, source and location
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigGetArgs {
-    /// The key, such as `agent.model`; a group such as `agent` gives all below it
+    /// Key such as `agent.model`, or section such as `agent`
     pub(crate) key: String,
 
-    /// Only what the file in the home directory says
+    /// Only the file in the home directory
     #[arg(long)]
     pub(crate) global: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigSetArgs {
-    /// The key, such as `agent.model` or `variables.NAME`
+    /// Key such as `agent.model` or `variables.NAME`
     pub(crate) key: String,
 
-    /// The value
+    /// Value
     #[arg(allow_hyphen_values = true)]
     pub(crate) value: String,
 
@@ -88,7 +88,7 @@ pub(crate) struct ConfigSetArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ConfigUnsetArgs {
-    /// The key
+    /// Key
     pub(crate) key: String,
 
     #[command(flatten)]

@@ -8,39 +8,50 @@ use super::runs::{dollars, isolation};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct EvalArgs {
-    /// What grades, and which directory; with `--from`, another case, suite or eval file than the run's own
-    #[arg(short, long, value_name = "FILE", required_unless_present = "from")]
-    pub(crate) config: Option<PathBuf>,
+    /// Eval file; with `--from`, a case, suite or eval file to use instead of that of the run
+    #[arg(value_name = "FILE", required_unless_present_any = ["from", "config"], conflicts_with = "config")]
+    file: Option<PathBuf>,
 
-    /// Grade the trials of this run again, from what was recorded
+    /// Same as FILE
+    #[arg(short, long, value_name = "FILE")]
+    config: Option<PathBuf>,
+
+    /// Re-grade the trials of this run from their recordings
     #[arg(long, value_name = "RUN")]
     pub(crate) from: Option<String>,
 
-    /// Only trials that no evaluator could say anything about: those that came to `grader_error`
+    /// Only trials with the outcome `grader_error`
     #[arg(long, requires = "from")]
     pub(crate) failed_only: bool,
 
-    /// How many trials at once, where commands or judges grade [default: as many as memory and cores allow]
+    /// Number of trials graded at once [default: by memory and cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 
-    /// Begin nothing more when judges have cost this much
+    /// Stop when the judges have cost this amount
     #[arg(long, value_name = "USD", value_parser = dollars, requires = "from")]
     pub(crate) max_cost: Option<f64>,
 
-    /// What stands between what is run for grading and the machine, instead of what the files say
+    /// Override the isolation of grading processes
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
-    /// Print one JSON object
+    /// Print a JSON object
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
-    /// Print nothing but the results
+    /// Print only the results
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Make warnings about the files errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,
+}
+
+impl EvalArgs {
+    /// Returns the file, given as an argument or with `--config`.
+    pub(crate) fn config(&self) -> Option<&PathBuf> {
+        self.file.as_ref().or(self.config.as_ref())
+    }
 }

@@ -1,4 +1,4 @@
-//! The examples at the end of each command's help. Each was run.
+//! Examples in the help of each command.
 
 pub(super) const ASK: &str = "\
 Examples:
@@ -56,7 +56,7 @@ pub(super) const VALIDATE: &str = "\
 Examples:
   yb validate testcase.yaml
   yb validate --strict cases/a.yaml cases/b.yaml
-  yb validate -v -c testcase.yaml";
+  yb validate -v testcase.yaml";
 
 pub(super) const CONFIG: &str = "\
 Examples:
@@ -65,17 +65,17 @@ Examples:
 
 pub(super) const EVAL: &str = "\
 Examples:
-  yb eval -c eval.yaml                          grade the directory that the file names
-  yb eval --from latest                         grade a run again, with its cases as they are now
-  yb eval --from latest -c evaluators.yaml      with other evaluators
-  yb eval --from latest --failed-only           only what no evaluator could say anything about
+  yb eval eval.yaml                             grade the directory named in the file
+  yb eval --from latest                         re-grade a run with the current case files
+  yb eval --from latest evaluators.yaml         use other evaluators
+  yb eval --from latest --failed-only           only trials with grader errors
   yb eval --from latest --json | jq -r .grading";
 
 pub(super) const INIT: &str = "\
 Examples:
   yb init                          write testcase.yaml and testcase-project/
-  yb init && yb run -c testcase.yaml
-  yb init --force                  write them again, over what is there";
+  yb init && yb run testcase.yaml
+  yb init --force                  overwrite them";
 
 pub(super) const CONFIG_INIT: &str = "\
 Examples:
@@ -91,7 +91,7 @@ Examples:
 pub(super) const CONFIG_GET: &str = "\
 Examples:
   yb config get workspace_dir
-  yb config get variables          all variables";
+  yb config get variables          print all variables";
 
 pub(super) const CONFIG_SET: &str = "\
 Examples:
@@ -126,7 +126,7 @@ Examples:
 pub(super) const INSTALL_AGENTS: &str = "\
 Examples:
   yb install-agents
-  yb install-agents --force        replace what is there
+  yb install-agents --force        overwrite existing files
   yb install-agents --cli codex@0.166.0 --cli claude-code@2.1.325";
 
 pub(super) const MAN: &str = "\
@@ -148,7 +148,7 @@ Examples:
 
 pub(super) const PROMPT_RENDER: &str = "\
 Examples:
-  yb prompt render greet.prompt.mdx                        with the props of `test_settings`
+  yb prompt render greet.prompt.mdx                        use the props of `test_settings`
   yb prompt render greet.prompt.mdx --props-file props.json
   yb prompt render greet.prompt.mdx --json | jq .query.options";
 
@@ -161,55 +161,55 @@ Examples:
 
 pub(super) const PROMPT_TEST: &str = "\
 Examples:
-  yb prompt test greet.prompt.mdx                          every row of its dataset, once
+  yb prompt test greet.prompt.mdx                          run every row once
   yb prompt test greet.prompt.mdx --repeat 5 --gate min_pass_rate=0.9
   yb prompt test greet.prompt.mdx --dataset hard.jsonl --dry-run
   yb prompt test greet.prompt.mdx --json | jq -r 'select(.event == \"summary\").passed'";
 
 pub(super) const REPORT: &str = "\
 Examples:
-  yb report                                   the newest run as Markdown, beside its results
-  yb report --format html                     as a page to click through
+  yb report                                   newest run as Markdown, next to its results
+  yb report --format html                     as an HTML page
   yb report --from run-2026 --format junit --output junit.xml
   yb report --format github --output - | gh pr comment --body-file -
-  yb report --from out/results.json           one trial, also of the original youBencha";
+  yb report --from out/results.json           single trial, also of the original youBencha";
 
 pub(super) const RUN: &str = "\
 Examples:
-  yb run -c case.yaml                           one case, once
-  yb run -c suite.yaml --repeat 3 --jobs 4      every case with every variant, three times
-  yb run -c suite.yaml -f 'fix-*' -f variant=good
-  yb run -c suite.yaml --dry-run --max-cost 5   what it would do, and what that cost before
-  yb run -c suite.yaml --record tapes           keep what every model says
-  yb run -c suite.yaml --replay tapes           the same again, offline and for nothing
-  yb run -c suite.yaml --replay tapes --fault 2:529
-  yb run -c suite.yaml --replay tapes --fork 3 --model claude-opus-5-5
-  yb run --resume                               go on with the newest unfinished run
-  yb run --rerun failed latest                  what failed, in a run of its own
-  yb run -c case.yaml --otel-file trace.jsonl   the run as a trace; `--otel` sends it
-  yb run -c suite.yaml --json | jq -r 'select(.event == \"summary\").passed'";
+  yb run case.yaml                              run a case once
+  yb run suite.yaml --repeat 3 --jobs 4         run every case and variant three times
+  yb run suite.yaml -f 'fix-*' -f variant=good
+  yb run suite.yaml --dry-run --max-cost 5      print the plan and estimated cost
+  yb run suite.yaml --record tapes              record model API traffic
+  yb run suite.yaml --replay tapes              replay without API calls
+  yb run suite.yaml --replay tapes --fault 2:529
+  yb run suite.yaml --replay tapes --fork 3 --model claude-opus-5-5
+  yb run --resume                               resume the newest unfinished run
+  yb run --rerun failed latest                  rerun failed trials in a new run
+  yb run case.yaml --otel-file trace.jsonl      write a trace
+  yb run suite.yaml --json | jq -r 'select(.event == \"summary\").passed'";
 
 pub(super) const CLEAN: &str = "\
 Examples:
-  yb clean                          what would go if all finished runs did
-  yb clean --keep 5 --yes           the newest five stay
-  yb clean --older-than 7d --yes    those of the last week stay
-  yb clean latest --yes             one run, also if it is unfinished
-  yb clean --cache --yes            fetched repositories, but no run";
+  yb clean                          list all finished runs
+  yb clean --keep 5 --yes           keep the newest five
+  yb clean --older-than 7d --yes    keep those of the last week
+  yb clean latest --yes             remove one run, even if unfinished
+  yb clean --cache --yes            remove cached repositories only";
 
 pub(super) const SHOW: &str = "\
 Examples:
-  yb show                              the newest run
+  yb show                              newest run
   yb show latest two--bad--1           one of its trials
-  yb show two--bad--1 --transcript     the same; the newest run may be left out
+  yb show two--bad--1 --transcript     a trial of the newest run
   yb show latest --json
-  yb show latest --grading latest      as it was graded last, by `yb eval --from`
+  yb show latest --grading latest      newest grading of `yb eval --from`
   yb show two--bad--1 --diff | git apply
   yb show two--bad--1 --command | sh";
 
 pub(super) const COMPARE: &str = "\
 Examples:
-  yb compare main                               the newest run with the baseline `main`
+  yb compare main                               newest run with the baseline `main`
   yb compare run-2026-11-14 latest              two runs
   yb compare latest latest --variant old=new    two variants of one run
   yb compare main --estimand new-cases --tolerance 0.02
@@ -217,7 +217,7 @@ Examples:
 
 pub(super) const GATE: &str = "\
 Examples:
-  yb gate                                       the newest run, with the gates that it began with
+  yb gate                                       newest run with its own gates
   yb gate latest --gate min_pass_rate=0.9
   yb gate latest --gate no_regression=main --gate no_regression.tolerance=0.1
   yb gate latest -c suite.yaml --json";
@@ -230,7 +230,7 @@ Examples:
 
 pub(super) const BASELINE_SET: &str = "\
 Examples:
-  yb baseline set main                          the newest run
+  yb baseline set main                          newest run
   yb baseline set v1.2 run-2026-11-14";
 
 pub(super) const BASELINE_LIST: &str = "\
@@ -258,11 +258,9 @@ Examples:
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use super::super::{command, parse_from};
 
-    use super::super::Args;
-
-    /// Every command that help shows, with the words that lead to it.
+    /// Collects the visible commands with their paths.
     fn visible(command: &clap::Command, path: &str, found: &mut Vec<(String, clap::Command)>) {
         for below in
             command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
@@ -279,7 +277,7 @@ mod tests {
         examples.lines().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// The part of a line that `yb` is given: up to a pipe, a redirection or a remark.
+    /// Returns the arguments of `yb` in a line, up to a pipe, a redirection or a comment.
     fn arguments(line: &str) -> Option<Vec<String>> {
         let command = &line[line.find("yb ")?..];
         let end = ["  ", " | ", " > ", " && "].iter().filter_map(|end| command.find(end)).min();
@@ -295,9 +293,9 @@ mod tests {
     }
 
     #[test]
-    fn every_command_has_examples_and_each_can_be_typed() {
+    fn every_command_has_valid_examples() {
         let mut commands = Vec::new();
-        visible(&Args::command(), "yb", &mut commands);
+        visible(&command(), "yb", &mut commands);
         assert!(commands.len() > 10);
         for (path, mut command) in commands {
             let examples = examples(&mut command);
@@ -308,7 +306,7 @@ mod tests {
                     arguments.join(" ").starts_with(&path),
                     "`{path}`: another command's example: {line}"
                 );
-                if let Err(error) = Args::try_parse_from(arguments) {
+                if let Err(error) = parse_from(arguments) {
                     panic!("`{path}`: {line}\n{error}");
                 }
             }

@@ -10,34 +10,36 @@ use super::{OtelArgs, examples};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PromptCommand {
-    /// Show what a prompt says with its props, and the query that it comes to; no model is asked
+    /// Print the messages of a prompt and the resulting query
     #[command(after_long_help = examples::PROMPT_RENDER)]
     Render(PromptRenderArgs),
 
-    /// Ask Claude Code with a prompt: a text as it is written, an object as JSON that satisfies its schema
+    /// Run a prompt with Claude Code
+    ///
+    /// Streams a text, or prints an object as JSON that matches its schema.
     #[command(after_long_help = examples::PROMPT_RUN)]
     Run(PromptRunArgs),
 
-    /// Run a prompt with every row of its dataset, and hold the answers against what is expected
+    /// Test a prompt with every row of its dataset
     ///
-    /// Each row becomes a case of a suite, which is kept in the workspace: so there are results, a journal, `yb show`, `yb report`,
-    /// `yb compare` and gates, and `yb run --resume` goes on with a run that was stopped.
+    /// Each row becomes a case of a suite in the workspace directory, so `yb show`, `yb report`, `yb compare`, gates and
+    /// `yb run --resume` work as for other runs.
     #[command(after_long_help = examples::PROMPT_TEST)]
     Test(PromptTestArgs),
 }
 
-/// A prompt and what it is filled in with.
+/// A prompt file and its props.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FilledArgs {
-    /// The prompt file, `*.prompt.mdx`
+    /// Prompt file, `*.prompt.mdx`
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// The props as a JSON object [default: those of `test_settings`]
+    /// Props as a JSON object [default: `test_settings` of the prompt]
     #[arg(long, value_name = "JSON", conflicts_with = "props_file")]
     pub(crate) props: Option<String>,
 
-    /// A file with the props, a JSON object; `-` is stdin
+    /// File with the props as a JSON object; `-` means stdin
     #[arg(long, value_name = "FILE")]
     pub(crate) props_file: Option<PathBuf>,
 
@@ -45,30 +47,30 @@ pub(crate) struct FilledArgs {
     pub(crate) query: QueryArgs,
 }
 
-/// What holds where a prompt says nothing.
+/// Defaults for prompts that do not set them.
 #[derive(Debug, clap::Args)]
 pub(crate) struct QueryArgs {
-    /// The most turns, of prompts without `max_calls`
+    /// Limit the number of turns of prompts without `max_calls`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_turns: Option<u32>,
 
-    /// Stop when an answer has cost this much
+    /// Stop an answer when its cost reaches this amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_budget_usd: Option<f64>,
 
-    /// What Claude Code may do without being asked: `default`, `acceptEdits`, `plan`, `dontAsk`, `auto` or `bypassPermissions`
+    /// Permission mode: `default`, `acceptEdits`, `plan`, `dontAsk`, `auto` or `bypassPermissions`
     #[arg(long, value_name = "MODE", value_parser = permission_mode)]
     pub(crate) permission_mode: Option<PermissionMode>,
 
-    /// Tools that need no permission, such as `Read,Grep`
+    /// Allow tools without permission prompts, such as `Read,Grep`
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) allowed_tools: Vec<String>,
 
-    /// Tools that are denied
+    /// Deny tools
     #[arg(long, value_name = "TOOLS", value_delimiter = ',')]
     pub(crate) disallowed_tools: Vec<String>,
 
-    /// Put Claude Code's own system prompt before the prompt's
+    /// Prepend the system prompt of Claude Code
     #[arg(long)]
     pub(crate) preset: bool,
 }
@@ -78,7 +80,7 @@ pub(crate) struct PromptRenderArgs {
     #[command(flatten)]
     pub(crate) filled: FilledArgs,
 
-    /// Print one JSON object with name, messages and query
+    /// Print a JSON object with name, messages and query
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -88,11 +90,11 @@ pub(crate) struct PromptRunArgs {
     #[command(flatten)]
     pub(crate) filled: FilledArgs,
 
-    /// Print one JSON object with the answer, model, tokens, cost, session and duration
+    /// Print a JSON object with answer, model, cost, turns, duration and session
     #[arg(long)]
     pub(crate) json: bool,
 
-    /// Where Claude Code is: a program, or a folder with `node_modules` [default: searched]
+    /// Path to Claude Code: a program or a directory with `node_modules` [default: search]
     #[arg(long, value_name = "PATH")]
     pub(crate) claude: Option<PathBuf>,
 
@@ -102,46 +104,46 @@ pub(crate) struct PromptRunArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct PromptTestArgs {
-    /// The prompt file, `*.prompt.mdx`
+    /// Prompt file, `*.prompt.mdx`
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
-    /// Rows as JSON lines, instead of the dataset of `test_settings`
+    /// Dataset as JSON lines [default: `test_settings` of the prompt]
     #[arg(long, value_name = "FILE")]
     pub(crate) dataset: Option<PathBuf>,
 
     #[command(flatten)]
     pub(crate) query: QueryArgs,
 
-    /// Ask with every row so many times
+    /// Number of repeats of each row
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
 
-    /// How many rows at once [default: as many as memory and cores allow]
+    /// Number of rows at once [default: by memory and cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 
-    /// Show what would be asked and what it may cost; start nothing
+    /// Print the plan and the estimated cost without running anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Stop the whole run when it has cost this much
+    /// Stop the run when its cost reaches this amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// What the results have to hold, beside or instead of `score_thresholds`: `min_pass_rate=0.9`; may be repeated
+    /// Add or override a gate, such as `min_pass_rate=0.9` (see `yb help gates`); repeatable
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = gate)]
     pub(crate) gates: Vec<String>,
 
-    /// What stands between the agent and the machine: `auto`, `bubblewrap`, `landlock`, `none` or `external`
+    /// Override the isolation: `auto`, `bubblewrap`, `landlock`, `none` or `external`
     #[arg(long, value_name = "LEVEL", value_parser = super::runs::isolation)]
     pub(crate) isolation: Option<yb_engine::case::Isolation>,
 
-    /// Print every event as a line of JSON on stdout
+    /// Print events as lines of JSON
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
-    /// Print nothing but the results
+    /// Print only the results
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
@@ -153,7 +155,7 @@ fn permission_mode(text: &str) -> Result<PermissionMode, String> {
     text.parse().map_err(|error: yb_claude::UnknownValue| error.to_string())
 }
 
-/// Checked here, and read where runs are.
+/// Validates a gate; `yb run` parses it again.
 fn gate(text: &str) -> Result<String, String> {
     yb_engine::gates::GateOverride::parse(text).map(|_| text.to_owned())
 }

@@ -4,38 +4,38 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ReportArgs {
-    /// A run by the beginning of its name, a run's directory, or a trial's `results.json`; may be repeated
+    /// Run name or directory, or `results.json` of a trial; repeatable
     #[arg(long, value_name = "RUN|PATH", default_value = "latest")]
     pub(crate) from: Vec<String>,
 
-    /// What to make
+    /// Report format
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Markdown)]
     pub(crate) format: ReportFormat,
 
-    /// Where to write it; `-` is stdout [default: `report.…` beside the results of the first `--from`]
+    /// Output path; `-` means stdout [default: `report.…` next to the results of the first run]
     #[arg(short, long, value_name = "PATH")]
     pub(crate) output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum ReportFormat {
-    /// Everything, as text with tables
+    /// Complete report as Markdown
     #[value(alias = "md")]
     Markdown,
-    /// Everything, for programs
+    /// Complete report as JSON
     Json,
-    /// A page, or with more than 50 trials a folder of pages
+    /// Web page, or a directory of pages for more than 50 trials
     Html,
-    /// XML for CI systems
+    /// JUnit XML for CI systems
     Junit,
-    /// A row for each trial
+    /// One row per trial
     Csv,
-    /// A short comment for a pull request
+    /// Short pull request comment
     Github,
 }
 
 impl ReportFormat {
-    /// What a file of it is called.
+    /// Returns the default file name.
     pub(crate) fn file_name(self) -> &'static str {
         match self {
             Self::Markdown => "report.md",

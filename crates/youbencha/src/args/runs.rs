@@ -1,4 +1,4 @@
-//! Arguments of the commands that make runs, show them and remove them.
+//! Arguments of `yb run`, `show` and `clean`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,121 +8,130 @@ use yb_engine::case::{Isolation, NetworkMode, TapeSpeed, TrialLimits};
 #[derive(Debug, clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub(crate) struct RunArgs {
-    /// The case or suite file
-    #[arg(short, long, value_name = "FILE", group = "what")]
-    pub(crate) config: Option<PathBuf>,
+    /// Case or suite file
+    #[arg(value_name = "FILE", group = "what")]
+    file: Option<PathBuf>,
 
-    /// Go on with a run that was stopped or died [default: the newest unfinished one]
+    /// Same as FILE
+    #[arg(short, long, value_name = "FILE", group = "what")]
+    config: Option<PathBuf>,
+
+    /// Resume a stopped or killed run [default: the newest unfinished run]
     ///
-    /// Finished trials are never repeated. What a dead run left behind is ended first. Case files must be as they
-    /// were.
+    /// Finished trials are not repeated, and leftover processes are killed first. Case files must be unchanged.
     #[arg(long, value_name = "RUN", num_args = 0..=1, group = "what", conflicts_with_all = ["filter", "repeat"])]
     pub(crate) resume: Option<Option<String>>,
 
-    /// Do trials of an earlier run again: those that `failed`, in a run of their own, or those lost to `infra`, in
-    /// the same
+    /// Rerun trials of an earlier run: `failed` in a new run, `infra` (excluded) in the same run
     #[arg(long, num_args = 2, value_names = ["WHICH", "RUN"], group = "what", conflicts_with_all = ["filter", "repeat"])]
     pub(crate) rerun: Option<Vec<String>>,
 
-    /// Run every combination of case and variant so many times
+    /// Number of repeats of each case and variant
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) repeat: Option<u32>,
 
-    /// How many trials at once [default: as many as memory and cores allow]
+    /// Number of trials at once [default: by memory and cores]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
 
-    /// Only some trials: `GLOB` or `case=GLOB`, `variant=GLOB`, `tag=GLOB`; may be repeated
+    /// Run only matching trials: `GLOB`, `case=GLOB`, `variant=GLOB` or `tag=GLOB`; repeatable
     #[arg(short, long, value_name = "FILTER", value_parser = yb_engine::run::Filter::parse)]
     pub(crate) filter: Vec<yb_engine::run::Filter>,
 
-    /// Show what would be run and what it may cost; start nothing
+    /// Print the plan and the estimated cost without running anything
     #[arg(long)]
     pub(crate) dry_run: bool,
 
-    /// Stop the whole run when it has cost this much
+    /// Stop the run when its cost reaches this amount
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
-    /// Try a trial that the machine or the API failed so many times more [default: 2]
+    /// Retry a trial after an infrastructure or API failure [default: 2]
     #[arg(long, value_name = "N")]
     pub(crate) retries: Option<u32>,
 
-    /// What stands between agents and the machine, instead of what the cases say: `auto`, `bubblewrap`, `landlock`,
-    /// `none`, or `external`, which says that the machine itself is a sandbox
+    /// Override the isolation of the cases: `auto`, `bubblewrap`, `landlock`, `none` or `external`
+    ///
+    /// `external` declares the machine itself a sandbox. See `yb help isolation`.
     #[arg(long, value_name = "LEVEL", value_parser = isolation)]
     pub(crate) isolation: Option<Isolation>,
 
-    /// What the results have to hold, beside or instead of the suite's gates: `min_pass_rate=0.9`; docs/guides/gates.md has all
-    /// keys; may be repeated
+    /// Add or override a gate, such as `min_pass_rate=0.9` (see `yb help gates`); repeatable
     #[arg(long = "gate", value_name = "KEY=VALUE", value_parser = yb_engine::gates::GateOverride::parse)]
     pub(crate) gates: Vec<yb_engine::gates::GateOverride>,
 
-    /// What agents can connect to, instead of what the cases say: `open`, `model-only` or `none`
+    /// Override the network access of the cases: `open`, `model-only` or `none`
     #[arg(long, value_name = "MODE", value_parser = network)]
     pub(crate) network: Option<NetworkMode>,
 
-    /// A limit of each trial, instead of what the cases say: `memory_mb=N`, `processes=N`, `cpu_seconds=N` or
-    /// `disk_mb=N`; 0 is none; may be repeated
+    /// Override a limit per trial: `memory_mb=N`, `processes=N`, `cpu_seconds=N` or `disk_mb=N`; 0 means no limit; repeatable
     #[arg(long, value_name = "NAME=N", value_parser = limit)]
     pub(crate) limit: Vec<(String, u64)>,
 
-    /// Record what each trial's model says: a tape for each in this directory
+    /// Record model API traffic: one tape per trial in this directory
     #[arg(long, value_name = "DIR", conflicts_with = "replay")]
     pub(crate) record: Option<PathBuf>,
 
-    /// Keep the agents' own prompts and tool descriptions on the tapes too, not only their hashes
+    /// Record system prompts and tool descriptions in full instead of hashes
     #[arg(long, requires = "record")]
     pub(crate) full_requests: bool,
 
-    /// Let tapes answer instead of models: a directory that `--record` filled, or one tape for all trials
+    /// Replay tapes instead of calling models: a directory written by `--record`, or one tape for all trials
     ///
-    /// Nothing is asked, nothing is paid, and agents reach nothing else. A request that is not on its tape ends its trial as `diverged`.
+    /// Makes no API calls, and agents reach nothing else. A request that is not on the tape ends the trial as `diverged`. See
+    /// `yb help replay`.
     #[arg(long, value_name = "DIR")]
     pub(crate) replay: Option<PathBuf>,
 
-    /// Let what tools say differ from the tape; how often it did is told
+    /// Tolerate differing tool results and count them
     #[arg(long)]
     pub(crate) lenient: bool,
 
-    /// How fast tapes answer: `fast`, or `real`, as it was recorded
+    /// Replay speed: `fast`, or `real` as recorded
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     pub(crate) speed: Option<TapeSpeed>,
 
-    /// Let something go wrong once at a step of a replay: `3:429`, `3:429=2s`, `2:529`, `subagent-1/1:cut`, `1:slow=2s`; may be repeated
+    /// Inject a fault at a replay step: `3:429`, `3:429=2s`, `2:529`, `subagent-1/1:cut` or `1:slow=2s`; repeatable
     #[arg(long = "fault", value_name = "STEP:KIND", value_parser = fault)]
     pub(crate) faults: Vec<String>,
 
-    /// Replay up to this step, then go on with a live model
+    /// Replay up to this step, then continue with a live model
     #[arg(long, value_name = "STEP", requires = "replay")]
     pub(crate) fork: Option<usize>,
 
-    /// The model after the fork, instead of the one that the agent asks for
+    /// Model after the fork [default: as requested by the agent]
     #[arg(long, value_name = "MODEL", requires = "fork")]
     pub(crate) model: Option<String>,
 
-    /// Print every event as a line of JSON on stdout; docs/reference/events.md has them all
+    /// Print events as lines of JSON (see `yb help events`)
     #[arg(long, conflicts_with = "quiet")]
     pub(crate) json: bool,
 
-    /// Print nothing but the results
+    /// Print only the results
     #[arg(short, long)]
     pub(crate) quiet: bool,
 
-    /// Make warnings about the files errors
+    /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,
 
-    /// Remove the agents' workspaces afterwards
+    /// Delete workspaces after the run
     #[arg(long)]
     pub(crate) delete_workspace: bool,
 
-    /// Fetch from, and send webhooks to, hosts inside a private network too
+    /// Allow repositories and webhooks on private networks
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
 
     #[command(flatten)]
     pub(crate) otel: super::OtelArgs,
+}
+
+impl RunArgs {
+    /// Returns the case or suite file, given as an argument or with `--config`.
+    pub(crate) fn config(&self) -> Option<&PathBuf> {
+        self.file.as_ref().or(self.config.as_ref())
+    }
 }
 
 pub(super) fn isolation(text: &str) -> Result<Isolation, String> {
@@ -136,7 +145,7 @@ pub(super) fn isolation(text: &str) -> Result<Isolation, String> {
 }
 
 fn network(text: &str) -> Result<NetworkMode, String> {
-    NetworkMode::read(text).ok_or_else(|| {
+    NetworkMode::parse(text).ok_or_else(|| {
         let known = NetworkMode::ALL.map(|mode| format!("`{mode}`"));
         format!("expected one of {}", known.join(", "))
     })
@@ -172,64 +181,64 @@ pub(super) fn dollars(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct ShowArgs {
-    /// The run [default: the newest]
+    /// Run [default: latest]
     pub(crate) run: Option<String>,
 
-    /// The trial; a run that has only one shows that
+    /// Trial [default: the only trial of the run]
     pub(crate) trial: Option<String>,
 
-    /// Another attempt than the last
+    /// Attempt [default: the last]
     #[arg(long, value_name = "N")]
     pub(crate) attempt: Option<u32>,
 
-    /// As one of its gradings has it: its number, the beginning of its id, or `latest`
+    /// Show a grading: its number, id prefix or `latest`
     #[arg(long, value_name = "GRADING")]
     pub(crate) grading: Option<String>,
 
-    /// What was said and done
+    /// Print the conversation
     #[arg(long)]
     pub(crate) transcript: bool,
 
-    /// What was changed, as a patch
+    /// Print the changes as a patch
     #[arg(long)]
     pub(crate) diff: bool,
 
-    /// What was executed, as a script that repeats it
+    /// Print a shell script that repeats the execution
     #[arg(long)]
     pub(crate) command: bool,
 
-    /// Print one JSON object
+    /// Print a JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct CleanArgs {
-    /// These runs, by the beginnings of their names [default: all that are finished]
+    /// Runs to remove, by prefix [default: all finished runs]
     #[arg(value_name = "RUN", conflicts_with_all = ["keep", "older_than", "all"])]
     pub(crate) runs: Vec<String>,
 
-    /// Keep the newest N
+    /// Keep the newest N runs
     #[arg(long, value_name = "N")]
     pub(crate) keep: Option<usize>,
 
-    /// Only those to which nothing happened for so long: `90s`, `30m`, `12h`, `7d`, `2w`
+    /// Only runs without activity for this time: `90s`, `30m`, `12h`, `7d` or `2w`
     #[arg(long, value_name = "DURATION", value_parser = age)]
     pub(crate) older_than: Option<Duration>,
 
-    /// Unfinished runs too
+    /// Include unfinished runs
     #[arg(long)]
     pub(crate) all: bool,
 
-    /// The fetched repositories; alone, only these
+    /// Include cached repositories; alone, only these
     #[arg(long)]
     pub(crate) cache: bool,
 
-    /// Remove what is shown
+    /// Remove the listed items
     #[arg(long)]
     pub(crate) yes: bool,
 
-    /// Only show what would be removed, which is the default
+    /// List without removing (default)
     #[arg(long, conflicts_with = "yes")]
     pub(crate) dry_run: bool,
 }
@@ -254,7 +263,7 @@ mod tests {
     use super::age;
 
     #[test]
-    fn an_age_has_a_unit() {
+    fn age_requires_a_unit() {
         assert_eq!(age("2w").map(|age| age.as_secs()), Ok(14 * 86_400));
         assert_eq!(age("90s").map(|age| age.as_secs()), Ok(90));
         for bad in ["", "7", "d", "7 d", "-1d", "7y", "99999999999999999999d", "9999999999999999999w"] {

@@ -4,23 +4,23 @@ use std::path::PathBuf;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct SuggestArgs {
-    /// The agent to ask: `claude-code`, or `command` for the program behind `--`
+    /// Agent type; `command` runs the program after `--`
     #[arg(long, value_name = "TYPE")]
     pub(crate) agent: String,
 
-    /// The repository or directory that an agent left; it is looked at in a copy
+    /// Repository or directory written by an agent; inspected in a copy
     #[arg(long, value_name = "DIR")]
     pub(crate) output_dir: PathBuf,
 
-    /// Your own instructions, instead of the usual ones
+    /// File with custom instructions
     #[arg(long, value_name = "PATH")]
     pub(crate) agent_file: Option<PathBuf>,
 
-    /// Where the case goes; it must not be there yet
+    /// Path of the new case file
     #[arg(long, value_name = "PATH", default_value = "testcase-suggestion.yaml")]
     pub(crate) save: PathBuf,
 
-    /// The program for `--agent command`, with `{prompt}` or `{prompt_file}` where the prompt belongs, or else on stdin
+    /// Program for `--agent command`; `{prompt}` or `{prompt_file}` is replaced, otherwise stdin is used
     #[arg(last = true, value_name = "PROGRAM")]
     pub(crate) command: Vec<String>,
 }

@@ -1,10 +1,12 @@
-//! `yb ask`: one question to Claude Code, the answer as it is written.
+//! `yb ask`: sends one prompt to Claude Code and streams the answer.
 
 use std::io::Read as _;
 use std::time::SystemTime;
 
 use serde_json::json;
 use yb_claude::{ClaudeCodeProvider, Context, Message, Options, OutgoingMessage, ProviderError, StopReason};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
+use yb_figures::{duration_ms, money, plural};
 use yb_otel::{AgentOutcome, AgentSpans, AgentSpansConfig};
 use yb_supervise::CancellationToken;
 
@@ -13,7 +15,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::{CLAUDE_CODE, Tracing};
+use crate::tracing::Tracing;
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
@@ -24,7 +26,7 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
         let tracing = Tracing::start_here(&args.otel)?;
         let spans = spans(args, &context, &tracing);
         let provider = provider(args, spans.as_ref()).with_cancellation(cancel.clone());
-        let mut live = Live::new(printer, args.json);
+        let mut live = AnswerStream::new(printer, args.json);
         let answer = {
             let mut observe = |message: &Message| {
                 live.show(message);
@@ -52,9 +54,10 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     })
 }
 
-/// The trace of a question is the agent's span and what is below it.
+/// Starts the agent span, if tracing is on.
 fn spans(args: &AskArgs, context: &Context, tracing: &Tracing) -> Option<AgentSpans> {
-    let mut config = AgentSpansConfig::new(CLAUDE_CODE).with_prompt(context.current_message.clone());
+    let mut config =
+        AgentSpansConfig::new(ClaudeCode.spec().name).with_prompt(context.current_message.clone());
     config.model.clone_from(&args.model);
     config.resumed = args.resume.is_some();
     tracing.agent(config)
@@ -73,15 +76,15 @@ fn context(args: &AskArgs) -> Result<Context, CliError> {
         None | Some("-") => {
             let mut text = String::new();
             std::io::stdin().read_to_string(&mut text).map_err(|error| {
-                CliError::new(ErrorKind::Usage, "failed to read the question from stdin").caused_by(error)
+                CliError::new(ErrorKind::Usage, "failed to read the prompt from stdin").caused_by(error)
             })?;
             text
         }
         Some(prompt) => prompt.to_owned(),
     };
     if prompt.trim().is_empty() {
-        return Err(CliError::new(ErrorKind::Usage, "the question is empty")
-            .hint("give it as an argument or on stdin: `yb ask \"What does this repository do?\"`"));
+        return Err(CliError::new(ErrorKind::Usage, "empty prompt")
+            .hint("pass it as an argument or on stdin: `yb ask \"What does this repository do?\"`"));
     }
     let mut context = Context::bare(prompt);
     context.session_id.clone_from(&args.resume);
@@ -106,14 +109,14 @@ fn provider(args: &AskArgs, spans: Option<&AgentSpans>) -> ClaudeCodeProvider {
     provider
 }
 
-/// Shows the main thread's words as they come.
-pub(super) struct Live<'a> {
+/// Streams the text of the main thread.
+pub(super) struct AnswerStream<'a> {
     printer: &'a mut Printer,
     pub(super) shown: String,
     silent: bool,
 }
 
-impl<'a> Live<'a> {
+impl<'a> AnswerStream<'a> {
     pub(super) fn new(printer: &'a mut Printer, silent: bool) -> Self {
         Self { printer, shown: String::new(), silent }
     }
@@ -121,7 +124,7 @@ impl<'a> Live<'a> {
     pub(super) fn show(&mut self, message: &Message) {
         let text = match message {
             Message::StreamEvent(event) if event.parent_tool_use_id.is_none() => event.text(),
-            // Between two answers of a turn there is a tool call: the words before and after are not one sentence.
+            // A tool call separates two texts of a turn.
             Message::User(_) if !self.shown.is_empty() && !self.shown.ends_with('\n') => Some("\n\n"),
             _ => None,
         };
@@ -174,14 +177,14 @@ fn report(answer: &OutgoingMessage, shown: &str, args: &AskArgs, printer: &mut P
     }
 }
 
-/// What it took, in one line; what is not known is left out.
+/// Formats model, tokens, cost, time and session; unknown values are omitted.
 fn summary(answer: &OutgoingMessage) -> String {
     let metadata = &answer.metadata;
     let known = [
         metadata.model.clone(),
-        metadata.tokens_used.map(|tokens| format!("{tokens} tokens")),
-        metadata.cost_usd.map(|cost| format!("${cost:.4}")),
-        Some(format!("{:.1} s", metadata.processing_time_ms as f64 / 1000.0)),
+        metadata.tokens_used.map(|tokens| plural(tokens, "token")),
+        metadata.cost_usd.map(money),
+        Some(duration_ms(metadata.processing_time_ms)),
         metadata.session_id.as_ref().map(|id| format!("session {id}")),
     ];
     known.into_iter().flatten().collect::<Vec<_>>().join(", ")

@@ -1,8 +1,9 @@
-//! `yb baseline`: results of runs under names.
+//! `yb baseline`: named results of runs.
 
 use serde_json::{Value, json};
 use yb_engine::baseline::{self, Baseline, BaselineError};
 use yb_engine::run::{RunError, RunInfo, find_run};
+use yb_figures::timestamp;
 
 use crate::args::BaselineCommand;
 use crate::error::{CliError, ErrorKind};
@@ -10,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::report::JSON_VERSION;
 use crate::table::Table;
-use crate::workspace::{self, moment};
+use crate::workspace;
 
 pub(super) fn run(command: &BaselineCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
@@ -28,7 +29,7 @@ pub(super) fn run(command: &BaselineCommand, printer: &mut Printer) -> Result<Ex
                 let all: Vec<Value> = all.iter().map(|(name, found)| as_json(name, found)).collect();
                 printer.line(format_args!("{:#}", json!({ "v": JSON_VERSION, "baselines": all })));
             } else if all.is_empty() {
-                printer.note("no baseline yet: `yb baseline set NAME RUN` makes one");
+                printer.note("no baselines; hint: create one with: yb baseline set NAME RUN");
             } else {
                 printer.text(&table(&all).to_string());
             }
@@ -54,7 +55,7 @@ fn table(all: &[(String, Result<Baseline, BaselineError>)]) -> Table {
         table.row(match found {
             Ok(found) => vec![
                 name.clone(),
-                moment(&found.set_at),
+                timestamp(&found.set_at),
                 found.results.name.clone(),
                 found.results.run.clone(),
                 passed(found),

@@ -1,14 +1,16 @@
-//! `yb clean`: removes runs, but only what was shown, and never what somebody works on.
+//! `yb clean`: removes runs after listing them, and never a running one.
 
 mod remove;
 mod select;
 
-use select::Chosen;
+use select::CleanTarget;
+
+use yb_figures::{bytes, plural};
 
 use crate::args::CleanArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::table::Table;
 use crate::workspace;
 
@@ -22,18 +24,18 @@ pub(super) fn run(args: &CleanArgs, printer: &mut Printer) -> Result<ExitCode, C
         printer.note("nothing to remove");
         return Ok(ExitCode::Passed);
     }
-    let mut table = Table::new(&["what", "when", "name", "size", "state"]);
+    let mut table = Table::new(&["run", "created", "name", "size", "state"]);
     let mut total = 0;
     for one in &selection.chosen {
         total += one.bytes;
         let (when, name, state) = (one.when.clone(), one.name.clone(), one.state.clone());
-        table.row(vec![one.label.clone(), when, name, size(one.bytes), state]);
+        table.row(vec![one.label.clone(), when, name, bytes(one.bytes), state]);
     }
     printer.text(&table.to_string());
-    let count = what(&selection.chosen);
+    let count = describe(&selection.chosen);
     if !args.yes {
-        printer.line(format_args!("{count}, {}: nothing was removed", size(total)));
-        printer.note("add `--yes` to remove what is shown");
+        printer.line(format_args!("would remove {count}, {}", bytes(total)));
+        printer.note("hint: pass `--yes` to remove");
         return Ok(ExitCode::Passed);
     }
     let mut removed = Vec::new();
@@ -48,42 +50,21 @@ pub(super) fn run(args: &CleanArgs, printer: &mut Printer) -> Result<ExitCode, C
             }
         }
     }
-    // What is gone leaves the index too, which is only derived.
+    // The index is derived from the runs.
     if yb_engine::index::file(&root).is_file() {
         let _ = yb_engine::index::rebuild(&root);
     }
     let freed = removed.iter().map(|one| one.bytes).sum();
-    printer.line(format_args!("removed: {}, {}", what(&removed), size(freed)));
+    printer.line(format_args!("removed {}, {}", describe(&removed), bytes(freed)));
     Ok(if failed { ExitCode::Infrastructure } else { ExitCode::Passed })
 }
 
-/// How many of which.
-fn what(chosen: &[Chosen]) -> String {
+/// Describes what is removed: `2 runs and the cache`.
+fn describe(chosen: &[CleanTarget]) -> String {
     let runs = chosen.iter().filter(|one| one.is_run).count() as u64;
     match (runs, chosen.iter().any(|one| !one.is_run)) {
         (0, true) => "the cache".to_owned(),
         (runs, true) => format!("{} and the cache", plural(runs, "run")),
         (runs, false) => plural(runs, "run"),
-    }
-}
-
-/// Bytes as people say them.
-fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "kB", "MB", "GB"] {
-        if value < 1000.0 {
-            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1000.0;
-    }
-    format!("{value:.1} TB")
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn sizes_are_said_as_people_say_them() {
-        let shown = [0, 999, 1000, 1_234_567, 5_000_000_000, 7_000_000_000_000].map(super::size);
-        assert_eq!(shown, ["0 B", "999 B", "1.0 kB", "1.2 MB", "5.0 GB", "7.0 TB"]);
     }
 }

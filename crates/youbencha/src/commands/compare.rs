@@ -1,27 +1,28 @@
-//! `yb compare`: two runs side by side, and a sentence that decides.
+//! `yb compare`: two runs side by side, and a decision.
 
-use yb_engine::baseline::Recorded;
-use yb_engine::compare::{self, CaseDifference, Comparison, Metric, Options, Side};
-use yb_engine::stats::{Decision, Interval, Question};
+use yb_engine::baseline::RecordedRun;
+use yb_engine::compare::{self, CaseDifference, CompareOptions, ComparedRun, Comparison, Metric};
+use yb_engine::stats::{Decision, Interval, RegressionCriteria};
+use yb_figures::{count, duration_ms, level, money, percent, plural, points, points_range};
 
 use crate::args::CompareArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
-use crate::report::{dollars, duration};
+use crate::printer::Printer;
+
 use crate::table::Table;
 use crate::workspace;
 
-/// More cases than this are shown only where something changed.
+/// With more cases, only changed ones are listed.
 const SHOWN: usize = 40;
-/// How many names a remark has.
+/// The maximum number of names in a note.
 const NAMED: usize = 10;
 
 pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
-    let (a, b) = (Recorded::find(&root, &args.a)?, Recorded::find(&root, &args.b)?);
-    let mut options = Options::default();
-    options.question = Question::new(args.tolerance, args.alpha);
+    let (a, b) = (RecordedRun::find(&root, &args.a)?, RecordedRun::find(&root, &args.b)?);
+    let mut options = CompareOptions::default();
+    options.question = RegressionCriteria::new(args.tolerance, args.alpha);
     (options.estimand, options.max_lost) = (args.estimand, args.max_lost);
     options.variants.clone_from(&args.variants);
     let found = compare::compare(&a, &b, &options)?;
@@ -33,26 +34,26 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     Ok(match found.decision {
         Decision::Ok => ExitCode::Passed,
         Decision::Regressed => ExitCode::Failed,
-        _ => ExitCode::Uncertain,
+        _ => ExitCode::Inconclusive,
     })
 }
 
-fn show(found: &Comparison, a: &Recorded, b: &Recorded, printer: &mut Printer) {
+fn show(found: &Comparison, a: &RecordedRun, b: &RecordedRun, printer: &mut Printer) {
     printer.line(format_args!("before: {}, {}", a.label(), found.a.name));
     printer.line(format_args!("now:    {}, {}", b.label(), found.b.name));
     printer.line("");
     cases(found, printer);
     printer.line("");
-    printer.text(&whole(found).to_string());
+    printer.text(&totals(found).to_string());
     printer.line("");
     printer.line(&found.reason);
-    remark("only before", &found.only_in_a, printer);
-    remark("only now", &found.only_in_b, printer);
-    remark("judged by other rules than before", &found.judged_differently, printer);
-    remark("flaky now", &found.b.flaky, printer);
+    list_names("only before", &found.only_in_a, printer);
+    list_names("only now", &found.only_in_b, printer);
+    list_names("graded by different evaluators", &found.judged_differently, printer);
+    list_names("flaky now", &found.b.flaky, printer);
 }
 
-fn remark(what: &str, names: &[String], printer: &mut Printer) {
+fn list_names(what: &str, names: &[String], printer: &mut Printer) {
     if !names.is_empty() {
         let shown = names.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
         let more = match names.len().saturating_sub(NAMED) {
@@ -63,14 +64,14 @@ fn remark(what: &str, names: &[String], printer: &mut Printer) {
     }
 }
 
-/// A row for each case; of many, only those that changed.
+/// Prints a row for each case; of many, only changed ones.
 fn cases(found: &Comparison, printer: &mut Printer) {
     let changed = |case: &&CaseDifference| change(case).is_none_or(|points| points != 0.0);
     let all = found.cases.len();
     let shown: Vec<&CaseDifference> =
         found.cases.iter().filter(|case| all <= SHOWN || changed(case)).collect();
     let variants = found.cases.iter().any(|case| case.variant_a != "default" || case.variant_b != "default");
-    let header = ["case", "variant", "before", "now", "points", "cost before", "now", "time before", "now"];
+    let header = ["case", "variant", "before", "now", "change", "cost before", "now", "time before", "now"];
     let mut table = Table::new(&header);
     for case in &shown {
         let variant = match (variants, case.variant_a == case.variant_b) {
@@ -78,15 +79,15 @@ fn cases(found: &Comparison, printer: &mut Printer) {
             (true, true) => case.variant_b.clone(),
             (true, false) => format!("{} → {}", case.variant_a, case.variant_b),
         };
-        let passed = |side: &compare::CaseSide| format!("{}/{}", side.passed, side.counted);
-        let usd = |usd: Option<f64>| usd.map(dollars).unwrap_or_default();
-        let time = |ms: Option<f64>| ms.map(|ms| duration(ms as u64)).unwrap_or_default();
+        let passed = |side: &compare::CaseSummary| format!("{}/{}", side.passed, side.counted);
+        let usd = |usd: Option<f64>| usd.map(money).unwrap_or_default();
+        let time = |ms: Option<f64>| ms.map(|ms| duration_ms(ms.round() as u64)).unwrap_or_default();
         table.row(vec![
             case.case.clone(),
             variant,
             passed(&case.a),
             passed(&case.b),
-            change(case).map(points).unwrap_or_default(),
+            change(case).map(change_cell).unwrap_or_default(),
             usd(case.a.cost_usd),
             usd(case.b.cost_usd),
             time(case.a.duration_ms),
@@ -97,33 +98,35 @@ fn cases(found: &Comparison, printer: &mut Printer) {
         printer.text(&table.to_string());
     }
     if let more @ 1.. = all - shown.len() {
-        printer.line(format_args!("{} as before; `--json` has all", plural(more as u64, "case")));
+        printer.line(format_args!("{} unchanged; `--json` lists all", plural(more, "case")));
     }
 }
 
-/// How much the pass rate of a case changed; none if it has no results in one of the runs.
+/// Returns the change of the pass rate of a case; `None` without results in both runs.
 fn change(case: &CaseDifference) -> Option<f64> {
     let rate =
-        |side: &compare::CaseSide| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
+        |side: &compare::CaseSummary| (side.counted > 0).then(|| side.passed as f64 / side.counted as f64);
     Some(rate(&case.b)? - rate(&case.a)?)
 }
 
-/// `-33.3`; nothing where nothing changed
-fn points(share: f64) -> String {
-    if share == 0.0 { "=".to_owned() } else { format!("{:+.1}", share * 100.0) }
+/// `-33.3 pp`, or `=` without a change.
+fn change_cell(share: f64) -> String {
+    if share == 0.0 { "=".to_owned() } else { points(share) }
 }
 
+/// Formats a p-value.
 fn p(value: f64) -> String {
     if value < 0.001 { "< 0.001".to_owned() } else { format!("{value:.3}") }
 }
 
-/// The pass rate and every figure, over all cases.
-fn whole(found: &Comparison) -> Table {
-    let sure = format!("{} % bounds", ((1.0 - found.question.alpha) * 1000.0).round() / 10.0);
-    let mut table = Table::new(&["all cases", "before", "now", "difference", &sure, "p", "p (Holm)"]);
-    let rate = |side: &Side| side.pass_rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
-    let signed = |value: f64| format!("{:+.1}", value * 100.0);
+/// Pass rate and metrics over all cases.
+fn totals(found: &Comparison) -> Table {
+    let bounds_header = format!("{} bounds", level(1.0 - found.question.alpha));
+    let mut table =
+        Table::new(&["all cases", "before", "now", "difference", &bounds_header, "p", "p (Holm)"]);
+    let rate = |side: &ComparedRun| side.pass_rate.map(percent).unwrap_or_default();
     let shown = found.pass_rate;
+    let interval = shown.and_then(|shown| shown.interval);
     let bounds = |interval: Option<Interval>, of: &dyn Fn(f64) -> String| {
         interval.map(|ends| format!("{} to {}", of(ends.lower), of(ends.upper))).unwrap_or_default()
     };
@@ -131,17 +134,16 @@ fn whole(found: &Comparison) -> Table {
         "pass rate".to_owned(),
         rate(&found.a),
         rate(&found.b),
-        shown.map(|shown| format!("{} points", signed(shown.estimate))).unwrap_or_default(),
-        bounds(shown.and_then(|shown| shown.interval), &signed),
+        shown.map(|shown| points(shown.estimate)).unwrap_or_default(),
+        interval.map(|ends| points_range(ends.lower, ends.upper)).unwrap_or_default(),
         shown.and_then(|shown| shown.p_value).map(p).unwrap_or_default(),
         found.pass_rate_p_holm.map(p).unwrap_or_default(),
     ]);
-    // The largest says the most; `--json` has all.
+    // Only the largest k; `--json` has all.
     if let Some((k, a)) = found.a.pass_at_k.last_key_value().filter(|(k, _)| **k > 1) {
-        let percent =
-            |rate: Option<&f64>| rate.map(|rate| format!("{:.1} %", rate * 100.0)).unwrap_or_default();
-        table.row(vec![format!("pass@{k}"), percent(Some(a)), percent(found.b.pass_at_k.get(k))]);
-        let all = [&found.a, &found.b].map(|side| percent(side.pass_hat_k.get(k)));
+        let rate = |rate: Option<&f64>| rate.copied().map(percent).unwrap_or_default();
+        table.row(vec![format!("pass@{k}"), rate(Some(a)), rate(found.b.pass_at_k.get(k))]);
+        let all = [&found.a, &found.b].map(|side| rate(side.pass_hat_k.get(k)));
         table.row([vec![format!("pass^{k}")], all.to_vec()].concat());
     }
     for metric in &found.metrics {
@@ -162,9 +164,9 @@ fn whole(found: &Comparison) -> Table {
 
 fn amount(metric: Metric, value: f64) -> String {
     match metric {
-        Metric::CostUsd => dollars(value),
-        Metric::DurationMs => duration(value as u64),
+        Metric::CostUsd => money(value),
+        Metric::DurationMs => duration_ms(value.round() as u64),
         Metric::Turns => format!("{value:.1}"),
-        _ => format!("{value:.0}"),
+        _ => count(value.round() as u64),
     }
 }

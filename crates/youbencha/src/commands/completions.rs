@@ -1,33 +1,31 @@
-//! `yb completions` and `yb man`: what shells and `man` know about `yb`, made from its own definition.
+//! `yb completions` and `yb man`, generated from the argument definitions.
 
 use std::path::Path;
 
-use clap::CommandFactory as _;
-
-use crate::args::{Args, CompletionsArgs, ManArgs};
+use crate::args::{self, CompletionsArgs, ManArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::files;
 use crate::printer::Printer;
 
-pub(super) fn completions(args: &CompletionsArgs, printer: &mut Printer) -> ExitCode {
+pub(super) fn completions(options: &CompletionsArgs, printer: &mut Printer) -> ExitCode {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "yb", &mut script);
+    clap_complete::generate(options.shell, &mut args::command(), "yb", &mut script);
     printer.text(&String::from_utf8_lossy(&script));
     ExitCode::Passed
 }
 
-pub(super) fn man(args: &ManArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let mut program = Args::command();
+pub(super) fn man(options: &ManArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let mut program = args::command();
     program.build();
-    let Some(directory) = &args.dir else {
+    let Some(directory) = &options.dir else {
         printer.text(&page(program)?);
         return Ok(ExitCode::Passed);
     };
     std::fs::create_dir_all(directory).map_err(|error| {
         CliError::new(
             ErrorKind::Infrastructure,
-            format!("failed to make the directory: `{}`", directory.display()),
+            format!("failed to create directory: `{}`", directory.display()),
         )
         .caused_by(error)
     })?;
@@ -35,7 +33,7 @@ pub(super) fn man(args: &ManArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     Ok(ExitCode::Passed)
 }
 
-/// The page of a command and those of the commands below it: `yb.1`, `yb-config.1`, `yb-config-set.1`.
+/// Writes the pages of a command and its subcommands: `yb.1`, `yb-config.1`, `yb-config-set.1`.
 fn write(
     command: &clap::Command,
     name: &str,
@@ -57,6 +55,6 @@ fn page(command: clap::Command) -> Result<String, CliError> {
     clap_mangen::Man::new(command)
         .manual("youBencha")
         .render(&mut page)
-        .map_err(CliError::failed_to("make the page"))?;
+        .map_err(CliError::failed_to("render the manual page"))?;
     Ok(String::from_utf8_lossy(&page).into_owned())
 }

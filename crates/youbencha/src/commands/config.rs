@@ -1,4 +1,4 @@
-//! `yb config`: which settings hold and why, and changing one in a file.
+//! `yb config`: lists settings with their sources and edits them.
 
 mod template;
 
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use yb_engine::config::edit::{self, EditError};
 use yb_engine::config::{self, ConfigSource, FILE_NAMES, KeyError, Settings, ValueError};
 use yb_engine::diagnostic::Diagnostic;
+use yb_figures::{pad_end, width};
 
 use crate::args::{
     ConfigCommand, ConfigGetArgs, ConfigInitArgs, ConfigListArgs, ConfigSetArgs, ConfigUnsetArgs,
@@ -37,16 +38,16 @@ fn init(args: &ConfigInitArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
         Some(first) if *first == name && !args.force => {
             return Err(CliError::new(
                 ErrorKind::Usage,
-                format!("already there: `{}`", directory.join(name).display()),
+                format!("file exists: `{}`", directory.join(name).display()),
             )
-            .hint("`--force` replaces it"));
+            .hint("pass `--force` to replace it"));
         }
         Some(other) if *other != name => {
             return Err(CliError::new(
                 ErrorKind::Usage,
-                format!("the new file would hide another one: `{}`", directory.join(other).display()),
+                format!("the new file would hide an existing one: `{}`", directory.join(other).display()),
             )
-            .hint("change that one with `yb config set`, or remove it first"));
+            .hint("edit it with `yb config set`, or remove it first"));
         }
         _ => {}
     }
@@ -55,8 +56,8 @@ fn init(args: &ConfigInitArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
     Ok(ExitCode::Passed)
 }
 
-/// A setting as it is shown.
-struct Row {
+/// A listed setting.
+struct SettingRow {
     key: String,
     value: Option<Value>,
     source: Option<ConfigSource>,
@@ -75,13 +76,14 @@ fn list(args: &ConfigListArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
             .collect();
         printer.line(format_args!("{:#}", Value::Array(rows)));
     } else {
-        let value = |row: &Row| row.value.as_ref().map_or_else(|| "-".to_owned(), plain);
-        let widest =
-            |of: &dyn Fn(&Row) -> String| rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
-        let (keys, values) = (widest(&|row| row.key.clone()), widest(&value));
+        let value = |row: &SettingRow| row.value.as_ref().map_or_else(|| "-".to_owned(), plain);
+        let columns =
+            |of: &dyn Fn(&SettingRow) -> String| rows.iter().map(|row| width(&of(row))).max().unwrap_or(0);
+        let (keys, values) = (columns(&|row| row.key.clone()), columns(&value));
         for row in &rows {
             let source = row.source.as_ref().map_or_else(|| "not set".to_owned(), ToString::to_string);
-            printer.line(format_args!("{:keys$}  {:values$}  {source}", row.key, value(row)));
+            let (key, value) = (pad_end(&row.key, keys), pad_end(&value(row), values));
+            printer.line(format_args!("{key}  {value}  {source}"));
         }
     }
     Ok(code(&found))
@@ -124,8 +126,8 @@ fn set(args: &ConfigSetArgs, printer: &mut Printer) -> Result<ExitCode, CliError
     printer.line(format_args!("set {} to {} in {}", args.key, plain(&value), file.display()));
     let (_, found) = config::read_file(&file);
     show(&found, printer);
-    if let Some(stronger) = stronger(&args.key, &file)? {
-        printer.note(format_args!("warning: another value holds, from {stronger}"));
+    if let Some(source) = overriding_source(&args.key, &file)? {
+        printer.note(format_args!("warning: overridden by {source}"));
     }
     Ok(code(&found))
 }
@@ -140,7 +142,7 @@ fn unset(args: &ConfigUnsetArgs, printer: &mut Printer) -> Result<ExitCode, CliE
             Ok(ExitCode::Passed)
         }
         Ok(None) => {
-            // A key that nobody knows may be removed, but not be missed in silence.
+            // An unknown key may be removed, but a typo must be reported.
             if let Err(error @ (KeyError::Unknown { .. } | KeyError::BadVariable { .. })) =
                 config::check_key(&args.key)
             {
@@ -152,29 +154,34 @@ fn unset(args: &ConfigUnsetArgs, printer: &mut Printer) -> Result<ExitCode, CliE
     }
 }
 
-/// Every known key and every variable, with what holds; of one file alone, only what it says.
-fn rows(global: bool) -> Result<(Vec<Row>, Vec<Diagnostic>), CliError> {
+/// Lists all keys and variables with their effective values, or only those of the global file.
+fn rows(global: bool) -> Result<(Vec<SettingRow>, Vec<Diagnostic>), CliError> {
     if global {
         let Some(file) = config::file_in(&home()?) else { return Ok((Vec::new(), Vec::new())) };
         let (values, found) = config::read_file(&file);
-        let row =
-            |(key, value)| Row { key, value: Some(value), source: Some(ConfigSource::User(file.clone())) };
+        let row = |(key, value)| SettingRow {
+            key,
+            value: Some(value),
+            source: Some(ConfigSource::User(file.clone())),
+        };
         return Ok((values.into_iter().map(row).collect(), found));
     }
     let (settings, found) = Settings::load(std::env::home_dir().as_deref(), &here()?);
     let known = config::known_keys().into_iter().map(|key| {
         let setting = settings.get(&key.name);
-        Row {
+        SettingRow {
             value: setting.map(|setting| setting.value.clone()),
             source: setting.map(|setting| setting.source.clone()),
             key: key.name,
         }
     });
-    let mut rows: Vec<Row> = known.collect();
-    rows.extend(settings.iter().filter(|(key, _)| key.starts_with("variables.")).map(|(key, setting)| Row {
-        key: key.to_owned(),
-        value: Some(setting.value.clone()),
-        source: Some(setting.source.clone()),
+    let mut rows: Vec<SettingRow> = known.collect();
+    rows.extend(settings.iter().filter(|(key, _)| key.starts_with("variables.")).map(|(key, setting)| {
+        SettingRow {
+            key: key.to_owned(),
+            value: Some(setting.value.clone()),
+            source: Some(setting.source.clone()),
+        }
     }));
     Ok((rows, found))
 }
@@ -190,8 +197,8 @@ fn describe(source: &ConfigSource) -> (&'static str, Option<String>) {
     }
 }
 
-/// Where the value that holds comes from, if not from this file.
-fn stronger(key: &str, file: &Path) -> Result<Option<ConfigSource>, CliError> {
+/// Returns the source that overrides the value in a file.
+fn overriding_source(key: &str, file: &Path) -> Result<Option<ConfigSource>, CliError> {
     let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &here()?);
     Ok(settings.source_of(key).cloned().filter(|source| match source {
         ConfigSource::User(other) | ConfigSource::Project(other) => other != file,
@@ -206,7 +213,7 @@ fn refuse(error: EditError, key: &str, file: &Path, printer: &mut Printer) -> Re
     }
     Err(CliError::new(ErrorKind::Usage, format!("failed to change `{key}` in `{}`", file.display()))
         .caused_by(error)
-        .hint("nothing was changed; open the file in an editor"))
+        .hint("edit the file by hand; nothing was changed"))
 }
 
 fn show(found: &[Diagnostic], printer: &mut Printer) {
@@ -220,12 +227,12 @@ fn code(found: &[Diagnostic]) -> ExitCode {
     if found.iter().any(Diagnostic::is_error) { ExitCode::Usage } else { ExitCode::Passed }
 }
 
-/// A text as it is, anything else as JSON.
+/// Formats a string without quotes, anything else as JSON.
 fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// The directory and the file that is there, or the one to make.
+/// Returns the directory and the existing file, or the one to create.
 fn file(global: bool) -> Result<(PathBuf, PathBuf), CliError> {
     let directory = directory(global)?;
     let file = config::file_in(&directory).unwrap_or_else(|| directory.join(FILE_NAMES[0]));
@@ -238,8 +245,7 @@ fn directory(global: bool) -> Result<PathBuf, CliError> {
 
 fn home() -> Result<PathBuf, CliError> {
     std::env::home_dir().filter(|home| home.is_dir()).ok_or_else(|| {
-        CliError::new(ErrorKind::Usage, "there is no home directory")
-            .hint("set `HOME`, or leave out `--global`")
+        CliError::new(ErrorKind::Usage, "no home directory").hint("set `HOME` or omit `--global`")
     })
 }
 
@@ -277,13 +283,12 @@ impl From<ValueError> for CliError {
             ValueError::Key(error) => error.into(),
             ValueError::Value(found) => {
                 let Some(first) = found.into_iter().next() else {
-                    return Self::new(ErrorKind::Usage, "wrong value");
+                    return Self::new(ErrorKind::Usage, "invalid value");
                 };
                 let error = Self::new(ErrorKind::Usage, format!("`{}`: {}", first.key, first.message));
-                let expected = first.expected.map(|expected| format!("it must be {expected}"));
+                let expected = first.expected.map(|expected| format!("expected {expected}"));
                 expected.into_iter().chain(first.hint).fold(error, Self::hint)
             }
-            error => Self::new(ErrorKind::Usage, error.to_string()),
         }
     }
 }

@@ -1,63 +1,65 @@
-//! `yb demo`: everything once, on a machine that has nothing yet. It writes files and then does what anybody could type.
+//! `yb demo`: writes an example project and runs `yb run`, replay and `yb report` in it.
 
 mod agent;
 mod folder;
 
 use std::path::Path;
 
-use clap::Parser as _;
+use yb_engine::Extensions;
 use yb_engine::run::{RunResults, find_run};
 
-use crate::args::{Args, DemoArgs};
+use crate::args::{self, DemoArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-/// What is done, as it can be typed again in the folder.
-const RUN: [&str; 5] = ["run", "-c", "suite.yaml", "--record", "tapes"];
-const REPLAY: [&str; 5] = ["run", "-c", "suite.yaml", "--replay", "tapes"];
+/// The commands of the demo, to be repeated by the user.
+const RUN: [&str; 4] = ["run", "suite.yaml", "--record", "tapes"];
+const REPLAY: [&str; 4] = ["run", "suite.yaml", "--replay", "tapes"];
 const REPORT: [&str; 5] = ["report", "--format", "html", "--output", "report.html"];
-/// Where the engine keeps its runs; said once more, so that no setting of the user's leads elsewhere.
+/// The default workspace directory, independent of the settings of the user.
 const WORKSPACE: &str = ".youbencha-workspace";
 
-pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DemoArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let Some(agent) = agent::choose(args, printer)? else { return Ok(ExitCode::Interrupted) };
     let folder = folder::make(args.dir.as_deref(), &agent)?;
-    // From here on this is what a user would do in that folder.
-    std::env::set_current_dir(&folder).map_err(CliError::failed_to("go to the demo's folder"))?;
-    printer.line("1. A repository with a failing test, two ways to ask for help, and a scripted model");
+    // From here on, the demo runs the commands that a user would type in that directory.
+    std::env::set_current_dir(&folder).map_err(CliError::failed_to("change to the demo directory"))?;
+    printer.line("1. Create a repository with a failing test, two prompt variants and a scripted model");
     printer.line(format_args!("   {}", folder.display()));
-    printer.line(format_args!("   agent: {}", agent.told()));
+    printer.line(format_args!("   agent: {}", agent.describe()));
 
-    printer.line("\n2. Both variants run, are recorded and graded: one forgets what a hidden test asks for");
-    let code = typed(&RUN, printer)?;
+    printer.line("\n2. Run, record and grade both variants; one fails a hidden test");
+    let code = run_command(&RUN, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
     let recorded = results(&folder)?;
 
-    printer.line(
-        "\n3. The same again from the tapes: the agent and its tools are real, the model is asked nothing",
-    );
-    let code = typed(&REPLAY, printer)?;
+    printer.line("\n3. Replay from the tapes: the agent and its tools are real, no API is called");
+    let code = run_command(&REPLAY, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
     let replayed = results(&folder)?;
-    let same = same(&recorded, &replayed);
+    let same = count_identical(&recorded, &replayed);
     printer.line(format_args!(
-        "   {same} of {} trials came to the same files and the same verdicts",
+        "   {same} of {} trials ended with identical files and verdicts",
         recorded.trials.len()
     ));
 
-    printer.line("\n4. A report");
-    let code = typed(&REPORT, printer)?;
+    printer.line("\n4. Write a report");
+    let code = run_command(&REPORT, extensions, printer)?;
     if code != ExitCode::Passed {
         return Ok(code);
     }
-    printer.line(format_args!("   open it: file://{}", folder.join("report.html").display()));
+    printer.line(format_args!("   open file://{}", folder.join("report.html").display()));
 
-    printer.line("\nLook around, and do it again by hand:");
+    printer.line("\nNext steps:");
     printer.line(format_args!("  cd {}", folder.display()));
     for line in [
         "cat suite.yaml model.yaml",
@@ -70,22 +72,22 @@ pub(super) fn run(args: &DemoArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     Ok(if same == recorded.trials.len() { ExitCode::Passed } else { ExitCode::Failed })
 }
 
-/// Does what `yb` with these arguments does.
-fn typed(words: &[&str], printer: &mut Printer) -> Result<ExitCode, CliError> {
+/// Runs `yb` with these arguments.
+fn run_command(words: &[&str], extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
     printer.line(format_args!("   $ yb {}", words.join(" ")));
-    let args = Args::try_parse_from(std::iter::once("yb").chain(words.iter().copied()))
+    let args = args::parse_from(std::iter::once("yb").chain(words.iter().copied()))
         .map_err(|error| CliError::new(ErrorKind::Usage, error.to_string()))?;
-    super::run(&args, printer)
+    super::run(&args, extensions, printer)
 }
 
-/// What the newest run came to.
+/// Reads the results of the newest run.
 fn results(folder: &Path) -> Result<RunResults, CliError> {
     let run = find_run(&folder.join(WORKSPACE), "latest")?;
     Ok(RunResults::read(&run.path().join("results.json"))?)
 }
 
-/// How many trials left the same tree and came to the same.
-fn same(one: &RunResults, other: &RunResults) -> usize {
+/// Counts the trials with equal outcomes and end trees.
+fn count_identical(one: &RunResults, other: &RunResults) -> usize {
     let pairs = one.trials.iter().zip(&other.trials);
     let end = |trial: &yb_engine::run::TrialResults| trial.result().and_then(|result| result.trees.clone());
     pairs

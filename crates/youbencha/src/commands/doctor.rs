@@ -1,38 +1,40 @@
-//! `yb doctor`: what running cases needs, whether it is there, and what to do where it is not.
+//! `yb doctor`: checks the requirements of running cases and suggests fixes.
 
 mod git;
 mod machine;
 
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
+use yb_engine::Extensions;
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::Diagnostic;
+use yb_figures::plural;
 
-use crate::agents::{self, Seen, State};
+use crate::agents::{self, AgentState, AgentStatus};
 use crate::args::DoctorArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Level {
     Ok,
-    /// Not there, and not needed.
+    /// Missing, but not required.
     Absent,
     Warning,
-    /// Cases can't be run; the exit code that says whose fault that is.
+    /// Cases can't be run; with the exit code.
     Problem(ExitCode),
 }
 
-/// One line of the answer.
+/// The result of one check.
 #[derive(Debug)]
 struct Finding {
-    /// What was looked at.
+    /// The name of the check.
     check: &'static str,
     level: Level,
     message: String,
-    /// What to do about it.
+    /// The suggested fix.
     fix: Option<String>,
 }
 
@@ -51,7 +53,11 @@ impl Finding {
     }
 }
 
-pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &DoctorArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -60,7 +66,7 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     let mut findings = runtime.block_on(async {
         let env = agents::environment();
         let mut findings = git::check(env.get("PATH").map(String::as_str)).await;
-        findings.extend(of_agents(&agents::look(&env).await));
+        findings.extend(agent_findings(&agents::check_agents(&extensions.adapters, &env).await));
         findings.push(machine::containment().await);
         findings
     });
@@ -82,7 +88,7 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
         show(finding, printer);
     }
     let warnings = findings.iter().filter(|finding| finding.level == Level::Warning).count();
-    let count = |count: usize, noun| plural(count as u64, noun);
+    let count = |count: usize, noun| plural(count, noun);
     printer.line(match (problems.len(), warnings) {
         (0, 0) => "\nready".to_owned(),
         (0, warnings) => format!("\nready, with {}", count(warnings, "warning")),
@@ -94,19 +100,19 @@ pub(super) fn run(args: &DoctorArgs, printer: &mut Printer) -> Result<ExitCode, 
     Ok(code)
 }
 
-/// One agent is enough, and nobody has them all; without any that is installed, that is the problem.
-fn of_agents(seen: &[Seen]) -> Vec<Finding> {
-    let is_any = |state: State| seen.iter().any(|agent| agent.state == state);
-    let usable = is_any(State::Ready);
-    let looked_for = seen
-        .iter()
-        .filter(|agent| matches!(agent.state, State::Ready | State::NotAuthenticated | State::Missing));
-    let mut findings: Vec<Finding> = looked_for
+/// Reports all agents. A missing agent is only a problem if none is installed.
+fn agent_findings(agents: &[AgentStatus]) -> Vec<Finding> {
+    let is_any = |state: AgentState| agents.iter().any(|agent| agent.state == state);
+    let usable = is_any(AgentState::Ready);
+    let checked = agents.iter().filter(|agent| {
+        matches!(agent.state, AgentState::Ready | AgentState::NotAuthenticated | AgentState::Missing)
+    });
+    let mut findings: Vec<Finding> = checked
         .map(|agent| Finding {
-            check: agent.name,
+            check: agent.spec.name,
             level: match agent.state {
-                State::Ready => Level::Ok,
-                State::Missing => Level::Absent,
+                AgentState::Ready => Level::Ok,
+                AgentState::Missing => Level::Absent,
                 _ if usable => Level::Warning,
                 _ => Level::Problem(ExitCode::Agent),
             },
@@ -114,11 +120,11 @@ fn of_agents(seen: &[Seen]) -> Vec<Finding> {
             fix: (!agent.hints.is_empty()).then(|| agent.hints.join("; ")),
         })
         .collect();
-    if !usable && !is_any(State::NotAuthenticated) {
-        let fix = "install one of those above; `yb demo` and the case of `yb init` need none";
+    if !usable && !is_any(AgentState::NotAuthenticated) {
+        let fix = "install one of the agents above; `yb demo` and the case of `yb init` need none";
         findings.push(Finding {
             level: Level::Problem(ExitCode::Agent),
-            ..Finding::problem("agents", "none of these is installed, and one is enough", fix)
+            ..Finding::problem("agents", "no agent is installed", fix)
         });
     }
     findings
@@ -127,8 +133,8 @@ fn of_agents(seen: &[Seen]) -> Vec<Finding> {
 fn configuration(found: &[Diagnostic]) -> Finding {
     let check = "configuration";
     match found.first() {
-        None => Finding::ok(check, "nothing wrong in it"),
-        Some(first) => Finding::warning(check, first.to_string(), "`yb config list` shows all that is wrong"),
+        None => Finding::ok(check, "valid"),
+        Some(first) => Finding::warning(check, first.to_string(), "run `yb config list` for details"),
     }
 }
 
@@ -142,7 +148,7 @@ fn word(level: Level) -> &'static str {
 }
 
 fn show(finding: &Finding, printer: &mut Printer) {
-    // Padded before it is coloured: colours have no width.
+    // Padded before coloring: escape codes have no width.
     let word = format!("{:8}", word(finding.level));
     let word = match finding.level {
         Level::Ok => word.green().to_string(),

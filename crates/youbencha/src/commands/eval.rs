@@ -1,12 +1,13 @@
-//! `yb eval`: grades a directory that is there, or a recorded run again; no agent is run.
+//! `yb eval`: grades a directory, or re-grades a recorded run, without running an agent.
 
-mod again;
+mod regrade;
 
 use serde_json::json;
+use yb_engine::Extensions;
 use yb_engine::case::{self, LoadOptions};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::Setup;
-use yb_engine::trial::{Evaluated, Runner};
+use yb_engine::run::RunContext;
+use yb_engine::trial::{DirectoryEvaluation, Runner};
 
 use super::run::{load, summary};
 use crate::agents;
@@ -15,10 +16,14 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::workspace::{harmless, shown};
+use crate::workspace::{display_path, sanitize};
 
-pub(super) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    // Several threads: reading and writing the files of many trials is work for more than one core.
+pub(super) fn run(
+    args: &EvalArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    // Multi-threaded: reading and writing the files of many trials uses several cores.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -26,51 +31,51 @@ pub(super) fn run(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         tokio::select! {
-            done = work(args, printer) => done,
-            // Whatever runs for grading ends with us, and a grading that is not whole goes.
+            done = work(args, extensions, printer) => done,
+            // Dropping the future kills grading processes and discards an incomplete grading.
             () = signals.stop() => Ok(ExitCode::Interrupted),
         }
     })
 }
 
-async fn work(args: &EvalArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn work(args: &EvalArgs, extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let (settings, found) = load::settings(false)?;
     if !load::show(found, args.strict, printer) {
         return Ok(ExitCode::Usage);
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = RunContext::new(settings, agents::environment(), extensions.clone());
     match &args.from {
-        Some(name) => again::run(args, name, &setup, printer).await,
+        Some(name) => regrade::run(args, name, &setup, printer).await,
         None => directory(args, setup, printer).await,
     }
 }
 
-/// Reads an eval file; none if something is wrong with it, which was then shown.
+/// Loads an eval file and prints its diagnostics; `None` if it is invalid.
 fn eval_file(
     args: &EvalArgs,
     file: &std::path::Path,
-    setup: &Setup,
+    setup: &RunContext,
     printer: &mut Printer,
 ) -> Option<case::EvalFile> {
-    let options = LoadOptions::default().with_variables(setup.settings.variables());
+    let options = setup.extensions.load_options().with_variables(setup.settings.variables());
     let loaded = case::load_eval(file, &options);
     let good = load::show(loaded.diagnostics, args.strict, printer);
     loaded.eval.filter(|_| good)
 }
 
-async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let Some(file) = &args.config else { return Ok(ExitCode::Usage) };
+async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) -> Result<ExitCode, CliError> {
+    let Some(file) = args.config() else { return Ok(ExitCode::Usage) };
     let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
     let Some(directory) = eval.directory.clone() else {
-        return Err(CliError::new(ErrorKind::Usage, "the file names no directory to grade")
-            .hint("write `directory: path`, or name a run to grade again: `--from RUN`"));
+        return Err(CliError::new(ErrorKind::Usage, "the file has no `directory` to grade")
+            .hint("add `directory: PATH`, or re-grade a run: `--from RUN`"));
     };
-    let mut runner = Runner::new(setup.settings, setup.env);
+    let mut runner = Runner::new(setup.settings, setup.env, setup.extensions);
     runner.isolation = args.isolation;
     let done = runner.evaluate(&eval, &directory).await.map_err(|error| CliError::from(&error))?;
     if !args.quiet {
         for warning in &done.warnings {
-            printer.note(format_args!("warning: {}", harmless(warning)));
+            printer.note(format_args!("warning: {}", sanitize(warning)));
         }
     }
     if args.json {
@@ -83,15 +88,15 @@ async fn directory(args: &EvalArgs, setup: Setup, printer: &mut Printer) -> Resu
     Ok(summary::of(done.outcome))
 }
 
-fn show(done: &Evaluated, printer: &mut Printer) {
+fn show(done: &DirectoryEvaluation, printer: &mut Printer) {
     printer.line(format_args!("{}: {}", done.results.test_case.name, done.outcome));
     for one in &done.results.evaluators {
         let status = json!(one.status);
         let status = status.as_str().unwrap_or_default().to_owned();
-        printer.line(format_args!("  {}: {status}: {}", one.evaluator, harmless(&one.message)));
+        printer.line(format_args!("  {}: {status}: {}", one.evaluator, sanitize(&one.message)));
     }
-    printer.line(format_args!("  artifacts: {}", shown(&done.artifacts)));
+    printer.line(format_args!("  artifacts: {}", display_path(&done.artifacts)));
     if done.outcome == Outcome::GraderError {
-        printer.note("an evaluator could not say anything; its message has the reason");
+        printer.note("hint: an evaluator failed to run; see its message");
     }
 }

@@ -1,8 +1,9 @@
-//! `yb gate`: whether a recorded run holds its gates, or others.
+//! `yb gate`: re-evaluates the gates of a recorded run.
 
 use serde_json::json;
+use yb_engine::Extensions;
 use yb_engine::config::Settings;
-use yb_engine::run::{self, RunInfo, RunResults, Setup};
+use yb_engine::run::{self, RunContext, RunInfo, RunResults};
 
 use super::run::{gates, load};
 use crate::agents;
@@ -13,7 +14,11 @@ use crate::printer::Printer;
 use crate::report::{self, JSON_VERSION};
 use crate::workspace;
 
-pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &GateArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
     let info = RunInfo::read(run::find_run(&root, &args.run)?)?;
     let from = match &args.config {
@@ -22,7 +27,7 @@ pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             let project =
                 std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
             let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
-            let setup = Setup::new(settings, agents::environment());
+            let setup = RunContext::new(settings, agents::environment(), extensions.clone());
             let private_hosts = info.plan.options.allow_private_hosts;
             match load::suite(config, private_hosts, &setup, false, printer) {
                 Some(suite) => suite.gates,
@@ -32,24 +37,24 @@ pub(super) fn run(args: &GateArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     };
     let gates = gates(from, &args.gates)?;
     let results = RunResults::of(&info.plan, &info.state);
-    let Some(told) = yb_engine::gates::evaluate(&gates, &results, info.run.root()) else {
+    let Some(report) = yb_engine::gates::evaluate(&gates, &results, info.run.root()) else {
         return Err(CliError::new(ErrorKind::Usage, format!("run `{}` has no gates", info.run.id()))
-            .hint("name one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
+            .hint("pass one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`"));
     };
-    let code = report::gates::exit_code(told.answer);
+    let code = report::gates::exit_code(report.status);
     if args.json {
         printer.line(format_args!(
             "{:#}",
             json!({
                 "v": JSON_VERSION,
                 "run": info.run.id(),
-                "answer": told.answer,
-                "gates": told.gates,
+                "answer": report.status,
+                "gates": report.gates,
                 "exit_code": code.code(),
             })
         ));
     } else {
-        report::gates::show(&told, printer);
+        report::gates::show(&report, printer);
     }
     Ok(code)
 }

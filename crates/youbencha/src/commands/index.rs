@@ -1,40 +1,41 @@
-//! `yb index`: the SQLite file over all runs, made again or asked.
+//! `yb index`: rebuilds and queries the SQLite index of all runs.
 
 use serde_json::{Map, Value, json};
 use yb_engine::index::{self, IndexError};
+use yb_figures::plural;
 
 use crate::args::IndexCommand;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::report::JSON_VERSION;
 use crate::table::Table;
-use crate::workspace::{self, harmless, shown};
+use crate::workspace::{self, display_path, sanitize};
 
 pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
     match command {
         IndexCommand::Rebuild => {
             if !root.is_dir() {
-                return Err(nothing(&root));
+                return Err(no_runs(&root));
             }
             let indexed = index::rebuild(&root)?;
             let unreadable = match indexed.unreadable {
                 0 => String::new(),
-                count => format!("; {} unreadable", plural(count as u64, "run")),
+                count => format!("; {} unreadable", plural(count, "run")),
             };
-            let file = shown(&index::file(&root));
-            printer.line(format_args!("{} in {file}{unreadable}", plural(indexed.runs as u64, "run")));
+            let file = display_path(&index::file(&root));
+            printer.line(format_args!("{} in {file}{unreadable}", plural(indexed.runs, "run")));
         }
         IndexCommand::Query { question, json } => {
             if !index::file(&root).is_file() {
                 if !root.is_dir() {
-                    return Err(nothing(&root));
+                    return Err(no_runs(&root));
                 }
                 index::rebuild(&root)?;
             }
             let found = index::query(&root, question)
-                .map_err(|error| CliError::from(error).hint("`docs/reference/commands.md` has the tables"))?;
+                .map_err(|error| CliError::from(error).hint("list the tables: `yb help runs`"))?;
             if *json {
                 let rows: Vec<Value> = found
                     .rows
@@ -47,7 +48,7 @@ pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitC
             } else {
                 let mut table = Table::new(&found.columns.iter().map(String::as_str).collect::<Vec<_>>());
                 for row in &found.rows {
-                    table.row(row.iter().map(in_words).collect());
+                    table.row(row.iter().map(cell).collect());
                 }
                 printer.text(&table.to_string());
             }
@@ -56,16 +57,16 @@ pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitC
     Ok(ExitCode::Passed)
 }
 
-fn nothing(root: &std::path::Path) -> CliError {
-    CliError::new(ErrorKind::Usage, format!("no run yet in `{}`", shown(root)))
-        .hint("`yb run -c FILE` makes one")
+fn no_runs(root: &std::path::Path) -> CliError {
+    CliError::new(ErrorKind::Usage, format!("no runs in `{}`", display_path(root)))
+        .hint("create one: `yb run FILE`")
 }
 
-/// Errors of agents are in there too.
-fn in_words(value: &Value) -> String {
+/// Formats a cell; texts may come from agents.
+fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => harmless(text).replace(['\n', '\t'], " "),
+        Value::String(text) => sanitize(text).replace(['\n', '\t'], " "),
         other => other.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! `yb init`: a case that runs at once and costs nothing, as a start for one's own.
+//! `yb init`: writes an example case that runs offline.
 
 use std::path::Path;
 
@@ -22,14 +22,14 @@ pub(super) fn run(args: &InitArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         .map(|(path, _)| format!("`{path}`"))
         .collect();
     if !there.is_empty() && !args.force {
-        return Err(CliError::new(ErrorKind::Usage, format!("already there: {}", there.join(", ")))
-            .hint("`yb init --force` replaces them; nothing was changed"));
+        return Err(CliError::new(ErrorKind::Usage, format!("files exist: {}", there.join(", ")))
+            .hint("pass `--force` to replace them; nothing was changed"));
     }
     for (path, content) in FILES {
         files::write(here, Path::new(path), content)?;
         printer.line(format_args!("wrote {path}"));
     }
-    printer.line("\nRun it, offline and for nothing:\n  yb run -c testcase.yaml");
-    printer.line("\nThen read testcase.yaml: one line of it gives the same task to Claude Code.");
+    printer.line("\nRun it, offline and without API calls:\n  yb run testcase.yaml");
+    printer.line("\nThen edit testcase.yaml: one line switches to Claude Code.");
     Ok(ExitCode::Passed)
 }

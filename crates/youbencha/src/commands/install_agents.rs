@@ -1,8 +1,10 @@
-//! `yb install-agents`: the judge's definition, where agents look for theirs; with `--cli`, the agents' programs themselves.
+//! `yb install-agents`: writes the judge definition for agents; with `--cli`, installs agent programs.
 
 mod cli;
 
 use std::path::Path;
+
+use yb_engine::Extensions;
 
 use crate::args::InstallAgentsArgs;
 use crate::error::CliError;
@@ -10,7 +12,7 @@ use crate::exit_code::ExitCode;
 use crate::files;
 use crate::printer::Printer;
 
-/// Both are the same instructions under a head that the agent understands.
+/// The same instructions with the front matter of each agent.
 const FILES: [(&str, &str); 2] = [
     (
         ".github/agents/agentic-judge.md",
@@ -28,9 +30,13 @@ const FILES: [(&str, &str); 2] = [
     ),
 ];
 
-pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &InstallAgentsArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     if !args.cli.is_empty() {
-        return cli::run(&args.cli, printer);
+        return cli::run(&args.cli, extensions, printer);
     }
     let here = Path::new(".");
     let mut codes = Vec::new();
@@ -46,7 +52,7 @@ pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<Exi
             Ok(()) => {
                 printer.line(format_args!("{:12} {path}", if there { "overwritten" } else { "created" }));
             }
-            // One that can't be written does not keep the other from being written.
+            // The other file is still written.
             Err(error) => {
                 printer.line(format_args!("{:12} {path}", "error"));
                 printer.error(&error);
@@ -55,7 +61,7 @@ pub(super) fn run(args: &InstallAgentsArgs, printer: &mut Printer) -> Result<Exi
         }
     }
     if skipped {
-        printer.note("`--force` replaces what is there");
+        printer.note("hint: pass `--force` to overwrite");
     }
     Ok(ExitCode::strongest(codes))
 }

@@ -1,31 +1,36 @@
-//! `yb list`: what a case may name and whether it can be used here, or the runs.
+//! `yb list`: agents and evaluators with their availability, or runs.
 
 mod runs;
 
 use serde_json::{Map, Value, json};
-use yb_engine::case;
-use yb_engine::evaluate::known_evaluators;
+use yb_engine::Extensions;
+use yb_engine::case::{AgentSpecs, EvaluatorSpec, agent_spec};
 
-use crate::agents::{self, Seen, State};
+use crate::agents::{self, AgentState, AgentStatus};
 use crate::args::{ListArgs, ListKind};
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &ListArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     if args.what == Some(ListKind::Runs) {
         return runs::run(args.json, printer);
     }
     let wants = |kind| args.what.is_none_or(|what| what == kind);
-    let agents = if wants(ListKind::Agents) { Some(look()?) } else { None };
-    let evaluators = wants(ListKind::Evaluators).then(known_evaluators);
+    let agents = if wants(ListKind::Agents) { Some(check_agents(extensions)?) } else { None };
+    let evaluators = wants(ListKind::Evaluators).then_some(&extensions.evaluators);
     if args.json {
         let mut lists = Map::new();
         if let Some(agents) = &agents {
             lists.insert("agents".to_owned(), agents.iter().map(agent_json).collect());
         }
-        if let Some(evaluators) = &evaluators {
-            let json = |known: &yb_engine::evaluate::KnownEvaluator| json!({ "name": known.name, "runs": known.runs, "needs": known.need.as_str(), "description": known.doc });
+        if let Some(evaluators) = evaluators {
+            // `runs` is part of the format; every registered evaluator can be run.
+            let json = |spec: &EvaluatorSpec| json!({ "name": spec.name, "runs": true, "needs": spec.input.as_str(), "description": spec.summary });
             lists.insert("evaluators".to_owned(), evaluators.iter().map(json).collect());
         }
         printer.line(format_args!("{:#}", Value::Object(lists)));
@@ -34,63 +39,60 @@ pub(super) fn run(args: &ListArgs, printer: &mut Printer) -> Result<ExitCode, Cl
     if let Some(agents) = &agents {
         printer.line("Agents");
         for agent in agents {
-            printer.line(format_args!("  {:14} {}", agent.name, in_words(agent)));
+            printer.line(format_args!("  {:14} {}", agent.spec.name, describe(agent)));
         }
     }
     if args.what == Some(ListKind::Agents) {
-        settings(printer);
+        settings(&extensions.adapters.specs(), printer);
     }
     if agents.is_some() && evaluators.is_some() {
         printer.line("");
     }
-    if let Some(evaluators) = &evaluators {
+    if let Some(evaluators) = evaluators {
         printer.line("Evaluators");
-        for known in evaluators {
-            let note = if known.runs { "" } else { " (this version can't run it)" };
-            printer.line(format_args!("  {:14} {}{note}", known.name, known.doc));
+        for spec in evaluators.iter() {
+            printer.line(format_args!("  {:14} {}", spec.name, spec.summary));
         }
     }
     Ok(ExitCode::Passed)
 }
 
-/// What a case can tell each agent; what one lacks is a warning.
-fn settings(printer: &mut Printer) {
-    let names: Vec<&str> = case::agent_names().to_vec();
-    let head: Vec<String> = names.iter().map(|name| name.to_string()).collect();
-    printer.line(format_args!("\nSettings               {}", head.join("  ")));
-    for setting in case::agent_settings() {
-        let cells = names.iter().map(|name| {
-            let known = if case::agent_knows(name, setting) { "yes" } else { "-" };
-            format!("{known:width$}", width = name.len())
+/// Prints the settings supported by each agent; others cause a warning.
+fn settings(agents: &AgentSpecs, printer: &mut Printer) {
+    let names: Vec<&str> = agents.names().collect();
+    printer.line(format_args!("\nSettings               {}", names.join("  ")));
+    for setting in agent_spec::settings() {
+        let cells = agents.iter().map(|agent| {
+            let known = if agent.supports(setting) { "yes" } else { "-" };
+            format!("{known:width$}", width = agent.name.len())
         });
         let cells = cells.collect::<Vec<_>>().join("  ");
         printer.line(format_args!("  {setting:20} {}", cells.trim_end()));
     }
 }
 
-fn look() -> Result<Vec<Seen>, CliError> {
+fn check_agents(extensions: &Extensions) -> Result<Vec<AgentStatus>, CliError> {
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
-    Ok(runtime.block_on(agents::look(&agents::environment())))
+    Ok(runtime.block_on(agents::check_agents(&extensions.adapters, &agents::environment())))
 }
 
-fn in_words(agent: &Seen) -> String {
+fn describe(agent: &AgentStatus) -> String {
     match agent.state {
-        State::Ready | State::AnyProgram | State::Unsupported => agent.message.clone(),
-        State::NotAuthenticated => format!("{}; `yb doctor` tells what to do", agent.message),
-        // Where it was searched for is a long list.
-        State::Missing => "not found; `yb doctor` tells what to do".to_owned(),
+        AgentState::Ready | AgentState::AnyProgram => agent.message.clone(),
+        AgentState::NotAuthenticated => format!("{}; run `yb doctor` for details", agent.message),
+        AgentState::Missing => "not found; run `yb doctor` for details".to_owned(),
     }
 }
 
-fn agent_json(agent: &Seen) -> Value {
+fn agent_json(agent: &AgentStatus) -> Value {
     json!({
-        "name": agent.name,
-        "status": agent.state.word(),
+        "name": agent.spec.name,
+        "summary": agent.spec.summary,
+        "status": agent.state.as_str(),
         "version": agent.version,
         "message": agent.message,
         "hints": agent.hints,
-        "settings": case::agent_settings()
-            .filter(|setting| case::agent_knows(agent.name, setting))
-            .collect::<Vec<_>>(),
+        "settings": agent_spec::settings().filter(|setting| agent.spec.supports(setting)).collect::<Vec<_>>(),
+        "limitations": agent.spec.limitations(),
     })
 }

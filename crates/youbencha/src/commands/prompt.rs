@@ -1,13 +1,15 @@
-//! `yb prompt`: prompt files filled in, asked with and tested.
+//! `yb prompt`: renders, runs and tests prompt files.
 
-mod ask;
 mod render;
+mod run;
 mod suite;
 mod test;
 
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+
+use yb_engine::Extensions;
 
 use serde_json::Value;
 use yb_claude::sdk;
@@ -20,21 +22,25 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(command: &PromptCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    command: &PromptCommand,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     match command {
         PromptCommand::Render(args) => render::run(args, printer),
-        PromptCommand::Run(args) => ask::run(args, printer),
-        PromptCommand::Test(args) => test::run(args, printer),
+        PromptCommand::Run(args) => run::run(args, printer),
+        PromptCommand::Test(args) => test::run(args, extensions, printer),
     }
 }
 
-/// A client, and what it has to say.
-struct Workshop {
+/// A prompt client and its warnings.
+struct PromptSession {
     client: PromptClient,
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
-impl Workshop {
+impl PromptSession {
     fn new(args: &QueryArgs) -> Self {
         let mut options = AdapterOptions::default();
         options.max_turns = args.max_turns;
@@ -44,16 +50,16 @@ impl Workshop {
         options.allowed_tools = (!args.allowed_tools.is_empty()).then(|| args.allowed_tools.clone());
         options.disallowed_tools = (!args.disallowed_tools.is_empty()).then(|| args.disallowed_tools.clone());
         let warnings = Arc::<Mutex<Vec<String>>>::default();
-        let heard = Arc::clone(&warnings);
+        let collected = Arc::clone(&warnings);
         let config = ClientConfig::new().with_options(options).with_on_warning(move |text| {
-            heard.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+            collected.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
         });
         Self { client: create_client(config), warnings }
     }
 
     fn load(&self, file: &Path) -> Result<Prompt, CliError> {
         let path = file.to_str().ok_or_else(|| {
-            CliError::new(ErrorKind::Usage, format!("the path is not UTF-8: `{}`", file.display()))
+            CliError::new(ErrorKind::Usage, format!("path is not UTF-8: `{}`", file.display()))
         })?;
         Ok(self.client.load_prompt(path)?)
     }
@@ -62,15 +68,15 @@ impl Workshop {
         Ok(self.client.format(prompt, props, &AdaptOptions::default())?)
     }
 
-    /// Says what of a prompt has no effect.
+    /// Prints the collected warnings.
     fn warn(&self, printer: &mut Printer) {
         for text in self.warnings.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
             printer.note(format_args!("warning: {text}"));
         }
     }
 
-    /// A prompt, and the query for the props that were given.
-    fn filled(&self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
+    /// Loads a prompt and formats it with the given props.
+    fn load_formatted(&self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
         let prompt = self.load(&args.file)?;
         let props = props(args)?.unwrap_or_else(|| prompt.test_props());
         let formatted = self.format(&prompt, &props)?;
@@ -78,7 +84,7 @@ impl Workshop {
     }
 }
 
-/// The props that were given.
+/// Reads the props of the command line.
 fn props(args: &FilledArgs) -> Result<Option<Value>, CliError> {
     let text = match (&args.props, &args.props_file) {
         (Some(text), _) => text.clone(),
@@ -97,9 +103,9 @@ fn props(args: &FilledArgs) -> Result<Option<Value>, CliError> {
         (None, None) => return Ok(None),
     };
     let value: Value = serde_json::from_str(&text).map_err(|error| {
-        CliError::new(ErrorKind::Usage, "the props are not JSON")
+        CliError::new(ErrorKind::Usage, "props are not valid JSON")
             .caused_by(error)
-            .hint("for example `--props '{\"name\": \"Ann\"}'`")
+            .hint("example: `--props '{\"name\": \"Ann\"}'`")
     })?;
     Ok(Some(value))
 }

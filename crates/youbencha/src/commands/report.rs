@@ -1,19 +1,19 @@
-//! `yb report`: recorded runs as documents, written beside their results or where the user says.
+//! `yb report`: writes reports of recorded runs, by default next to their results.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use yb_engine::run::{self, RunDir, RunError};
+use yb_figures::plural;
 use yb_report::{Html, ReadError, Report, Run};
 
 use crate::args::{ReportArgs, ReportFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::files::refuse_link;
-use crate::printer::{Printer, plural};
-use crate::workspace::{self, shown};
+use crate::printer::Printer;
+use crate::workspace::{self, display_path};
 
-/// What is in a folder of pages, and what is a single file.
 const INDEX: &str = "index.html";
 const RESULTS: &str = "results.json";
 
@@ -35,21 +35,21 @@ pub(super) fn run(args: &ReportArgs, printer: &mut Printer) -> Result<ExitCode, 
         output => {
             let path = output.map_or_else(|| beside.join(args.format.file_name()), Path::to_owned);
             write(&path, &text)?;
-            printer.line(format_args!("wrote {}", shown(&path)));
+            printer.line(format_args!("wrote {}", display_path(&path)));
         }
     }
     Ok(ExitCode::Passed)
 }
 
-/// A path if it leads to something that is there, else the name of a run.
+/// Reads an existing path, or else a run by name.
 fn read(root: &Path, name: &str) -> Result<Run, CliError> {
     let path = Path::new(name);
     let found = if path.is_file() {
-        // The results of a whole run stand beside its plan.
+        // The results of a run are next to its plan.
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        if folder.join("plan.json").is_file() { of_run(folder) } else { yb_report::read_bundle(path) }
+        if folder.join("plan.json").is_file() { read_run(folder) } else { yb_report::read_bundle(path) }
     } else if path.join("plan.json").is_file() {
-        of_run(path)
+        read_run(path)
     } else if path.join(RESULTS).is_file() {
         yb_report::read_bundle(&path.join(RESULTS))
     } else {
@@ -60,21 +60,21 @@ fn read(root: &Path, name: &str) -> Result<Run, CliError> {
         ReadError::Run(error) => error.into(),
         ReadError::Io { .. } => edge(ErrorKind::Infrastructure, &error),
         error => edge(ErrorKind::Usage, &error)
-            .hint("`--from` takes a run, or the `results.json` of one trial; `yb list runs` has the runs"),
+            .hint("pass a run or the `results.json` of one trial; list runs: `yb list runs`"),
     })
 }
 
-fn of_run(folder: &Path) -> Result<Run, ReadError> {
+fn read_run(folder: &Path) -> Result<Run, ReadError> {
     let path = std::path::absolute(folder)
         .map_err(|source| ReadError::Run(RunError::Io { what: "find", path: folder.to_owned(), source }))?;
     yb_report::read_run(RunDir::at(path))
 }
 
-/// Who typed a path wants to hear about the path.
+/// Rewords the error for an argument that looks like a path.
 fn no_such(error: RunError, path: &Path) -> CliError {
     if path.components().count() > 1 && matches!(error, RunError::NoSuchRun { .. }) {
-        return CliError::new(ErrorKind::Usage, format!("no run and no results there: `{}`", path.display()))
-            .hint("`--from` takes a run's name or directory, or the `results.json` of one trial");
+        return CliError::new(ErrorKind::Usage, format!("no run or results found: `{}`", path.display()))
+            .hint("pass the name or directory of a run, or the `results.json` of one trial");
     }
     error.into()
 }
@@ -104,12 +104,12 @@ fn html(
             return Err(CliError::new(
                 ErrorKind::Usage,
                 format!(
-                    "more than {} trials are a folder of pages: `{}`",
+                    "a report of more than {} trials needs a directory: `{}`",
                     yb_report::SINGLE_FILE,
                     path.display()
                 ),
             )
-            .hint("give a folder: `--output report`"));
+            .hint("pass a directory: `--output report`"));
         }
         (Some(path), true) if is_file(path) => path.to_owned(),
         (Some(path), _) => path.join(INDEX),
@@ -124,20 +124,20 @@ fn html(
         pages += 1;
     }
     let more = if pages > 1 { format!(" and {}", plural(pages - 1, "page")) } else { String::new() };
-    printer.line(format_args!("wrote {}{more}", shown(&index)));
+    printer.line(format_args!("wrote {}{more}", display_path(&index)));
     Ok(ExitCode::Passed)
 }
 
-/// Writes one file of a report; whoever looks sees the old one or the new one. It is not synced: it can be made again.
+/// Writes a report file atomically, without syncing: it can be created again.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let failed = |error| {
-        CliError::new(ErrorKind::Infrastructure, format!("failed to write: `{}`", path.display()))
+        CliError::new(ErrorKind::Infrastructure, format!("failed to write `{}`", path.display()))
             .caused_by(error)
     };
     refuse_link(path)?;
     if path.is_dir() {
-        return Err(CliError::new(ErrorKind::Usage, format!("a folder is there: `{}`", path.display()))
-            .hint("name a file in it"));
+        return Err(CliError::new(ErrorKind::Usage, format!("path is a directory: `{}`", path.display()))
+            .hint("name a file"));
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         fs::create_dir_all(folder).map_err(failed)?;

@@ -1,4 +1,4 @@
-//! `yb run`: from case files, or a run that was left undone, to results and an exit code.
+//! `yb run`: runs cases, or resumes a run, and reports the results.
 
 mod dry_run;
 mod estimate;
@@ -10,31 +10,36 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
+use yb_engine::Extensions;
 use yb_engine::case::TapeMode;
 use yb_engine::config::Settings;
 use yb_engine::gates::{GateOverride, Gates};
 use yb_engine::run::{
-    self, Control, Limits, OpenRun, Over, Plan, PlanOptions, Problem, Ready, RunDir, RunError, Selection,
-    Setup, Told,
+    self, ActiveRun, Control, ExecutionLimits, Plan, PlanOptions, PreflightProblem, PreparedRun, RunContext,
+    RunDir, RunError, RunOutcome, RunnerEvent, Selection,
 };
 use yb_engine::tape::{ForkAt, TapeOptions};
 use yb_engine::trial::TrialError;
 
-use self::dry_run::Intent;
+use self::dry_run::PlannedRun;
 use crate::agents;
 use crate::args::RunArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::report::{self, Json, Live, Plain, Quiet, Reporter, Screen};
-use crate::signals::{Signals, Wish, stand_still};
+use crate::report::{self, JsonReporter, LineReporter, LiveReporter, QuietReporter, Reporter, Screen};
+use crate::signals::{SignalRequest, Signals, suspend_process};
 use crate::tracing::{RunTrace, Tracing};
 
-/// How long trees may take to stand still before this process does.
-const SETTLE: Duration = Duration::from_secs(2);
+/// How long to wait for process trees to suspend before this process does.
+const SUSPEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    // One thread: what many trials do is wait, and threads that wake one another cost more than they share.
+pub(super) fn run(
+    args: &RunArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    // Single-threaded: trials mostly wait, and cross-thread wakeups cost more than they save.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -44,22 +49,22 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
             Signals::listen_for_suspension().map_err(CliError::failed_to("listen for signals"))?;
         let mut tracing = Tracing::off();
         let opened = {
-            let opening = open(args, &mut tracing, printer);
+            let opening = open(args, extensions, &mut tracing, printer);
             tokio::pin!(opening);
             loop {
                 tokio::select! {
                     opened = &mut opening => break opened?,
-                    wish = signals.next() => match wish {
-                        Wish::Suspend => stand_still(),
-                        // Nothing has begun that could be lost.
+                    request = signals.next() => match request {
+                        SignalRequest::Suspend => suspend_process(),
+                        // No trial has started yet.
                         _ => return Ok(ExitCode::Interrupted),
                     },
                 }
             }
         };
         match opened {
-            Opened::Done(code) => Ok(code),
-            Opened::Run(mut open, setup, limits) => {
+            Preparation::Done(code) => Ok(code),
+            Preparation::Run(mut open, setup, limits) => {
                 let (run, plan) = (open.run.clone(), open.plan.clone());
                 let trace = tracing.run(&plan);
                 open.trace = trace.as_ref().map(RunTrace::node);
@@ -76,26 +81,32 @@ pub(super) fn run(args: &RunArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     })
 }
 
-enum Opened {
-    /// There is nothing to run.
+/// The result of preparing a run.
+enum Preparation {
+    /// Nothing to run.
     Done(ExitCode),
-    Run(Box<OpenRun>, Setup, Limits),
+    Run(Box<ActiveRun>, RunContext, ExecutionLimits),
 }
 
-/// Everything up to the first trial.
-async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> Result<Opened, CliError> {
+/// Prepares everything up to the first trial.
+async fn open(
+    args: &RunArgs,
+    extensions: &Extensions,
+    tracing: &mut Tracing,
+    printer: &mut Printer,
+) -> Result<Preparation, CliError> {
     let (settings, found) = load::settings(args.delete_workspace)?;
     if !load::show(found, args.strict, printer) {
-        return Ok(Opened::Done(ExitCode::Usage));
+        return Ok(Preparation::Done(ExitCode::Usage));
     }
-    let setup = Setup::new(settings, agents::environment());
+    let setup = RunContext::new(settings, agents::environment(), extensions.clone());
     if !args.dry_run {
         *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
     }
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
-    if let Some(config) = &args.config {
+    if let Some(config) = args.config() {
         let Some(suite) = load::suite(config, args.allow_private_hosts, &setup, args.strict, printer) else {
-            return Ok(Opened::Done(ExitCode::Usage));
+            return Ok(Preparation::Done(ExitCode::Usage));
         };
         let mut options = PlanOptions::of(&suite);
         options.allow_private_hosts = args.allow_private_hosts;
@@ -105,7 +116,7 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
         let ready = setup.prepare(&suite, &selection, &options).await.map_err(|e| refused(e, printer))?;
         return begin(args, setup, ready, options, jobs, None, printer).await;
     }
-    let (run, rerun) = which(args, &setup.settings)?;
+    let (run, rerun) = find_earlier_run(args, &setup.settings)?;
     let plan = Plan::read(&run.plan())?;
     let changed = plan.changed_files();
     if !changed.is_empty() {
@@ -113,46 +124,46 @@ async fn open(args: &RunArgs, tracing: &mut Tracing, printer: &mut Printer) -> R
     }
     let private = plan.options.allow_private_hosts || args.allow_private_hosts;
     let Some(suite) = load::suite(&plan.config, private, &setup, args.strict, printer) else {
-        return Ok(Opened::Done(ExitCode::Usage));
+        return Ok(Preparation::Done(ExitCode::Usage));
     };
     let mut options = plan.options.clone();
     apply(args, &mut options)?;
-    if rerun == Some(Which::Failed) {
+    if rerun == Some(RerunKind::Failed) {
         let ready = setup.rerun_failed(&run, &plan, &suite).await.map_err(|e| refused(e, printer))?;
         return begin(args, setup, ready, options, jobs, Some(run.id()), printer).await;
     }
     if args.dry_run {
         let info = run::RunInfo::read(run)?;
-        dry_run::show(args, &Intent::of_rest(&info, options.max_cost_usd, jobs), printer);
-        return Ok(Opened::Done(ExitCode::Passed));
+        dry_run::show(args, &PlannedRun::of_pending(&info, options.max_cost_usd, jobs), printer);
+        return Ok(Preparation::Done(ExitCode::Passed));
     }
-    let lost = rerun == Some(Which::Infra);
+    let lost = rerun == Some(RerunKind::Infra);
     yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
-    Ok(Opened::Run(Box::new(open), setup, Limits::of(&options)))
+    Ok(Preparation::Run(Box::new(open), setup, ExecutionLimits::from_options(&options)))
 }
 
 async fn begin(
     args: &RunArgs,
-    setup: Setup,
-    ready: Ready,
+    setup: RunContext,
+    ready: PreparedRun,
     options: PlanOptions,
     jobs: usize,
     rerun_of: Option<String>,
     printer: &mut Printer,
-) -> Result<Opened, CliError> {
+) -> Result<Preparation, CliError> {
     if args.dry_run {
-        dry_run::show(args, &Intent::of(&ready, options.max_cost_usd, jobs), printer);
-        return Ok(Opened::Done(ExitCode::Passed));
+        dry_run::show(args, &PlannedRun::of(&ready, options.max_cost_usd, jobs), printer);
+        return Ok(Preparation::Done(ExitCode::Passed));
     }
     let jobs = jobs.min(ready.trials().count());
-    let limits = Limits::of(&options);
-    let open = ready.begin(options, jobs, rerun_of).await?;
-    Ok(Opened::Run(Box::new(open), setup, limits))
+    let limits = ExecutionLimits::from_options(&options);
+    let open = ready.start(options, jobs, rerun_of).await?;
+    Ok(Preparation::Run(Box::new(open), setup, limits))
 }
 
-/// What the command line says wins over the file.
+/// Applies the options of the command line, which override the file.
 fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     options.retries = args.retries.unwrap_or(options.retries);
     options.max_cost_usd = args.max_cost.or(options.max_cost_usd);
@@ -166,7 +177,7 @@ fn apply(args: &RunArgs, options: &mut PlanOptions) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A run that goes on keeps its tapes, so their paths are whole.
+/// Applies the tape options. Paths are absolute, because a resumed run keeps them.
 fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
     let whole = |path: &Option<PathBuf>| {
         path.as_ref().map(std::path::absolute).transpose().map_err(CliError::failed_to("find the tapes"))
@@ -185,83 +196,83 @@ fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Gates with what the command line says of them.
+/// Merges gates with those of the command line.
 pub(super) fn gates(gates: Gates, settings: &[GateOverride]) -> Result<Gates, CliError> {
     gates.with(settings).map_err(|reason| CliError::new(ErrorKind::Usage, reason))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+enum RerunKind {
     Failed,
     Infra,
 }
 
-/// The run that is to go on, or of which trials are to be done again.
-fn which(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<Which>), CliError> {
+/// Finds the run to resume or to rerun.
+fn find_earlier_run(args: &RunArgs, settings: &Settings) -> Result<(RunDir, Option<RerunKind>), CliError> {
     let root = std::path::absolute(settings.workspace_dir())
         .map_err(CliError::failed_to("find the workspace directory"))?;
     match (&args.resume, args.rerun.as_deref()) {
         (Some(Some(name)), _) => Ok((run::find_run(&root, name)?, None)),
         (_, Some([which, name])) => {
-            let which = match which.as_str() {
-                "failed" => Which::Failed,
-                "infra" => Which::Infra,
+            let kind = match which.as_str() {
+                "failed" => RerunKind::Failed,
+                "infra" => RerunKind::Infra,
                 other => {
                     return Err(CliError::new(
                         ErrorKind::Usage,
                         format!("expected `failed` or `infra` after `--rerun`: `{other}`"),
                     )
-                    .hint("for example `yb run --rerun failed latest`"));
+                    .hint("example: `yb run --rerun failed latest`"));
                 }
             };
-            Ok((run::find_run(&root, name)?, Some(which)))
+            Ok((run::find_run(&root, name)?, Some(kind)))
         }
         _ => Ok((run::newest_unfinished(&root)?, None)),
     }
 }
 
-/// Runs the trials, and does what signals ask for meanwhile.
+/// Executes the trials and handles signals.
 async fn work(
     args: &RunArgs,
-    open: OpenRun,
-    setup: &Setup,
-    limits: &Limits,
+    open: ActiveRun,
+    setup: &RunContext,
+    limits: &ExecutionLimits,
     signals: &mut Signals,
     printer: &mut Printer,
-) -> Result<Over, CliError> {
+) -> Result<RunOutcome, CliError> {
     let reporter: Box<dyn Reporter> = if args.quiet {
-        Box::new(Quiet)
+        Box::new(QuietReporter)
     } else if args.json {
-        Box::new(Json)
+        Box::new(JsonReporter)
     } else if printer.can_redraw() {
-        Box::new(Live::new(&open.plan, &open.state))
+        Box::new(LiveReporter::new(&open.plan, &open.state))
     } else {
-        Box::new(Plain::new(&open.plan, open.state.tally().done))
+        Box::new(LineReporter::new(&open.plan, open.state.tally().done))
     };
     let screen = Screen::new(reporter, printer);
     let mut ticks = tokio::time::interval(Screen::TICK);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    let (wishes, mut control) = mpsc::channel(8);
-    let mut tell = |told: Told<'_>| screen.told(&told);
-    let working = open.execute(limits, &mut control, &mut tell);
+    let (control_sender, mut control) = mpsc::channel(8);
+    let mut on_event = |event: RunnerEvent<'_>| screen.handle(&event);
+    let working = open.execute(limits, &mut control, &mut on_event);
     tokio::pin!(working);
     let mut interrupted = false;
     loop {
         tokio::select! {
             over = &mut working => return over.map_err(CliError::from),
-            wish = signals.next() => match wish {
-                Wish::Interrupt if !interrupted => {
+            request = signals.next() => match request {
+                SignalRequest::Interrupt if !interrupted => {
                     interrupted = true;
-                    let _ = wishes.send(Control::Drain).await;
+                    let _ = control_sender.send(Control::Drain).await;
                 }
-                Wish::Interrupt | Wish::Terminate => {
-                    let _ = wishes.send(Control::Kill).await;
+                SignalRequest::Interrupt | SignalRequest::Terminate => {
+                    let _ = control_sender.send(Control::Kill).await;
                 }
-                Wish::Suspend => {
+                SignalRequest::Suspend => {
                     setup.pause.pause();
-                    let _ = tokio::time::timeout(SETTLE, setup.pause.wait_until_idle()).await;
+                    let _ = tokio::time::timeout(SUSPEND_TIMEOUT, setup.pause.wait_until_idle()).await;
                     screen.clear();
-                    stand_still();
+                    suspend_process();
                     setup.pause.resume();
                 }
             },
@@ -274,7 +285,7 @@ fn finish(
     args: &RunArgs,
     run: &RunDir,
     plan: &Plan,
-    over: &Over,
+    over: &RunOutcome,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let code = summary::exit_code(over);
@@ -282,22 +293,22 @@ fn finish(
         summary::json(run, over, code, printer);
     } else {
         report::summary::show(run, plan, &over.state, printer);
-        if let Some(told) = &over.gates {
-            report::gates::show(told, printer);
+        if let Some(report) = &over.gates {
+            report::gates::show(report, printer);
         }
     }
-    if let Some(mistake) = &over.mistake {
+    if let Some(mistake) = &over.config_error {
         printer.error(&CliError::from(mistake));
     }
     Ok(code)
 }
 
-/// Several problems are shown one by one; the error that is left says how many there were.
+/// Prints several problems one by one; the returned error has their number.
 fn refused(error: RunError, printer: &mut Printer) -> CliError {
     if let RunError::Refused { problems } = &error
         && problems.len() > 1
     {
-        for Problem { of, error, .. } in problems {
+        for PreflightProblem { affected: of, error, .. } in problems {
             let edge = CliError::from(error);
             let of = of.join(", ");
             let text = format!("{of}: {}", edge.message());
@@ -330,9 +341,10 @@ impl From<RunError> for CliError {
                     _ => ErrorKind::Infrastructure,
                 }
             }
-            RunError::Io { .. } | RunError::Journal(_) | RunError::Damaged { .. } | RunError::Full { .. } => {
-                ErrorKind::Infrastructure
-            }
+            RunError::Io { .. }
+            | RunError::Journal(_)
+            | RunError::Damaged { .. }
+            | RunError::DiskFull { .. } => ErrorKind::Infrastructure,
             _ => ErrorKind::Usage,
         };
         error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)

@@ -1,5 +1,5 @@
-//! `yb scripted-agent`: an agent small enough to be built in. It asks a Messages API on loopback and does what it is told in the
-//! working directory, so that the demo, tests and benches need no other program.
+//! `yb scripted-agent`: the built-in agent. It calls a Messages API on loopback and executes the tool calls in the working
+//! directory, so that the demo, tests and benchmarks need no other program.
 
 mod http;
 mod tools;
@@ -13,18 +13,18 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-/// Where the API is.
+/// The variable with the URL of the API.
 const BASE_URL: &str = "ANTHROPIC_BASE_URL";
 const MODEL: &str = "scripted";
-/// Frames carry a session; there is only one.
+/// The session id of all frames.
 const SESSION: &str = "scripted-agent";
-/// A script that never ends is not for ever.
+/// Limits a script without an end.
 const MAX_TURNS: u64 = 200;
 
 pub(super) fn run(printer: &mut Printer) -> Result<ExitCode, CliError> {
     let Some(base) = std::env::var(BASE_URL).ok().filter(|base| !base.is_empty()) else {
         return Err(CliError::new(ErrorKind::Usage, format!("`{BASE_URL}` is not set"))
-            .hint("`yb tape serve SCRIPT` prints an address to set it to"));
+            .hint("start a model with `yb tape serve SCRIPT`, which prints the address"));
     };
     let mut prompt = String::new();
     std::io::stdin().read_to_string(&mut prompt).map_err(CliError::failed_to("read the prompt"))?;
@@ -35,7 +35,7 @@ pub(super) fn run(printer: &mut Printer) -> Result<ExitCode, CliError> {
     runtime.block_on(converse(&base, prompt.trim(), printer))
 }
 
-/// The conversation, printed as frames that the engine reads.
+/// Runs the conversation and prints its frames.
 async fn converse(base: &str, prompt: &str, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let began = Instant::now();
     let cwd = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
@@ -85,7 +85,7 @@ async fn converse(base: &str, prompt: &str, printer: &mut Printer) -> Result<Exi
     Ok(if failed { ExitCode::Failed } else { ExitCode::Passed })
 }
 
-/// What the API said that it took.
+/// Reported token usage.
 #[derive(Default)]
 struct Usage {
     input: u64,
@@ -93,8 +93,8 @@ struct Usage {
 }
 
 impl Usage {
-    fn add(&mut self, told: &Value) {
-        self.input += told["input_tokens"].as_u64().unwrap_or(0);
-        self.output += told["output_tokens"].as_u64().unwrap_or(0);
+    fn add(&mut self, reported: &Value) {
+        self.input += reported["input_tokens"].as_u64().unwrap_or(0);
+        self.output += reported["output_tokens"].as_u64().unwrap_or(0);
     }
 }

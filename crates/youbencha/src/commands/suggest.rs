@@ -1,11 +1,13 @@
-//! `yb suggest-testcase`: an agent looks at what an agent left, and proposes a case.
+//! `yb suggest-testcase`: lets an agent propose a case from the output of an agent.
 
 use std::path::Path;
 
-use yb_engine::adapter::{self, CommandSpec};
+use yb_engine::Extensions;
+use yb_engine::adapter::{Adapter as _, Command, CommandConfig};
 use yb_engine::config::Settings;
-use yb_engine::suggest::{Request, Suggestion};
+use yb_engine::suggest::{SuggestRequest, Suggestion};
 use yb_engine::trial::Runner;
+use yb_figures::plural;
 
 use crate::agents;
 use crate::args::SuggestArgs;
@@ -13,11 +15,15 @@ use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::files;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::signals::Signals;
 
-pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let request = request(args)?;
+pub(super) fn run(
+    args: &SuggestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let request = request(args, extensions)?;
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
     })?;
@@ -31,10 +37,10 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     let asked = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let runner = Runner::new(settings, agents::environment());
+        let runner = Runner::new(settings, agents::environment(), extensions.clone());
         let cancel = runner.stop.token().clone();
-        let mut tell = |what: String| printer.note(what);
-        let asked = runner.suggest(&request, &mut tell);
+        let mut on_progress = |text: String| printer.note(text);
+        let asked = runner.suggest(&request, &mut on_progress);
         tokio::pin!(asked);
         let asked = tokio::select! {
             asked = &mut asked => asked,
@@ -55,39 +61,38 @@ pub(super) fn run(args: &SuggestArgs, printer: &mut Printer) -> Result<ExitCode,
     }
 }
 
-/// Everything that can be wrong with the arguments, before anything is started.
-fn request(args: &SuggestArgs) -> Result<Request, CliError> {
+/// Validates the arguments before anything is started.
+fn request(args: &SuggestArgs, extensions: &Extensions) -> Result<SuggestRequest, CliError> {
     let usage = |message: String| CliError::new(ErrorKind::Usage, message);
-    if adapter::adapter(&args.agent).is_none() {
-        let names: Vec<String> = adapter::adapter_names().map(|name| format!("`{name}`")).collect();
-        return Err(
-            usage(format!("unknown agent: `{}`", args.agent)).hint(format!("use {}", names.join(" or ")))
-        );
+    if extensions.adapters.get(&args.agent).is_none() {
+        let names: Vec<String> = extensions.adapters.names().map(|name| format!("`{name}`")).collect();
+        return Err(usage(format!("unknown agent: `{}`", args.agent))
+            .hint(format!("expected one of {}", names.join(", "))));
     }
-    let is_command = args.agent == "command";
+    let is_command = args.agent == Command.spec().name;
     if is_command == args.command.is_empty() {
         return Err(if is_command {
-            usage("no program for the agent `command`".to_owned())
-                .hint("name it behind `--`: `… --agent command -- ./my-agent {prompt_file}`")
+            usage("no program given for the agent `command`".to_owned())
+                .hint("pass it after `--`: `… --agent command -- ./my-agent {prompt_file}`")
         } else {
-            usage(format!("a program behind `--` is only for `--agent command`, not for `{}`", args.agent))
+            usage(format!("a program after `--` requires `--agent command`, not `{}`", args.agent))
         });
     }
     if !args.output_dir.is_dir() {
         return Err(usage(format!("no such directory: `{}`", args.output_dir.display())));
     }
     if files::exists(&args.save) {
-        return Err(usage(format!("already there: `{}`", args.save.display()))
-            .hint("choose another name with `--save`, or remove it"));
+        return Err(usage(format!("file exists: `{}`", args.save.display()))
+            .hint("choose another file with `--save`, or remove it"));
     }
-    // Before an agent has worked for nothing.
+    // Checked before the agent runs.
     if !directory_of(&args.save).is_dir() {
         return Err(usage(format!("no such directory: `{}`", directory_of(&args.save).display()))
-            .hint(format!("make it: `mkdir -p {}`", directory_of(&args.save).display())));
+            .hint(format!("create it: `mkdir -p {}`", directory_of(&args.save).display())));
     }
-    let mut request = Request::new(&args.agent, &args.output_dir, &args.save);
+    let mut request = SuggestRequest::new(&args.agent, &args.output_dir, &args.save);
     if is_command {
-        request.command = Some(CommandSpec::new(&args.command));
+        request.command = Some(CommandConfig::new(&args.command));
     }
     if let Some(file) = &args.agent_file {
         let text = std::fs::read_to_string(file).map_err(|error| {
@@ -111,18 +116,17 @@ fn report(suggestion: &Suggestion, save: &Path, printer: &mut Printer) -> Result
     if let Some(case) = &suggestion.case {
         files::write(directory_of(save), Path::new(save.file_name().unwrap_or_default()), case)?;
         printer.line(format_args!("saved {}", save.display()));
-        printer.line(format_args!("\nRead it, then run it:\n  yb run -c {}", save.display()));
+        printer.line(format_args!("\nReview it, then run it:\n  yb run {}", save.display()));
         return Ok(ExitCode::Passed);
     }
     if let Some((outcome, why)) = &suggestion.failed {
         printer.line(format_args!("no case: {why}"));
-        printer.line(format_args!("what the agent said: {kept}"));
+        printer.line(format_args!("agent output: {kept}"));
         let code = outcome.exit_code();
         return Ok(ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed));
     }
-    let what =
-        if suggestion.diagnostics.is_empty() { "there is none in the answer" } else { "it is not valid" };
-    printer.line(format_args!("no case: {what}, after {}", plural(suggestion.rounds as u64, "attempt")));
-    printer.line(format_args!("what the agent said: {kept}"));
+    let what = if suggestion.diagnostics.is_empty() { "none in the answer" } else { "invalid" };
+    printer.line(format_args!("no case: {what}, after {}", plural(suggestion.rounds, "attempt")));
+    printer.line(format_args!("agent output: {kept}"));
     Ok(ExitCode::Failed)
 }

@@ -1,22 +1,28 @@
-//! `yb tape …`: models that are scripted, recorded and looked at.
+//! `yb tape`: mocks, records and inspects model API traffic.
 
-mod answer;
-mod look;
+mod inspect;
 mod record;
+mod response;
 mod serve;
+
+use yb_engine::Extensions;
 
 use crate::args::TapeCommand;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(command: &TapeCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    command: &TapeCommand,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     match command {
-        TapeCommand::Diff(args) => look::diff(args, printer),
-        TapeCommand::Record(args) => record::run(args, printer),
-        TapeCommand::Redact(args) => look::redact(args, printer),
+        TapeCommand::Diff(args) => inspect::diff(args, printer),
+        TapeCommand::Record(args) => record::run(args, extensions, printer),
+        TapeCommand::Redact(args) => inspect::redact(args, printer),
         TapeCommand::Serve(args) => serve::run(args, printer),
-        TapeCommand::Show(args) => look::show(args, printer),
-        TapeCommand::Verify(args) => look::verify(args, printer),
+        TapeCommand::Show(args) => inspect::show(args, printer),
+        TapeCommand::Verify(args) => inspect::verify(args, printer),
     }
 }

@@ -1,24 +1,30 @@
-//! `yb validate`: everything that is wrong or doubtful in case and suite files. Nothing is started.
+//! `yb validate`: prints all diagnostics of case and suite files.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use yb_engine::Extensions;
 use yb_engine::case::{Case, LoadOptions, PrivateHosts, Prompt, Start};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::suite::{self, Suite};
+use yb_figures::plural;
 
 use crate::args::ValidateArgs;
 use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 
-pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+pub(super) fn run(
+    args: &ValidateArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let files: Vec<&PathBuf> = args.config.iter().chain(&args.files).collect();
     if files.is_empty() {
-        return Err(CliError::new(ErrorKind::Usage, "no case file was named")
-            .hint("name one or more: `yb validate case.yaml`, or `yb validate -c case.yaml`"));
+        return Err(CliError::new(ErrorKind::Usage, "no file given")
+            .hint("pass one or more files: `yb validate case.yaml`"));
     }
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
@@ -29,7 +35,7 @@ pub(super) fn run(args: &ValidateArgs, printer: &mut Printer) -> Result<ExitCode
     tally.show(&in_config, printer);
 
     let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::default().with_variables(settings.variables()).with_private_hosts(hosts);
+    let options = extensions.load_options().with_variables(settings.variables()).with_private_hosts(hosts);
     for file in &files {
         let loaded = suite::load(file, &options);
         tally.show(&loaded.diagnostics, printer);
@@ -64,17 +70,13 @@ impl Tally {
     }
 
     fn summary(&self, files: usize) -> String {
-        let files = plural(files as u64, "file");
+        let files = plural(files, "file");
         match (self.errors, self.warnings) {
             (0, 0) => format!("valid: {files}"),
-            (0, warnings) => format!("valid: {files}, {}", plural(warnings as u64, "warning")),
-            (errors, 0) => format!("invalid: {files}, {}", plural(errors as u64, "error")),
+            (0, warnings) => format!("valid: {files}, {}", plural(warnings, "warning")),
+            (errors, 0) => format!("invalid: {files}, {}", plural(errors, "error")),
             (errors, warnings) => {
-                format!(
-                    "invalid: {files}, {}, {}",
-                    plural(errors as u64, "error"),
-                    plural(warnings as u64, "warning")
-                )
+                format!("invalid: {files}, {}, {}", plural(errors, "error"), plural(warnings, "warning"))
             }
         }
     }
@@ -85,17 +87,14 @@ fn describe_suite(file: &Path, suite: &Suite, printer: &mut Printer) {
     printer.line(format_args!("{}: {name}", file.display()));
     let cases: BTreeSet<&str> = suite.combinations.iter().map(|one| one.case_name.as_str()).collect();
     let variants: BTreeSet<&str> = suite.combinations.iter().map(|one| one.variant.as_str()).collect();
-    let repeats = plural(u64::from(suite.repeats), "repeat");
+    let repeats = plural(suite.repeats, "repeat");
     let (cases, variants) = (cases.len(), variants.len());
-    // A product is right only where every case has every variant.
+    // Cases may exclude variants.
     let left = match cases * variants - suite.combinations.len() {
-        0 => format!("{} × {}", plural(cases as u64, "case"), plural(variants as u64, "variant")),
-        missing => format!(
-            "({} × {} - {} excluded)",
-            plural(cases as u64, "case"),
-            plural(variants as u64, "variant"),
-            missing
-        ),
+        0 => format!("{} × {}", plural(cases, "case"), plural(variants, "variant")),
+        missing => {
+            format!("({} × {} - {} excluded)", plural(cases, "case"), plural(variants, "variant"), missing)
+        }
     };
     printer.line(format_args!("  {left} × {repeats} = {}", plural(suite.trials(), "trial")));
     for one in &suite.combinations {
@@ -109,7 +108,7 @@ fn describe_suite(file: &Path, suite: &Suite, printer: &mut Printer) {
     names.sort();
     names.dedup();
     if !names.is_empty() {
-        printer.line(format_args!("  reads from the environment: {}", names.join(", ")));
+        printer.line(format_args!("  environment variables: {}", names.join(", ")));
     }
     printer.line("");
 }
@@ -117,7 +116,7 @@ fn describe_suite(file: &Path, suite: &Suite, printer: &mut Printer) {
 fn describe(file: &Path, case: &Case, printer: &mut Printer) {
     printer.line(format_args!("{}: {}", file.display(), case.name));
     let format =
-        if case.strict { "strict (`youbencha: 1`)" } else { "lenient; `youbencha: 1` makes it strict" };
+        if case.strict { "strict (`youbencha: 1`)" } else { "lenient (add `youbencha: 1` for strict)" };
     printer.line(format_args!("  format:     {format}"));
     let (branch, commit) = match &case.start {
         Start::Repo { branch, commit, .. } => (branch.as_deref(), commit.as_deref()),
@@ -129,9 +128,11 @@ fn describe(file: &Path, case: &Case, printer: &mut Printer) {
     let model = case.agent.model.as_ref().map(|model| format!(", {model}")).unwrap_or_default();
     printer.line(format_args!("  agent:      {}{model}", case.agent.kind));
     let prompt = match &case.agent.prompt {
-        Prompt::File { path, text } => format!("{} ({} characters)", path.display(), text.chars().count()),
+        Prompt::File { path, text } => {
+            format!("{} ({})", path.display(), plural(text.chars().count(), "character"))
+        }
         Prompt::InWorkspace(path) => format!("{} in the workspace", path.display()),
-        prompt => format!("{} characters", prompt.text().unwrap_or_default().chars().count()),
+        prompt => plural(prompt.text().unwrap_or_default().chars().count(), "character"),
     };
     printer.line(format_args!("  prompt:     {prompt}"));
     let evaluators: Vec<String> = case
@@ -145,7 +146,7 @@ fn describe(file: &Path, case: &Case, printer: &mut Printer) {
     printer.line(format_args!("  evaluators: {}", evaluators.join(", ")));
     let names = case.environment_names();
     if !names.is_empty() {
-        printer.line(format_args!("  reads from the environment: {}", names.join(", ")));
+        printer.line(format_args!("  environment variables: {}", names.join(", ")));
     }
     printer.line("");
 }

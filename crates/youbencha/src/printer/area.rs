@@ -1,22 +1,22 @@
-//! Lines at the bottom of a terminal that are drawn over. The cursor stays on the line below them and is never hidden, so
-//! that whatever ends the program leaves a terminal that can be used.
+//! Status lines at the bottom of a terminal. The cursor stays on the line below them and is never hidden, so that the terminal
+//! stays usable however the program ends.
 
 use std::io::Write as _;
 
-use unicode_width::UnicodeWidthChar as _;
+use yb_figures::{char_width, width};
 
-/// What a terminal has that does not tell.
-const USUAL: (usize, usize) = (80, 24);
+/// The assumed size of a terminal that does not report its own.
+const DEFAULT_SIZE: (usize, usize) = (80, 24);
 
-/// Lines at the bottom of the terminal behind stderr.
+/// Status lines of the terminal behind stderr.
 #[derive(Default)]
-pub(super) struct Area {
+pub(super) struct StatusArea {
     lines: Vec<String>,
-    /// The widths of the lines that are on the screen now.
+    /// The widths of the lines on the screen.
     drawn: Vec<usize>,
 }
 
-impl Area {
+impl StatusArea {
     pub(super) fn set(&mut self, lines: Vec<String>) {
         self.lines = lines;
     }
@@ -30,28 +30,28 @@ impl Area {
         self.drawn.clear();
     }
 
-    /// In one write: a half-drawn screen would flicker.
-    pub(super) fn draw(&mut self, colours: bool) {
+    /// Draws in one write, to avoid flicker.
+    pub(super) fn draw(&mut self, color: bool) {
         if self.drawn.is_empty() && self.lines.is_empty() {
             return;
         }
         let (columns, rows) = size();
         let mut text = self.erasure(columns);
         self.drawn.clear();
-        // A program in the background would draw over what its user does now.
+        // A background job must not draw over the foreground job.
         if !self.lines.is_empty() && in_foreground() {
             for line in self.lines.iter().take(rows.saturating_sub(1)) {
                 let line = fit(line, columns.saturating_sub(1));
                 let plain = anstream::adapter::strip_str(&line).to_string();
                 self.drawn.push(width(&plain));
-                text.push_str(if colours { &line } else { &plain });
+                text.push_str(if color { &line } else { &plain });
                 text.push('\n');
             }
         }
         write(&text);
     }
 
-    /// Goes up to where the lines began and clears all below. Terminals break long lines anew when they become narrower.
+    /// Returns the escape code that clears the lines. A terminal that became narrower has wrapped them.
     fn erasure(&self, columns: usize) -> String {
         let rows: usize = self.drawn.iter().map(|width| width.div_ceil(columns.max(1)).max(1)).sum();
         if rows == 0 { String::new() } else { format!("\r\u{1b}[{rows}A\u{1b}[J") }
@@ -65,11 +65,11 @@ fn write(text: &str) {
     }
 }
 
-/// Columns and rows.
+/// Returns columns and rows.
 pub(super) fn size() -> (usize, usize) {
     match terminal_size::terminal_size_of(std::io::stderr()) {
         Some((columns, rows)) if columns.0 > 0 && rows.0 > 0 => (columns.0.into(), rows.0.into()),
-        _ => USUAL,
+        _ => DEFAULT_SIZE,
     }
 }
 
@@ -84,11 +84,7 @@ fn in_foreground() -> bool {
     }
 }
 
-fn width(plain: &str) -> usize {
-    plain.chars().map(|c| c.width().unwrap_or(0)).sum()
-}
-
-/// The line in so many columns; codes for colours take none.
+/// Truncates a line to a display width; escape codes take no columns.
 pub(crate) fn fit(line: &str, columns: usize) -> String {
     let plain = anstream::adapter::strip_str(line).to_string();
     if width(&plain) <= columns {
@@ -102,8 +98,8 @@ pub(crate) fn fit(line: &str, columns: usize) -> String {
             in_code = !(in_code && c.is_ascii_alphabetic());
             continue;
         }
-        if !full && used + c.width().unwrap_or(0) < columns {
-            used += c.width().unwrap_or(0);
+        if !full && used + char_width(c) < columns {
+            used += char_width(c);
             out.push(c);
         } else if !full {
             full = true;
@@ -118,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_cut_where_the_terminal_ends_and_colours_end_too() {
+    fn fit_truncates_by_display_width_and_keeps_escape_codes() {
         assert_eq!(fit("short", 5), "short");
         assert_eq!(fit("longer", 5), "long…");
         assert_eq!(fit("\u{1b}[31mlonger\u{1b}[0m", 4), "\u{1b}[31mlon…\u{1b}[0m");
@@ -128,10 +124,10 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_a_narrower_terminal_broke_are_erased_too() {
-        let area = Area { lines: Vec::new(), drawn: vec![79, 10, 0] };
+    fn erasure_includes_wrapped_lines() {
+        let area = StatusArea { lines: Vec::new(), drawn: vec![79, 10, 0] };
         assert_eq!(area.erasure(80), "\r\u{1b}[3A\u{1b}[J");
         assert_eq!(area.erasure(40), "\r\u{1b}[4A\u{1b}[J");
-        assert_eq!(Area::default().erasure(80), "");
+        assert_eq!(StatusArea::default().erasure(80), "");
     }
 }

@@ -1,23 +1,28 @@
-//! What gates say, with the reason of each in one line.
+//! Terminal output of gates: name, answer and reason, one line each.
 
-use yb_engine::gates::{Answer, GateReport};
+use yb_engine::gates::{GateReport, GateResult, GateStatus};
+use yb_figures::{pad_end, width};
 
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-/// What a script is told.
-pub(crate) fn exit_code(answer: Answer) -> ExitCode {
+/// Returns the exit code of an answer.
+pub(crate) fn exit_code(answer: GateStatus) -> ExitCode {
     match answer {
-        Answer::Held => ExitCode::Passed,
-        Answer::Failed => ExitCode::Failed,
-        _ => ExitCode::Uncertain,
+        GateStatus::Passed => ExitCode::Passed,
+        GateStatus::Failed => ExitCode::Failed,
+        _ => ExitCode::Inconclusive,
     }
 }
 
-/// What a person is told.
-pub(crate) fn show(told: &GateReport, printer: &mut Printer) {
-    printer.line(format_args!("gates: {}", told.answer.label()));
-    for one in &told.gates {
-        printer.line(format_args!("  {:11}  {}: {}", one.answer.label(), one.gate, one.reason));
+/// Prints the gates as aligned columns.
+pub(crate) fn show(report: &GateReport, printer: &mut Printer) {
+    printer.line(format_args!("gates: {}", report.status.label()));
+    let columns =
+        |of: fn(&GateResult) -> &str| report.gates.iter().map(|gate| width(of(gate))).max().unwrap_or(0);
+    let (names, answers) = (columns(|gate| &gate.gate), columns(|gate| gate.status.label()));
+    for gate in &report.gates {
+        let (name, answer) = (pad_end(&gate.gate, names), pad_end(gate.status.label(), answers));
+        printer.line(format_args!("  {name}  {answer}  {}", gate.reason));
     }
 }

@@ -1,23 +1,23 @@
-//! `--json`: every event as a line of JSON on stdout. Documented in docs/reference/events.md; fields are added, never changed.
+//! `--json`: every event as a line of JSON on stdout. Fields may be added, but never changed or removed.
 
 use serde_json::{Value, json};
-use yb_engine::run::{Progress, Told};
-use yb_engine::trial::Step;
+use yb_engine::run::{Progress, RunnerEvent};
+use yb_engine::trial::TrialStep;
 
 use super::Reporter;
 use crate::printer::Printer;
 
-/// In every line, as `v`.
+/// The format version, in every line as `v`.
 pub(crate) const VERSION: u32 = 1;
 
-/// Every event as a line.
-pub(crate) struct Json;
+/// Prints every event as a line of JSON.
+pub(crate) struct JsonReporter;
 
-impl Reporter for Json {
-    fn told(&mut self, told: &Told<'_>, printer: &mut Printer) {
-        let mut line = match told {
-            Told::Event(entry) => serde_json::to_value(entry).unwrap_or_default(),
-            Told::Progress(progress) => match wire(progress) {
+impl Reporter for JsonReporter {
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
+        let mut line = match event {
+            RunnerEvent::Event(entry) => serde_json::to_value(entry).unwrap_or_default(),
+            RunnerEvent::Progress(progress) => match wire(progress) {
                 Some(line) => line,
                 None => return,
             },
@@ -28,25 +28,25 @@ impl Reporter for Json {
     }
 }
 
-/// What is not in the journal has an `event` that begins with `progress_`.
+/// Events that are not in the journal have an `event` that begins with `progress_`.
 fn wire(progress: &Progress) -> Option<Value> {
     Some(match progress {
         Progress::Step { trial, step } => {
             let mut line = json!({ "event": "progress_step", "trial": trial });
             match step {
-                Step::Prepared { workspace } => {
+                TrialStep::Prepared { workspace } => {
                     line["step"] = json!("prepared");
                     line["workspace"] = json!(workspace);
                 }
-                Step::Hook { command } => {
+                TrialStep::Hook { command } => {
                     line["step"] = json!("hook");
                     line["command"] = json!(command);
                 }
-                Step::Acting { agent } => {
+                TrialStep::Acting { agent } => {
                     line["step"] = json!("acting");
                     line["agent"] = json!(agent);
                 }
-                Step::Captured => line["step"] = json!("captured"),
+                TrialStep::Captured => line["step"] = json!("captured"),
                 _ => return None,
             }
             line
@@ -86,17 +86,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_for_those_who_look_on_has_a_line() {
+    fn every_progress_event_has_a_line() {
         let trial = || "a--default--1".to_owned();
         let (mut live, mut retry) = (Live::default(), ApiRetry::default());
         (retry.status, retry.retry_after) = (Some(429), Some(Duration::from_millis(1500)));
         (live.turns, live.api_retry) = (2, Some(retry));
         let step = |step| wire(&Progress::Step { trial: trial(), step }).unwrap();
         let all = [
-            step(Step::Prepared { workspace: "/w".into() }),
-            step(Step::Hook { command: "make".to_owned() }),
-            step(Step::Acting { agent: "command" }),
-            step(Step::Captured),
+            step(TrialStep::Prepared { workspace: "/w".into() }),
+            step(TrialStep::Hook { command: "make".to_owned() }),
+            step(TrialStep::Acting { agent: "command" }),
+            step(TrialStep::Captured),
             wire(&Progress::Live { trial: trial(), live }).unwrap(),
             wire(&Progress::Holding { agent: "claude-code".to_owned(), for_: Duration::from_secs(5) })
                 .unwrap(),

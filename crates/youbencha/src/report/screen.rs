@@ -1,20 +1,20 @@
-//! A reporter and the printer that it prints with, for all who have something to say while a run goes on.
+//! A reporter with its printer, shared while a run is executing.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use yb_engine::run::Told;
+use yb_engine::run::RunnerEvent;
 
 use super::Reporter;
 use crate::printer::Printer;
 
-/// What a run is shown on; as clean afterwards as before.
+/// A reporter with its printer. Dropping it removes the status lines.
 pub(crate) struct Screen<'a> {
     parts: Mutex<(Box<dyn Reporter>, &'a mut Printer)>,
 }
 
 impl<'a> Screen<'a> {
-    /// How often [`tick`](Self::tick) wants to be called.
+    /// The interval at which [`tick`](Self::tick) should be called.
     pub(crate) const TICK: Duration = Duration::from_millis(250);
 
     pub(crate) fn new(reporter: Box<dyn Reporter>, printer: &'a mut Printer) -> Self {
@@ -25,21 +25,21 @@ impl<'a> Screen<'a> {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Something happened.
-    pub(crate) fn told(&self, told: &Told<'_>) {
+    /// Passes an event to the reporter.
+    pub(crate) fn handle(&self, event: &RunnerEvent<'_>) {
         let (reporter, printer) = &mut *self.parts();
-        reporter.told(told, printer);
+        reporter.handle(event, printer);
     }
 
-    /// Time has passed, or the terminal has another size.
+    /// Redraws, also after a change of the terminal size.
     pub(crate) fn tick(&self) {
         let (reporter, printer) = &mut *self.parts();
         reporter.tick(printer);
     }
 
-    /// Somebody else will use the terminal; the next tick takes it back.
+    /// Removes the status lines until the next tick.
     pub(crate) fn clear(&self) {
-        self.parts().1.nothing_below();
+        self.parts().1.clear_status_lines();
     }
 }
 

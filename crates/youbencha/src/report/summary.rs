@@ -1,16 +1,17 @@
-//! What a run came to, in a table, and the next command to type.
+//! The summary of a run: a table of results and the next command.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use yb_engine::outcome::{Counts, Outcome};
+use yb_engine::outcome::{Outcome, PassCredit};
 use yb_engine::run::{AttemptRecord, Plan, RunDir, RunState, StopReason, find_run};
+use yb_figures::{duration_ms, median_ms, money, plural};
 
-use super::{dollars, duration, trial};
-use crate::printer::{Printer, plural};
+use super::trial;
+use crate::printer::Printer;
 use crate::table::Table;
 
-/// A single trial by itself; several as a table.
+/// Prints a single trial in detail, several as a table.
 pub(crate) fn show(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Printer) {
     match plan.trials.as_slice() {
         [only] => trial::brief(run, only, state, printer),
@@ -19,9 +20,9 @@ pub(crate) fn show(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Pr
     next(run, plan, state, printer);
 }
 
-/// One row for each case and variant.
+/// The totals of a case and variant.
 #[derive(Default)]
-struct Row {
+struct SummaryRow {
     passed: usize,
     counted: usize,
     planned: usize,
@@ -30,9 +31,9 @@ struct Row {
     times: Vec<u64>,
 }
 
-/// A row for each case and variant, and a line for all of them.
+/// Prints a row for each case and variant, and a total line.
 pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
-    let mut rows: BTreeMap<(usize, &str, &str), Row> = BTreeMap::new();
+    let mut rows: BTreeMap<(usize, &str, &str), SummaryRow> = BTreeMap::new();
     let mut order: Vec<(&str, &str)> = Vec::new();
     for trial in &plan.trials {
         let name = (trial.case.as_str(), trial.variant.as_str());
@@ -47,9 +48,9 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
             row.usd = Some(row.usd.unwrap_or(0.0) + usd);
         }
         if let Some(result) = trial.result() {
-            match result.outcome.counts_as() {
-                Counts::One => (row.passed, row.counted) = (row.passed + 1, row.counted + 1),
-                Counts::Zero => row.counted += 1,
+            match result.outcome.pass_credit() {
+                PassCredit::One => (row.passed, row.counted) = (row.passed + 1, row.counted + 1),
+                PassCredit::Zero => row.counted += 1,
                 _ => row.left_out += 1,
             }
             row.times.push(result.duration_ms);
@@ -57,25 +58,24 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
     }
     let variants = order.iter().any(|(_, variant)| *variant != "default");
     let mut shown = Table::new(if variants {
-        &["case", "variant", "passed", "left out", "to do", "median time", "cost"]
+        &["case", "variant", "passed", "excluded", "pending", "median time", "cost"]
     } else {
-        &["case", "passed", "left out", "to do", "median time", "cost"]
+        &["case", "passed", "excluded", "pending", "median time", "cost"]
     });
-    for ((_, case, variant), mut row) in rows {
-        row.times.sort_unstable();
-        let median = row.times.get(row.times.len() / 2).map(|ms| duration(*ms)).unwrap_or_default();
-        let to_do = row.planned - row.counted - row.left_out;
-        let some = |count: usize| if count == 0 { String::new() } else { count.to_string() };
+    for ((_, case, variant), row) in rows {
+        let median = median_ms(row.times).map(duration_ms).unwrap_or_default();
+        let pending = row.planned - row.counted - row.left_out;
+        let nonzero = |count: usize| if count == 0 { String::new() } else { count.to_string() };
         let mut cells = vec![case.to_owned()];
         if variants {
             cells.push(variant.to_owned());
         }
         cells.extend([
             format!("{}/{}", row.passed, row.counted),
-            some(row.left_out),
-            some(to_do),
+            nonzero(row.left_out),
+            nonzero(pending),
             median,
-            row.usd.map(dollars).unwrap_or_default(),
+            row.usd.map(money).unwrap_or_default(),
         ]);
         shown.row(cells);
     }
@@ -83,22 +83,22 @@ pub(crate) fn table(plan: &Plan, state: &RunState, printer: &mut Printer) {
     let tally = state.tally();
     let outcomes: Vec<String> =
         tally.outcomes.iter().map(|(outcome, count)| format!("{count} {outcome}")).collect();
-    let cost = tally.spend.total().map(|usd| format!(", {}", dollars(usd))).unwrap_or_default();
+    let cost = tally.spend.total().map(|usd| format!(", {}", money(usd))).unwrap_or_default();
     let unknown = match tally.unpriced {
         0 => String::new(),
         unpriced if cost.is_empty() && unpriced == tally.done => String::new(),
-        unpriced => format!(" (the cost of {} is not known)", plural(unpriced as u64, "trial")),
+        unpriced => format!(" (cost of {} unknown)", plural(unpriced, "trial")),
     };
-    let outcomes = if outcomes.is_empty() { "nothing done".to_owned() } else { outcomes.join(", ") };
+    let outcomes = if outcomes.is_empty() { "no results".to_owned() } else { outcomes.join(", ") };
     let isolation = isolation(plan, state);
     printer.line(format_args!(
         "{} of {}: {outcomes}{cost}{unknown}{isolation}",
         tally.done,
-        plural(tally.planned as u64, "trial")
+        plural(tally.planned, "trial")
     ));
 }
 
-/// The levels that were really used, with their numbers where they differ.
+/// Lists the isolation levels used, with counts if they differ.
 fn isolation(plan: &Plan, state: &RunState) -> String {
     let mut used: BTreeMap<String, usize> = BTreeMap::new();
     for trial in &plan.trials {
@@ -115,7 +115,7 @@ fn isolation(plan: &Plan, state: &RunState) -> String {
     format!("; isolation: {}", levels.join(", "))
 }
 
-/// What to type now.
+/// Prints hints for the next command.
 pub(crate) fn next(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Printer) {
     let name = short_name(run);
     let tally = state.tally();
@@ -125,8 +125,8 @@ pub(crate) fn next(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Pr
             _ => "",
         };
         printer.note(format_args!(
-            "{} still to do: `yb run --resume {name}{reason}`",
-            plural(tally.pending() as u64, "trial")
+            "hint: {} pending, resume with: yb run --resume {name}{reason}",
+            plural(tally.pending(), "trial")
         ));
         return;
     }
@@ -136,22 +136,23 @@ pub(crate) fn next(run: &RunDir, plan: &Plan, state: &RunState, printer: &mut Pr
     });
     match bad {
         Some(trial) if plan.trials.len() > 1 => {
-            printer.note(format_args!("look at it: `yb show {name} {}`, {}", trial.folder, page(&name)));
+            printer.note(format_args!("hint: inspect a trial: yb show {name} {}", trial.folder));
+            printer.note(html_hint(&name));
         }
         None if plan.trials.len() > 1 => {
-            printer.note(format_args!("look at it: `yb show {name}`, {}", page(&name)));
+            printer.note(format_args!("hint: inspect the run: yb show {name}"));
+            printer.note(html_hint(&name));
         }
-        _ => printer.note(format_args!("look at it: `yb show {name}`")),
+        _ => printer.note(format_args!("hint: inspect the trial: yb show {name}")),
     }
 }
 
-/// All of a run, to click through.
-fn page(name: &str) -> String {
+fn html_hint(name: &str) -> String {
     let from = if name == "latest" { String::new() } else { format!(" --from {name}") };
-    format!("or all as a page: `yb report{from} --format html`")
+    format!("hint: write an HTML report: yb report{from} --format html")
 }
 
-/// What people may call a run: `latest` if that is what it is.
+/// Returns the shortest name of a run: `latest` if it is the newest.
 pub(crate) fn short_name(run: &RunDir) -> String {
     let root = run.path().parent().and_then(Path::parent);
     match root.map(|root| find_run(root, "latest")) {

@@ -1,4 +1,4 @@
-//! What one trial came to: in a few lines at the end of a run, and all of it for whoever looks later.
+//! Terminal output of one trial: brief at the end of a run, detailed for `yb show`.
 
 use std::path::Path;
 
@@ -7,13 +7,14 @@ use yb_engine::case::NetworkMode;
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::run::{AttemptRecord, PlannedTrial, RunDir, RunInfo, RunState, Spend};
 use yb_engine::tape::{TapeHow, TapeUse};
+use yb_figures::{duration_ms, money, plural, timestamp};
 
-use super::plain::one_line;
-use super::{Names, dollars};
-use crate::printer::{Printer, plural};
-use crate::workspace::{harmless, moment, shown};
+use super::TrialNames;
+use super::lines::one_line;
+use crate::printer::Printer;
+use crate::workspace::{display_path, sanitize};
 
-/// What the only trial of a run came to.
+/// Prints the only trial of a run.
 pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printer: &mut Printer) {
     let Some(last) = state.get(&trial.folder).and_then(|state| state.attempts.last()) else { return };
     for warning in &last.warnings {
@@ -30,9 +31,9 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
         }
     }
     for (name, status, message) in evaluators(&artifacts) {
-        printer.line(format_args!("  {name}: {status}: {}", harmless(&message)));
+        printer.line(format_args!("  {name}: {status}: {}", sanitize(&message)));
     }
-    printer.line(format_args!("  artifacts: {}", shown(&artifacts)));
+    printer.line(format_args!("  artifacts: {}", display_path(&artifacts)));
 }
 
 fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
@@ -40,34 +41,32 @@ fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
         ExecutionStatus::Success => "succeeded",
         ExecutionStatus::Failed => "failed",
         ExecutionStatus::Timeout => "timed out",
-        _ => "ended",
     };
-    // What nobody reported is left out: the zeros in the log are there for its shape.
+    // Unreported usage is zero in the log and not shown.
     let used = match log.usage.source {
         UsageSource::Unreported => String::new(),
         _ => {
-            // What a script says that it costs is nothing to anybody.
-            let told = log.usage.estimated_cost_usd.filter(|_| tape.is_none_or(|tape| !is_script(tape)));
-            let when =
-                if tape.is_some_and(|tape| tape.how.is_replay()) { " when it was recorded" } else { "" };
-            let cost = told.map(|cost| format!(", ${cost:.4}{when}")).unwrap_or_default();
-            format!(", model {}, {} tokens{cost}", log.model_info.name, log.usage.total_tokens)
+            // The cost in a script is fictional.
+            let reported = log.usage.estimated_cost_usd.filter(|_| tape.is_none_or(|tape| !is_script(tape)));
+            let when = if tape.is_some_and(|tape| tape.how.is_replay()) { " when recorded" } else { "" };
+            let cost = reported.map(|cost| format!(", {}{when}", money(cost))).unwrap_or_default();
+            format!(", model {}, {}{cost}", log.model_info.name, plural(log.usage.total_tokens, "token"))
         }
     };
-    let seconds = log.execution.duration_ms as f64 / 1000.0;
-    printer.line(format_args!("  agent: {} {status} after {seconds:.1} s{used}", log.agent_info.name));
+    let time = duration_ms(log.execution.duration_ms);
+    printer.line(format_args!("  agent: {} {status} after {time}{used}", log.agent_info.name));
     let network = match log.execution.network {
         NetworkMode::Open => String::new(),
         mode => format!(", network: {mode}"),
     };
     printer.line(format_args!("  isolation: {}{network}", log.execution.isolation));
     if let Some(tape) = tape {
-        printer.line(format_args!("  tape: {}", played(tape)));
+        printer.line(format_args!("  tape: {}", tape_line(tape)));
     }
     for error in &log.errors {
         printer.line(format_args!("  error: {}", error.message));
         let hints = error.context.get("hints").and_then(Value::as_array).into_iter().flatten();
-        // An agent that never started has its hints elsewhere.
+        // The hints of an agent that did not start are printed with the error of the run.
         for hint in hints.filter(|_| error.code.as_deref() == Some("TAPE_DIVERGED")).filter_map(Value::as_str)
         {
             printer.line(format_args!("  hint: {hint}"));
@@ -79,18 +78,19 @@ fn is_script(tape: &TapeUse) -> bool {
     matches!(tape.how, TapeHow::Scripted | TapeHow::RecordedScript)
 }
 
-/// What was done with a tape, and how much of it.
-fn played(tape: &TapeUse) -> String {
+/// Describes how a tape was used.
+fn tape_line(tape: &TapeUse) -> String {
     let how = match tape.how {
         TapeHow::Recorded => "recorded",
         TapeHow::Replayed => "replayed",
         TapeHow::Forked => "replayed and forked",
         TapeHow::RecordedScript => "recorded from a script",
-        _ => "a script",
+        _ => "scripted",
     };
-    let mut text = format!("{how}, {}: {}", plural(tape.exchanges, "exchange"), shown(Path::new(&tape.file)));
+    let mut text =
+        format!("{how}, {}: {}", plural(tape.exchanges, "exchange"), display_path(Path::new(&tape.file)));
     if tape.tolerated > 0 {
-        text.push_str(&format!(", {} tolerated", plural(tape.tolerated, "other tool result")));
+        text.push_str(&format!(", {} tolerated", plural(tape.tolerated, "differing tool result")));
     }
     if tape.forwarded > 0 {
         text.push_str(&format!(", {} to a live model", plural(tape.forwarded, "request")));
@@ -98,7 +98,7 @@ fn played(tape: &TapeUse) -> String {
     text
 }
 
-/// Name, status and message of each evaluator, from the results on disk.
+/// Reads name, status and message of each evaluator from the results.
 fn evaluators(artifacts: &Path) -> Vec<(String, String, String)> {
     let bytes = std::fs::read(artifacts.join("results.json")).unwrap_or_default();
     let results: Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -111,30 +111,30 @@ fn evaluators(artifacts: &Path) -> Vec<(String, String, String)> {
         .collect()
 }
 
-/// A trial with the attempt that is looked at: the one that was asked for, or the last that ended.
-pub(crate) struct Look<'a> {
+/// A trial and one of its attempts: the requested one, or the last that ended.
+pub(crate) struct TrialView<'a> {
     pub(crate) info: &'a RunInfo,
     pub(crate) trial: &'a PlannedTrial,
     pub(crate) record: Option<&'a AttemptRecord>,
-    /// The trial's folder in a grading, where that is what counts.
+    /// The trial's folder in the selected grading.
     pub(crate) grading: Option<std::path::PathBuf>,
 }
 
-impl Look<'_> {
+impl TrialView<'_> {
     pub(crate) fn artifacts(&self) -> Option<std::path::PathBuf> {
         Some(self.info.run.artifacts(&self.trial.folder, self.record?.attempt))
     }
 
-    /// All that there is to say about it.
+    /// Prints all details.
     pub(crate) fn show(&self, printer: &mut Printer) {
         let state = self.info.state.get(&self.trial.folder);
         let outcome = match (self.record, state.and_then(|state| state.in_flight.as_ref())) {
             (Some(record), None) => record.outcome.to_string(),
-            (_, Some(_)) if self.info.active => "is running".to_owned(),
-            (_, Some(_)) => "was running when the run died".to_owned(),
-            (None, None) => "not done yet".to_owned(),
+            (_, Some(_)) if self.info.active => "running".to_owned(),
+            (_, Some(_)) => "running when the run was killed".to_owned(),
+            (None, None) => "pending".to_owned(),
         };
-        let names = Names::of(&self.info.plan);
+        let names = TrialNames::of(&self.info.plan);
         printer.line(format_args!("{}: {outcome}", names.get(&self.trial.folder)));
         printer.line(format_args!(
             "  trial: {}, id {}, of {}",
@@ -145,11 +145,11 @@ impl Look<'_> {
         let attempts = state.map(|state| state.attempts.as_slice()).unwrap_or_default();
         if attempts.len() > 1 || self.record.is_none_or(|record| record.attempt != attempts[0].attempt) {
             for one in attempts {
-                printer.line(format_args!("  attempt {}: {}", one.attempt, harmless(&one_line(one))));
+                printer.line(format_args!("  attempt {}: {}", one.attempt, sanitize(&one_line(one))));
             }
         }
         let Some((record, artifacts)) = self.record.zip(self.artifacts()) else { return };
-        printer.line(format_args!("  started: {}", moment(&record.started_at)));
+        printer.line(format_args!("  started: {}", timestamp(&record.started_at)));
         match YouBenchaLog::read(&artifacts.join(yb_engine::log::FILE_NAME)) {
             Ok(log) => {
                 agent(&log, record.tape.as_deref(), printer);
@@ -157,25 +157,25 @@ impl Look<'_> {
             }
             Err(_) => {
                 if let Some(error) = &record.error {
-                    printer.line(format_args!("  error: {}", harmless(error)));
+                    printer.line(format_args!("  error: {}", sanitize(error)));
                 }
             }
         }
         for (name, status, message) in evaluators(self.grading.as_ref().unwrap_or(&artifacts)) {
-            printer.line(format_args!("  {name}: {status}: {}", harmless(&message)));
+            printer.line(format_args!("  {name}: {status}: {}", sanitize(&message)));
         }
         for warning in &record.warnings {
-            printer.line(format_args!("  warning: {}", harmless(warning)));
+            printer.line(format_args!("  warning: {}", sanitize(warning)));
         }
-        self.places(&artifacts, printer);
+        self.print_paths(&artifacts, printer);
     }
 
-    /// Where everything is that is still there.
-    fn places(&self, artifacts: &Path, printer: &mut Printer) {
+    /// Prints the existing directories and files.
+    fn print_paths(&self, artifacts: &Path, printer: &mut Printer) {
         let workspace = artifacts.with_file_name("src-modified");
         let named = [("workspace", workspace), ("artifacts", artifacts.to_owned())];
         for (name, path) in named.iter().filter(|(_, path)| path.exists()) {
-            printer.line(format_args!("  {name}: {}", shown(path)));
+            printer.line(format_args!("  {name}: {}", display_path(path)));
         }
         let mut files: Vec<String> = std::fs::read_dir(artifacts)
             .into_iter()
@@ -193,7 +193,7 @@ impl Look<'_> {
     }
 }
 
-/// What only those want who look closer.
+/// Prints version, exit code, turns, session and cost.
 fn facts(log: &YouBenchaLog, record: &AttemptRecord, printer: &mut Printer) {
     let mut facts = Vec::new();
     if log.agent_info.version != "unknown" {
@@ -201,10 +201,10 @@ fn facts(log: &YouBenchaLog, record: &AttemptRecord, printer: &mut Printer) {
     }
     facts.push(format!("exit code {}", log.execution.exit_code));
     if let Some(turns) = log.execution.num_turns {
-        facts.push(format!("{turns} turns"));
+        facts.push(plural(turns, "turn"));
     }
     if !log.tool_calls.is_empty() {
-        facts.push(format!("{} tool calls", log.tool_calls.len()));
+        facts.push(plural(log.tool_calls.len(), "tool call"));
     }
     if let Some(session) = &log.execution.session_id {
         facts.push(format!("session {session}"));
@@ -215,13 +215,13 @@ fn facts(log: &YouBenchaLog, record: &AttemptRecord, printer: &mut Printer) {
     }
 }
 
-/// Who spent it, where more than one did.
+/// Formats the cost, by spender if there are several.
 fn cost(spend: &Spend) -> Option<String> {
-    let total = dollars(spend.total()?);
+    let total = money(spend.total()?);
     let parts: Vec<String> =
         [("agent", spend.agent_usd), ("subagents", spend.subagents_usd), ("judge", spend.judge_usd)]
             .into_iter()
-            .filter_map(|(who, usd)| Some(format!("{who} {}", dollars(usd?))))
+            .filter_map(|(who, usd)| Some(format!("{who} {}", money(usd?))))
             .collect();
     Some(if parts.len() > 1 { format!("{total} ({})", parts.join(", ")) } else { total })
 }

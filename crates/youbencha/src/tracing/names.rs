@@ -1,4 +1,4 @@
-//! The names of everything in a trace that is not an agent's: of runs, trials and evaluators.
+//! Attribute names of run, trial and evaluator spans.
 
 pub(super) const TRACEPARENT: &str = "TRACEPARENT";
 
@@ -15,7 +15,7 @@ pub(super) const OUTCOME: &str = "youbencha.outcome";
 pub(super) const ISOLATION: &str = "youbencha.isolation";
 pub(super) const COST_USD: &str = "youbencha.cost_usd";
 pub(super) const CHEATING: &str = "youbencha.cheating";
-/// How many trials came to what: `youbencha.trials.passed`.
+/// Prefix of the number of trials by outcome: `youbencha.trials.passed`.
 pub(super) const TRIALS: &str = "youbencha.trials";
 
 pub(super) const ERROR_TYPE: &str = "error.type";
@@ -28,8 +28,8 @@ pub(super) const RESPONSE_MODEL: &str = "gen_ai.response.model";
 pub(super) const INPUT_TOKENS: &str = "gen_ai.usage.input_tokens";
 pub(super) const OUTPUT_TOKENS: &str = "gen_ai.usage.output_tokens";
 
-/// The kind of a span that no GenAI convention knows, for Phoenix and MLflow, which would show it as unknown. Spans of agents
-/// carry none: both tell those by their operation, and MLflow loses the tokens of the cache when it sees this.
+/// The span kind for Phoenix and MLflow. Spans of agents have none: both tools recognize their operation, and MLflow would lose
+/// cache tokens.
 pub(super) const KIND: &str = "openinference.span.kind";
 pub(super) const CHAIN: &str = "CHAIN";
 pub(super) const EVALUATOR: &str = "EVALUATOR";

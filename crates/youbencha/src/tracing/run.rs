@@ -1,4 +1,4 @@
-//! The spans of a run: the run, its trials, their agents, and the evaluators beside them.
+//! The spans of a run, its trials, agents and evaluators.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,36 +10,36 @@ use yb_claude::Message;
 use yb_engine::evaluate::{EvaluatorStatus, Verdict};
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, Plan};
+use yb_engine::run::{Plan, RunOutcome};
 use yb_engine::trace::{AgentBegins, Begin, End, Trace, TrialEnd};
 use yb_otel::{AgentSpans, AgentSpansConfig, Evaluation, Pipeline, Redactor, emit_evaluation};
 
-use super::{dressed, names};
+use super::{names, with_pipeline_settings};
 
-/// How much of an error goes into a span.
-const TOLD: usize = 200;
+/// The maximum length of an error in a span.
+const MAX_ERROR_CHARS: usize = 200;
 
-/// The span of a run, and the beginning of all that are below it.
+/// The root span of a run.
 #[derive(Debug, Clone)]
-pub(crate) struct RunTrace(Arc<Node>);
+pub(crate) struct RunTrace(Arc<SpanNode>);
 
-/// One span that is not an agent's.
+/// A span of a run, trial or evaluator.
 #[derive(Debug)]
-struct Node {
+struct SpanNode {
     pipeline: Arc<Pipeline>,
     context: Context,
-    /// The agent of the trial that this is or belongs to, once there was one: what verdicts are about.
+    /// The agent span of the trial, which verdicts refer to.
     agent: Arc<Mutex<Option<Context>>>,
 }
 
-impl Node {
+impl SpanNode {
     fn start(pipeline: &Arc<Pipeline>, parent: &Context, name: String, attributes: Vec<KeyValue>) -> Self {
         let builder = SpanBuilder::from_name(name).with_attributes(attributes);
         let span = pipeline.tracer().build_with_context(builder, parent);
         Self { pipeline: Arc::clone(pipeline), context: parent.with_span(span), agent: Arc::default() }
     }
 
-    fn below(&self, name: String, attributes: Vec<KeyValue>) -> Self {
+    fn child(&self, name: String, attributes: Vec<KeyValue>) -> Self {
         Self::start(&self.pipeline, &self.context, name, attributes)
     }
 
@@ -52,8 +52,8 @@ impl Node {
         self.context.span().set_status(Status::error(first_line(message.unwrap_or(kind))));
     }
 
-    /// It is over, and well unless it was said to have failed.
-    fn over(&self, failed: bool) {
+    /// Ends the span, successfully unless it failed.
+    fn end_span(&self, failed: bool) {
         if !failed {
             self.context.span().set_status(Status::Ok);
         }
@@ -68,12 +68,12 @@ impl Node {
         if let Some(usd) = record.cost_usd {
             self.set(names::COST_USD, usd);
         }
-        // That something was graded and did not pass is no error of whoever ran it.
+        // A failed grade is no error of the execution.
         let failed = !matches!(record.outcome, Outcome::Passed | Outcome::Failed);
         if failed {
             self.fail(record.outcome.as_str(), record.error);
         }
-        self.over(failed);
+        self.end_span(failed);
     }
 
     fn end_evaluator(&self, verdict: &Verdict) {
@@ -82,15 +82,15 @@ impl Node {
             EvaluatorStatus::Failed => "failed",
             EvaluatorStatus::Skipped => "skipped",
         };
-        let mut told = Evaluation::new(&verdict.evaluator).with_label(label);
+        let mut evaluation = Evaluation::new(&verdict.evaluator).with_label(label);
         self.set(names::EVALUATION_LABEL, label);
         if let Some(score) = score(verdict) {
-            told = told.with_score(score);
+            evaluation = evaluation.with_score(score);
             self.set(names::EVALUATION_SCORE, score);
         }
-        // Reasons quote what agents wrote.
+        // Messages may quote the agent.
         if self.pipeline.content() {
-            told = told.with_explanation(&verdict.message);
+            evaluation = evaluation.with_explanation(&verdict.message);
             self.set(names::EVALUATION_EXPLANATION, verdict.message.clone());
         }
         if let Some(what) = &verdict.cheating {
@@ -104,13 +104,13 @@ impl Node {
         }
         let about = self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let about = about.unwrap_or_else(|| self.context.clone());
-        emit_evaluation(&self.pipeline.logger(), &about, &told, self.pipeline.redact());
-        self.over(verdict.error.is_some());
+        emit_evaluation(&self.pipeline.logger(), &about, &evaluation, self.pipeline.redact());
+        self.end_span(verdict.error.is_some());
     }
 }
 
-/// What was given up is no success.
-impl Drop for Node {
+/// Marks an unfinished span as aborted.
+impl Drop for SpanNode {
     fn drop(&mut self) {
         if self.context.span().is_recording() {
             self.fail("aborted", None);
@@ -119,11 +119,11 @@ impl Drop for Node {
     }
 }
 
-impl Trace for Node {
+impl Trace for SpanNode {
     fn begin(&self, what: Begin<'_>) -> Arc<dyn Trace> {
         match what {
             Begin::Trial(trial) => {
-                let node = self.below(
+                let node = self.child(
                     format!("trial {}", trial.folder),
                     vec![
                         KeyValue::new(names::KIND, names::CHAIN),
@@ -142,7 +142,7 @@ impl Trace for Node {
                 Arc::new(node)
             }
             Begin::Evaluator { name } => {
-                let mut node = self.below(
+                let mut node = self.child(
                     format!("evaluate {name}"),
                     vec![
                         KeyValue::new(names::KIND, names::EVALUATOR),
@@ -153,8 +153,8 @@ impl Trace for Node {
                 Arc::new(node)
             }
             Begin::Agent(begins) => {
-                let agent = Agent::start(&self.pipeline, &self.context, begins);
-                // A judge is not what its verdict is about.
+                let agent = AgentNode::start(&self.pipeline, &self.context, begins);
+                // Keep the agent of the trial, not a judge.
                 let mut about = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
                 about.get_or_insert_with(|| agent.spans.context());
                 Arc::new(agent)
@@ -182,17 +182,17 @@ impl RunTrace {
             KeyValue::new(names::RUN_ID, plan.run.clone()),
             KeyValue::new(names::RUN_NAME, plan.name.clone()),
         ];
-        Self(Arc::new(Node::start(pipeline, parent, format!("run {}", plan.name), attributes)))
+        Self(Arc::new(SpanNode::start(pipeline, parent, format!("run {}", plan.name), attributes)))
     }
 
-    /// For the engine.
+    /// Returns the trace for the engine.
     pub(crate) fn node(&self) -> Arc<dyn Trace> {
         Arc::clone(&self.0) as Arc<dyn Trace>
     }
 
-    /// The run is over.
-    pub(crate) fn end(&self, over: &Over) {
-        let tally = over.state.tally();
+    /// Ends the span of the run.
+    pub(crate) fn end(&self, outcome: &RunOutcome) {
+        let tally = outcome.state.tally();
         for (outcome, count) in &tally.outcomes {
             let name = format!("{}.{outcome}", names::TRIALS);
             let count = i64::try_from(*count).unwrap_or(i64::MAX);
@@ -203,34 +203,34 @@ impl RunTrace {
         }
         let stopped = tally.pending() > 0;
         if stopped {
-            self.0.fail("stopped", Some("not every trial was run"));
+            self.0.fail("stopped", Some("not all trials were run"));
         }
-        self.0.over(stopped);
+        self.0.end_span(stopped);
     }
 }
 
-/// An agent, of a trial or of a judge.
+/// The spans of an agent or judge.
 #[derive(Debug)]
-struct Agent {
+struct AgentNode {
     spans: AgentSpans,
-    /// Whether it printed messages, from which its spans are made.
-    spoke: AtomicBool,
+    /// Whether it sent messages, from which spans are created.
+    has_messages: AtomicBool,
 }
 
-impl Agent {
+impl AgentNode {
     fn start(pipeline: &Arc<Pipeline>, parent: &Context, begins: &AgentBegins<'_>) -> Self {
         let mut config = AgentSpansConfig::new(begins.agent);
         config.model = begins.model.map(str::to_owned);
         config.prompt = begins.prompt.filter(|_| pipeline.content()).map(str::to_owned);
         let secrets = begins.secrets.iter();
         let secrets = secrets.map(|(name, value)| (name.clone(), String::from_utf8_lossy(value)));
-        let config = dressed(config, pipeline, Redactor::from_values(secrets));
+        let config = with_pipeline_settings(config, pipeline, Redactor::from_values(secrets));
         let spans = AgentSpans::start(pipeline.tracers(), parent, config);
-        Self { spans, spoke: AtomicBool::new(false) }
+        Self { spans, has_messages: AtomicBool::new(false) }
     }
 
-    /// An agent that prints no messages tells what it used at its end, if at all.
-    fn used(&self, log: &YouBenchaLog) {
+    /// Sets the usage of an agent without messages from its log.
+    fn set_usage(&self, log: &YouBenchaLog) {
         let context = self.spans.context();
         let span = context.span();
         let set = |name: &'static str, value: Value| span.set_attribute(KeyValue::new(name, value));
@@ -245,9 +245,9 @@ impl Agent {
     }
 }
 
-impl Trace for Agent {
+impl Trace for AgentNode {
     fn begin(&self, _: Begin<'_>) -> Arc<dyn Trace> {
-        Arc::new(Nothing)
+        Arc::new(NoopTrace)
     }
 
     fn parent(&self) -> Option<String> {
@@ -255,14 +255,14 @@ impl Trace for Agent {
     }
 
     fn message(&self, message: &Message) {
-        self.spoke.store(true, Ordering::Relaxed);
+        self.has_messages.store(true, Ordering::Relaxed);
         self.spans.observe(message, SystemTime::now());
     }
 
     fn end(&self, how: End<'_>) {
         let End::Agent { log, outcome } = how else { return };
-        if !self.spoke.load(Ordering::Relaxed) {
-            self.used(log);
+        if !self.has_messages.load(Ordering::Relaxed) {
+            self.set_usage(log);
         }
         let why = log.errors.first().map_or("", |error| error.message.as_str());
         self.spans.end(match (log.execution.status, outcome) {
@@ -276,10 +276,10 @@ impl Trace for Agent {
     }
 }
 
-/// Below an agent nothing begins that the engine knows of.
-struct Nothing;
+/// The trace below an agent, where the engine starts no spans.
+struct NoopTrace;
 
-impl Trace for Nothing {
+impl Trace for NoopTrace {
     fn begin(&self, _: Begin<'_>) -> Arc<dyn Trace> {
         Arc::new(Self)
     }
@@ -287,7 +287,7 @@ impl Trace for Nothing {
     fn end(&self, _: End<'_>) {}
 }
 
-/// The mean of what each check scored; an evaluator that could not look has none.
+/// Returns the mean score of the checks; `None` for a skipped evaluator.
 fn score(verdict: &Verdict) -> Option<f64> {
     let checks = &verdict.checks;
     match verdict.status {
@@ -300,10 +300,10 @@ fn score(verdict: &Verdict) -> Option<f64> {
     }
 }
 
-/// Enough to know what went wrong; the log has all of it.
+/// Returns the first line, shortened.
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    match line.char_indices().nth(TOLD) {
+    match line.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => format!("{}…", &line[..end]),
         None => line.to_owned(),
     }

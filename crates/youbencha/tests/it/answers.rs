@@ -1,10 +1,10 @@
-//! The evaluator `answer`, as its users meet it.
+//! The evaluator `answer` end to end.
 
 use yb_testkit::TestContext;
 
 use crate::YB;
 
-/// What a case comes to whose agent says this, with this configuration of `answer`.
+/// Runs a case whose agent prints this answer.
 fn run(said: &str, config: &str) -> yb_testkit::Outcome {
     let context = TestContext::new();
     context.write("start/a.txt", "a\n");
@@ -25,16 +25,21 @@ evaluators: [{{ name: answer, config: {{ {config} }} }}]
 }
 
 #[test]
-fn the_words_and_the_value_of_an_answer_are_held_against_what_is_expected() {
+fn answer_evaluator_compares_text_and_value() {
     for (said, config, code, message) in [
-        ("It is Paris. ", "assertions: { equals: It is Paris. }", 0, "✓ 1 of 1 hold"),
-        ("Rome", "assertions: { equals: Paris }", 1, "✗ 0 of 1 hold | expected `Paris`, found `Rome`"),
-        ("Rome", "assertions: { contains: [om, x] }", 1, "✗ 1 of 2 hold | `x` is not in `Rome`"),
-        ("Rome", "assertions: { matches: '^R..e$' }", 0, "✓ 1 of 1 hold"),
-        (r#"{"n": 1.0}"#, "assertions: { json: { n: 1 } }", 0, "✓ 1 of 1 hold"),
-        (r#"{"n": "${NAME}"}"#, "assertions_file: more.json", 0, "✓ 2 of 2 hold"),
-        ("no", "assertions: { json: 1 }", 1, "✗ 0 of 1 hold | no JSON: `no`"),
-        ("", "assertions: { matches: '.*' }", 1, "| the agent said nothing"),
+        ("It is Paris. ", "assertions: { equals: It is Paris. }", 0, "✓ 1 of 1 checks passed"),
+        (
+            "Rome",
+            "assertions: { equals: Paris }",
+            1,
+            "✗ 0 of 1 checks passed | expected `Paris`, found `Rome`",
+        ),
+        ("Rome", "assertions: { contains: [om, x] }", 1, "✗ 1 of 2 checks passed | `x` is not in `Rome`"),
+        ("Rome", "assertions: { matches: '^R..e$' }", 0, "✓ 1 of 1 checks passed"),
+        (r#"{"n": 1.0}"#, "assertions: { json: { n: 1 } }", 0, "✓ 1 of 1 checks passed"),
+        (r#"{"n": "${NAME}"}"#, "assertions_file: more.json", 0, "✓ 2 of 2 checks passed"),
+        ("no", "assertions: { json: 1 }", 1, "✗ 0 of 1 checks passed | not JSON: `no`"),
+        ("", "assertions: { matches: '.*' }", 1, "| the agent gave no answer"),
     ] {
         let outcome = run(said, config);
         assert_eq!(outcome.code, Some(code), "{said}: {}{}", outcome.stdout, outcome.stderr);
@@ -43,11 +48,11 @@ fn the_words_and_the_value_of_an_answer_are_held_against_what_is_expected() {
 }
 
 #[test]
-fn mistakes_are_found_before_anything_starts() {
+fn answer_errors_are_reported_before_the_run_starts() {
     for (config, message) in [
         ("assertions: { equal: x }", "unknown key: `equal`"),
-        ("assertions: { matches: '(' }", "not a regular expression"),
-        ("assertions: { json_schema: { type: 3 } }", "not a JSON Schema that can be used"),
+        ("assertions: { matches: '(' }", "invalid regular expression"),
+        ("assertions: { json_schema: { type: 3 } }", "invalid JSON Schema"),
         ("assertions_file: gone.json", "failed to read the assertions"),
         ("assertions_file: unknown.json", "failed to read the assertions (unknown key `equal`)"),
     ] {
@@ -56,5 +61,5 @@ fn mistakes_are_found_before_anything_starts() {
         assert!(outcome.stderr.contains(message), "{config}: {}", outcome.stderr);
     }
     let vacuous = run("x", "assertions: {}");
-    assert!(vacuous.stderr.contains("vacuous: nothing is asserted"), "{}", vacuous.stderr);
+    assert!(vacuous.stderr.contains("vacuous: it asserts nothing"), "{}", vacuous.stderr);
 }

@@ -7,7 +7,7 @@ use yb_testkit::{FakeAgent, RealClaude, TestContext};
 
 use crate::YB;
 
-/// The real CLI, a model that plays the script, and a place to ask from.
+/// The real CLI, a scripted model and a working directory.
 struct Asked {
     context: TestContext,
     claude: RealClaude,
@@ -90,14 +90,14 @@ fn real_claude_api_errors_have_their_exit_codes() {
 }
 
 #[test]
-fn a_mistake_is_a_usage_error_and_nothing_is_started() {
+fn ask_rejects_an_empty_prompt() {
     let context = TestContext::new();
     assert_snapshot!(context.run(YB, ["ask", " "]).snapshot(), @r#"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: the question is empty
-    hint: give it as an argument or on stdin: `yb ask "What does this repository do?"`
+    error: empty prompt
+    hint: pass it as an argument or on stdin: `yb ask "What does this repository do?"`
     "#);
     let claude =
         FakeAgent::in_dir(context.dir()).name("claude").script("[{write: {path: started, line: x}}]");
@@ -108,7 +108,7 @@ fn a_mistake_is_a_usage_error_and_nothing_is_started() {
 }
 
 #[test]
-fn a_missing_cli_is_exit_code_3() {
+fn missing_cli_is_exit_code_3() {
     let outcome = TestContext::new().run(YB, ["ask", "hi", "--claude", "/no/such/claude"]);
     assert_eq!(outcome.code, Some(3), "{}", outcome.stderr);
     assert!(outcome.stderr.contains("hint: "), "{}", outcome.stderr);

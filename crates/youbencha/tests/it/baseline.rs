@@ -1,4 +1,4 @@
-//! `yb baseline`: results under names.
+//! `yb baseline`.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -11,14 +11,14 @@ fn yb(world: &World, args: &[&str]) -> yb_testkit::Outcome {
 }
 
 #[test]
-fn a_baseline_is_set_listed_and_removed() {
+fn baseline_is_set_listed_and_removed() {
     let mut world = World::with(&suite(&["one"], &[("good", GOOD), ("bad", BAD)], ""));
     world.context.filter(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", "[WHEN]");
     assert_snapshot!(yb(&world, &["baseline", "list"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
     ----- stderr -----
-    no baseline yet: `yb baseline set NAME RUN` makes one
+    no baselines; hint: create one with: yb baseline set NAME RUN
     ");
     world.suite(&["--quiet"]).run();
     assert_snapshot!(yb(&world, &["baseline", "set", "main"]).snapshot(), @r"
@@ -36,7 +36,7 @@ fn a_baseline_is_set_listed_and_removed() {
     ");
     let listed: Value = serde_json::from_str(&yb(&world, &["baseline", "list", "--json"]).stdout).unwrap();
     assert_eq!(listed["baselines"][0]["outcomes"]["passed"], 1);
-    // It outlives its run.
+    // The baseline outlives its run.
     assert_eq!(yb(&world, &["clean", "--all", "--yes"]).code, Some(0));
     assert!(world.runs().is_empty());
     world.suite(&["--quiet"]).run();
@@ -46,20 +46,20 @@ fn a_baseline_is_set_listed_and_removed() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no baseline and no run is called `main`
-    hint: make one of a run: `yb baseline set main RUN`
+    error: no baseline or run named `main`
+    hint: create a baseline from a run: `yb baseline set main RUN`
     ");
     assert_snapshot!(yb(&world, &["baseline", "set", "../x"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: not a name for a baseline: `../x`
+    error: invalid baseline name: `../x`
     hint: expected 1 to 100 letters, digits, `.`, `_` and `-`, starting with a letter or digit, and not `latest`
     ");
 }
 
 #[test]
-fn an_unfinished_run_is_no_baseline() {
+fn unfinished_run_is_rejected_as_baseline() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], "repeats: 2"));
     world.suite(&["--quiet", "--jobs", "1"]).run();
     let journal = world.only_run().join("journal.jsonl");
@@ -71,7 +71,7 @@ fn an_unfinished_run_is_no_baseline() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: run `[RUN]` has 1 of its trials still to do
+    error: run `[RUN]` is incomplete, pending trials: 1
     hint: finish it first: `yb run --resume [RUN]`
     ");
 }

@@ -1,4 +1,4 @@
-//! `--max-cost`: a run that has cost enough is stopped while its trials are at work, with all that they did kept.
+//! `--max-cost`: a run over budget is stopped in flight, and the work of its trials is kept.
 
 use serde_json::{Value, json};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
@@ -6,7 +6,7 @@ use yb_testkit::RealClaude;
 
 use crate::suites::{Journal, World, assert_complete, assert_same, case, variant};
 
-/// Agents that tell of one call after another, until the file `last` is there; each writes down its calls.
+/// Agents that report one call after another until the file `last` exists, and log their calls.
 fn metered(repeats: usize) -> World {
     let world = World::new();
     let (calls, last) = (world.path("calls").display().to_string(), world.path("last").display().to_string());
@@ -26,7 +26,7 @@ fn metered(repeats: usize) -> World {
     world
 }
 
-/// What one call of [`metered`] costs.
+/// The cost of one call of [`metered`].
 fn one_call() -> f64 {
     let world = metered(1);
     world.context.write("last", "");
@@ -37,31 +37,31 @@ fn one_call() -> f64 {
 }
 
 #[test]
-fn a_run_that_has_cost_enough_is_stopped_in_flight() {
+fn run_over_budget_is_stopped_in_flight() {
     let call = one_call();
     let world = metered(6);
     let limit = 6.0 * call;
     let outcome = world.suite(&["--jobs", "4", "--max-cost", &limit.to_string()]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("the budget is spent: stopping 4 running trials"), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("--max-cost MORE`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("budget exhausted: stopping 4 running trials"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("--max-cost MORE"), "{}", outcome.stderr);
     world.assert_nothing_runs();
     let run = world.only_run();
     let journal = Journal::of(&run);
-    // All that ran, nothing that waited.
+    // All running trials and no waiting ones.
     assert_eq!((journal.started().len(), journal.results().len()), (4, 4));
     assert!(journal.results().values().all(|outcome| outcome == "budget"), "{:?}", journal.results());
     assert_eq!(journal.entries.last().unwrap()["reason"], "budget");
-    // The overshoot that is promised: no more than one call of each running trial. One that was stopped in the middle
-    // of a call has not told of it.
+    // The documented overshoot: at most one call per running trial. A trial that was stopped during
+    // a call has not reported it.
     let (spent, called) = (journal.usd(), world.lines("calls").len() as f64 * call);
     let most = limit + 4.0 * call + 1e-9;
     assert!(
         spent > limit - 1e-9 && spent <= called + 1e-9 && called <= most,
         "{spent}, {called}: {limit}, {call} each"
     );
-    let told: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_same(&journal, &told);
+    let printed: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &printed);
     for repeat in 1..=4 {
         let artifacts = run.join(format!("trials/one--v--{repeat}/artifacts"));
         let read = |name: &str| std::fs::read_to_string(artifacts.join(name)).unwrap();
@@ -69,7 +69,7 @@ fn a_run_that_has_cost_enough_is_stopped_in_flight() {
         assert!(read("frames.jsonl").contains("working") && read("youbencha-log.json").contains("working"));
     }
 
-    // The same limit leaves nothing to spend.
+    // The same limit leaves no budget.
     let outcome = world.run(&["--resume", "--jobs", "4"]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     assert_eq!(Journal::of(&run).started().len(), 4);
@@ -77,13 +77,13 @@ fn a_run_that_has_cost_enough_is_stopped_in_flight() {
     let more = (2.0 * spent).to_string();
     let outcome = world.run(&["--resume", "--jobs", "4", "--max-cost", &more]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    let told = assert_complete(&run, 6);
-    assert_eq!(told["outcomes"], json!({ "budget": 4, "passed": 2 }));
+    let printed = assert_complete(&run, 6);
+    assert_eq!(printed["outcomes"], json!({ "budget": 4, "passed": 2 }));
     world.assert_nothing_runs();
 }
 
 #[test]
-fn below_the_limit_nothing_happens() {
+fn run_below_budget_is_not_stopped() {
     let call = one_call();
     let world = metered(2);
     world.context.write("last", "");
@@ -92,9 +92,9 @@ fn below_the_limit_nothing_happens() {
     assert_complete(&world.only_run(), 2);
 }
 
-/// Nothing is replaced but the model, which would have more to say.
+/// Only the model is replaced; its script would continue.
 #[test]
-fn real_claude_is_stopped_when_the_run_has_cost_enough() {
+fn real_claude_is_stopped_when_the_budget_is_exhausted() {
     let turn = "{ tools: [{ Bash: { command: 'echo more >> a.txt; sleep 1', description: Work } }], \
                 usage: { input: 100000, output: 1000 } }";
     let turns = format!("- {turn}\n    ").repeat(20);

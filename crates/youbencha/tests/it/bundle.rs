@@ -1,4 +1,4 @@
-//! `results.json` of a trial: what readers of the original insist on, with its types, and what we add.
+//! `results.json` of a trial: the required fields and types of the original, and additions.
 
 use serde_json::{Value, json};
 use yb_testkit::TestContext;
@@ -6,7 +6,7 @@ use yb_testkit::git::Repo;
 
 use crate::YB;
 
-/// Required are the original's fields alone, as its documents have them.
+/// Only the documented fields of the original are required.
 const SCHEMA: &str = include_str!("../../../../schemas/results.schema.json");
 
 fn run(evaluators: &Value, agent: &str) -> Value {
@@ -26,7 +26,7 @@ fn run(evaluators: &Value, agent: &str) -> Value {
 }
 
 #[test]
-fn a_bundle_has_the_fields_and_types_of_the_original() {
+fn bundle_has_the_fields_and_types_of_the_original() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();
     let evaluators = json!([

@@ -1,5 +1,5 @@
-//! Agents that try to win without doing the task. Each scores 0 with the settings that a case has by itself; whoever does the
-//! task scores 1, and whoever does nothing 0. What stops each of them is in `docs/concepts/cheats.md`.
+//! Agents that try to pass without doing the task. With default settings each of them fails; an agent that does the
+//! task passes, and one that does nothing fails. `docs/concepts/cheats.md` describes each defense.
 
 mod disk;
 mod forge;
@@ -22,22 +22,22 @@ use yb_testkit::git::Repo;
 
 use crate::YB;
 
-/// A run of many agents on a machine that others use as well.
+/// The timeout of a run with many agents on a shared machine.
 const HANG: Duration = Duration::from_secs(170);
 
-/// A case, and what an honest agent does with it.
+/// A case with an honest solution.
 struct Task {
     context: Rc<TestContext>,
-    /// The case, without an agent.
+    /// The case without an agent.
     case: Value,
     honest: &'static str,
 }
 
-/// A case's agent, as a line for the shell.
+/// An agent as a shell command.
 struct Agent {
     name: &'static str,
     script: String,
-    /// What it says that it prints.
+    /// Its declared output format.
     output: &'static str,
 }
 
@@ -45,14 +45,14 @@ fn agent(name: &'static str, script: impl Into<String>) -> Agent {
     Agent { name, script: script.into(), output: "text" }
 }
 
-/// What became of the agents of one run.
+/// The results of one run.
 struct Scores {
-    /// `yb run`'s exit code.
+    /// The exit code of `yb run`.
     code: Option<i32>,
     run: PathBuf,
-    /// What it printed.
+    /// The output.
     printed: String,
-    /// Where all of it is.
+    /// The test context.
     _context: Rc<TestContext>,
 }
 
@@ -61,7 +61,7 @@ impl Scores {
         self.run.join(format!("trials/task--{agent}--1/attempt-1/artifacts"))
     }
 
-    /// What an agent left.
+    /// Returns the end tree of an agent.
     fn workspace(&self, agent: &str) -> PathBuf {
         self.run.join(format!("trials/task--{agent}--1/attempt-1/src-modified"))
     }
@@ -77,7 +77,7 @@ impl Scores {
         self.results(agent)["outcome"].as_str().unwrap().to_owned()
     }
 
-    /// What the evaluators said, one line each.
+    /// Returns a line per evaluator.
     fn said(&self, agent: &str) -> String {
         let results = self.results(agent);
         let evaluators = results["evaluators"].as_array().unwrap().iter();
@@ -85,7 +85,7 @@ impl Scores {
         lines.collect::<Vec<_>>().join("\n")
     }
 
-    /// That an agent scored nothing, and that this is the reason.
+    /// Asserts that an agent failed for this reason.
     #[track_caller]
     fn assert_zero(&self, agent: &str, reason: &str) {
         let (outcome, said) = (self.outcome(agent), self.said(agent));
@@ -96,7 +96,7 @@ impl Scores {
 }
 
 impl Task {
-    /// A task in a directory `repo` that the caller fills; `case` is the rest of the case.
+    /// Creates a task in a directory `repo` that the caller fills; `case` is the rest of the case.
     fn new(honest: &'static str, fill: impl FnOnce(&Repo), case: &Value) -> Self {
         let context = Rc::new(TestContext::new());
         fill(&Repo::init(context.dir().join("repo")));
@@ -108,7 +108,7 @@ impl Task {
         Self { context, case: whole, honest }
     }
 
-    /// Runs these agents, one that does the task and one that does nothing; the last two score 1 and 0.
+    /// Runs these agents, an honest one and an idle one, and asserts that the last two pass and fail.
     #[track_caller]
     fn run(&self, agents: &[Agent]) -> Scores {
         let usual = [agent("honest", self.honest), agent("nothing", "true")];

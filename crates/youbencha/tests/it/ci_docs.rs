@@ -1,4 +1,4 @@
-//! The shell parts of docs/guides/ci.md, run as they are written, with `yb` on the PATH and a suite of the `command` agent.
+//! Runs the shell scripts of docs/guides/ci.md with `yb` on the PATH and a suite of the `command` agent.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use yb_testkit::Outcome;
 use crate::YB;
 use crate::suites::{BAD, GOOD, World, suite};
 
-/// The blocks of a page that are marked as `sh`, by the name in the comment on their first line.
+/// Returns the `sh` blocks of a page by the name in their first comment.
 fn block(name: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -18,7 +18,7 @@ fn block(name: &str) -> String {
     page[start..end].to_owned()
 }
 
-/// Every line of a script of a workflow, by the name of its step.
+/// Returns the script of a workflow step.
 fn step(name: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -49,15 +49,15 @@ fn sh(world: &World, script: &str) -> Outcome {
 const GATES: &str = "repeats: 6\ngates: { no_regression: { against: main, on_inconclusive: pass } }";
 
 #[test]
-fn the_steps_of_the_github_workflow() {
+fn github_workflow_steps_run() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], GATES));
     let first = sh(&world, &step("Run the suite"));
     assert_eq!(first.code, Some(0), "{}{}", first.stdout, first.stderr);
     let kept = sh(&world, &step("Keep the baseline"));
     assert_eq!(kept.code, Some(0), "{}", kept.stderr);
     assert!(world.path(".youbencha-workspace/baselines/main.json").is_file());
-    let told = sh(&world, &step("Say what changed"));
-    assert_eq!(told.code, Some(0), "{}{}", told.stdout, told.stderr);
+    let printed = sh(&world, &step("Say what changed"));
+    assert_eq!(printed.code, Some(0), "{}{}", printed.stdout, printed.stderr);
     let summary = std::fs::read_to_string(world.context.root().join("summary.md")).unwrap();
     assert!(summary.contains("pass rate"), "{summary}");
     world.context.write("suite.yaml", suite(&["one"], &[("v", BAD)], GATES));
@@ -65,7 +65,7 @@ fn the_steps_of_the_github_workflow() {
 }
 
 #[test]
-fn the_script_of_the_gitlab_job() {
+fn gitlab_job_script_runs() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/ci.md");
     let page = std::fs::read_to_string(page).unwrap();
     let job = &page[page.find("```yaml\n# .gitlab-ci.yml").unwrap()..];
@@ -85,14 +85,14 @@ fn the_script_of_the_gitlab_job() {
 }
 
 #[test]
-fn the_script_that_reads_exit_codes() {
+fn exit_code_script_runs() {
     for (agent, said) in [(GOOD, "not worse"), (BAD, "worse: do not merge")] {
         let world = World::with(&suite(&["one"], &[("v", GOOD)], "repeats: 6"));
         world.suite(&["--quiet"]).run();
         assert_eq!(world.context.run(YB, ["baseline", "set", "main"]).code, Some(0));
         let gates = "repeats: 6\ngates: { no_regression: { against: main, tolerance: 0.4 } }";
         world.context.write("suite.yaml", suite(&["one"], &[("v", agent)], gates));
-        let told = sh(&world, &block("what to do with the exit code"));
-        assert!(told.stdout.contains(said), "{}{}", told.stdout, told.stderr);
+        let printed = sh(&world, &block("what to do with the exit code"));
+        assert!(printed.stdout.contains(said), "{}{}", printed.stdout, printed.stderr);
     }
 }

@@ -1,4 +1,4 @@
-//! Help, version and mistakes in the arguments.
+//! Help, version and argument errors.
 
 use insta::assert_snapshot;
 use yb_testkit::TestContext;
@@ -30,30 +30,38 @@ fn help() {
 
     Usage: yb <COMMAND>
 
-    Commands:
-      ask               Ask Claude Code one question
-      baseline          Keep a run's results under a name, to compare later runs with
-      clean             Remove runs that nobody needs any more
-      compare           Compare two runs case by case, and tell whether it got worse
-      completions       Print a script that completes commands and options in a shell
-      config            Show and change settings
-      demo              See Claude Code be recorded, replayed and graded, offline and for nothing
-      doctor            Check what running cases needs: git, agents, containment, disk, memory
-      gate              Ask again whether a run holds its gates
-      index             The index over all runs of this project, a SQLite file
-      eval              Grade a directory that is there, or grade a recorded run again
-      init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
-      install-agents    Install the judge's definition for agents, or agents' programs
-      list              List the agents and evaluators that a case may name, or the runs of this project
-      prompt            Fill in prompt files, ask with them, test them
-      report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
-      run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case, suite or eval files, or of results
-      show              Show a run or a trial: what it came to, what was said, what was changed
-      suggest-testcase  Let an agent propose a case, out of what an agent left
-      tape              Stand in for an agent's model API: script, record, replay, look
-      validate          Check case and suite files and show everything that is wrong; nothing is started
-      help              Print this message or the help of the given subcommand(s)
+    Run:
+      run               Run agents on cases and grade the results
+      eval              Grade a directory, or re-grade a recorded run
+      prompt            Render, run and test prompt files
+      ask               Send one prompt to Claude Code
+      demo              Run, record, replay and grade Claude Code in an offline demo
+
+    Inspect:
+      show              Show a run or a trial
+      list              List agents, evaluators or runs
+      report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
+      index             Rebuild or query the SQLite index of all runs
+
+    Compare:
+      compare           Compare two runs and detect regressions
+      gate              Re-evaluate the gates of a run
+      baseline          Manage baselines: named results to compare runs with
+
+    Replay:
+      tape              Mock, record and replay model API traffic
+
+    Set up:
+      init              Create an example case that runs offline
+      validate          Check case and suite files
+      schema            Print JSON Schemas of files and outputs
+      suggest-testcase  Let an agent propose a case from the output of an agent
+      config            Show and edit settings
+      doctor            Check git, agents, containment, isolation, disk and memory
+      install-agents    Install agent CLIs, or the judge definition
+      completions       Generate shell completions
+      clean             Remove runs and cached repositories
+      help              Print help of a command or topic
 
     Options:
       -h, --help
@@ -62,20 +70,34 @@ fn help() {
       -V, --version
               Print version
 
+    Topics (`yb help TOPIC`):
+      cases        Case files
+      suites       Suite files
+      evaluators   Evaluators
+      gates        Conditions on results
+      statistics   How comparisons are decided
+      replay       Recording and replaying model API traffic
+      isolation    Isolation, network access and limits
+      runs         Files of a run and the index
+      events       Events of `--json`
+      prompts      Prompt files
+      environment  Environment variables
+      exit-codes   Exit codes
+
     Exit codes:
-        0  everything ran and passed; with gates: every gate held
-        1  something evaluated failed, or a gate did not hold
+        0  all trials passed; with gates, all gates passed
+        1  a trial or a gate failed
         2  usage or configuration error; nothing was started
         3  an agent is not installed or not authenticated
-        4  infrastructure: trials could not be completed
-        5  cannot tell: too few or too uncertain results for the question
+        4  infrastructure failure: trials could not be completed
+        5  inconclusive: too few results for a decision
       130  interrupted or terminated
     ----- stderr -----
     ");
 }
 
 #[test]
-fn nothing_typed_is_a_usage_error_that_helps() {
+fn no_command_is_a_usage_error_with_help() {
     assert_snapshot!(run(&[]), @r"
     exit code: 2
     ----- stdout -----
@@ -84,51 +106,72 @@ fn nothing_typed_is_a_usage_error_that_helps() {
 
     Usage: yb <COMMAND>
 
-    Commands:
-      ask               Ask Claude Code one question
-      baseline          Keep a run's results under a name, to compare later runs with
-      clean             Remove runs that nobody needs any more
-      compare           Compare two runs case by case, and tell whether it got worse
-      completions       Print a script that completes commands and options in a shell
-      config            Show and change settings
-      demo              See Claude Code be recorded, replayed and graded, offline and for nothing
-      doctor            Check what running cases needs: git, agents, containment, disk, memory
-      gate              Ask again whether a run holds its gates
-      index             The index over all runs of this project, a SQLite file
-      eval              Grade a directory that is there, or grade a recorded run again
-      init              Write a case that runs at once, offline: `testcase.yaml` and a tiny project
-      install-agents    Install the judge's definition for agents, or agents' programs
-      list              List the agents and evaluators that a case may name, or the runs of this project
-      prompt            Fill in prompt files, ask with them, test them
-      report            Turn a run into a page, Markdown, JSON, CSV, JUnit or a pull request comment
-      run               Run cases: the agents, what they changed, and whether that holds
-      schema            Print the JSON Schema of case, suite or eval files, or of results
-      show              Show a run or a trial: what it came to, what was said, what was changed
-      suggest-testcase  Let an agent propose a case, out of what an agent left
-      tape              Stand in for an agent's model API: script, record, replay, look
-      validate          Check case and suite files and show everything that is wrong; nothing is started
-      help              Print this message or the help of the given subcommand(s)
+    Run:
+      run               Run agents on cases and grade the results
+      eval              Grade a directory, or re-grade a recorded run
+      prompt            Render, run and test prompt files
+      ask               Send one prompt to Claude Code
+      demo              Run, record, replay and grade Claude Code in an offline demo
+
+    Inspect:
+      show              Show a run or a trial
+      list              List agents, evaluators or runs
+      report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
+      index             Rebuild or query the SQLite index of all runs
+
+    Compare:
+      compare           Compare two runs and detect regressions
+      gate              Re-evaluate the gates of a run
+      baseline          Manage baselines: named results to compare runs with
+
+    Replay:
+      tape              Mock, record and replay model API traffic
+
+    Set up:
+      init              Create an example case that runs offline
+      validate          Check case and suite files
+      schema            Print JSON Schemas of files and outputs
+      suggest-testcase  Let an agent propose a case from the output of an agent
+      config            Show and edit settings
+      doctor            Check git, agents, containment, isolation, disk and memory
+      install-agents    Install agent CLIs, or the judge definition
+      completions       Generate shell completions
+      clean             Remove runs and cached repositories
+      help              Print help of a command or topic
 
     Options:
       -h, --help     Print help (see more with '--help')
       -V, --version  Print version
+
+    Topics (`yb help TOPIC`):
+      cases        Case files
+      suites       Suite files
+      evaluators   Evaluators
+      gates        Conditions on results
+      statistics   How comparisons are decided
+      replay       Recording and replaying model API traffic
+      isolation    Isolation, network access and limits
+      runs         Files of a run and the index
+      events       Events of `--json`
+      prompts      Prompt files
+      environment  Environment variables
+      exit-codes   Exit codes
     ");
     assert_snapshot!(run(&["tape"]), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    Stand in for an agent's model API: script, record, replay, look
+    Mock, record and replay model API traffic
 
     Usage: yb tape <COMMAND>
 
     Commands:
-      diff    Compare what two tapes say, turn by turn; exits with 1 where they differ
-      record  Run a command with a recorder between it and its model
-      redact  Copy a tape without secrets that nobody knew of when it was recorded
-      serve   Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
-      show    Show what is on a tape: its conversations, turn by turn
-      verify  Check that tapes are whole; exits with 1 where one is not
-      help    Print this message or the help of the given subcommand(s)
+      diff    Compare two tapes turn by turn
+      record  Record the model API traffic of a command
+      redact  Copy a tape with further secrets redacted
+      serve   Serve a scripted model or a tape on loopback
+      show    Show the conversations on a tape
+      verify  Check the integrity of tapes
 
     Options:
       -h, --help  Print help (see more with '--help')
@@ -140,26 +183,25 @@ fn help_of_tape_serve() {
     assert_snapshot!(run(&["tape", "serve", "--help"]), @r"
     exit code: 0
     ----- stdout -----
-    Serve a scripted model, or a recorded tape, on loopback until Ctrl-C
+    Serve a scripted model or a tape on loopback
 
-    Prints the address and the environment that points Claude Code to it, then one line for each
-    request. Being stopped by a signal is its only end, so its exit code is 130.
+    Prints the address, the environment variables for Claude Code, and a line for each request. Runs
+    until Ctrl-C, with exit code 130.
 
     Usage: yb tape serve [OPTIONS] <SCRIPT>
 
     Arguments:
       <SCRIPT>
-              The script, a YAML file, or a tape
+              Script (YAML) or tape
 
     Options:
           --port <N>
-              Port on 127.0.0.1; 0 takes any free one
+              Port on 127.0.0.1; 0 means any free port
               
               [default: 0]
 
           --var <NAME=VALUE>
-              Set a variable that the script uses as `{{NAME}}`, or a directory of a tape, such as
-              `workspace`; may be repeated
+              Set a script variable `{{NAME}}`, or a directory of a tape such as `workspace`; repeatable
 
       -h, --help
               Print help (see a summary with '-h')
@@ -176,32 +218,32 @@ fn help_of_ask() {
     assert_snapshot!(run(&["ask", "-h"]), @r"
     exit code: 0
     ----- stdout -----
-    Ask Claude Code one question
+    Send one prompt to Claude Code
 
     Usage: yb ask [OPTIONS] [PROMPT]
 
     Arguments:
-      [PROMPT]  The question; without it, or with `-`, stdin
+      [PROMPT]  Prompt [default: stdin, also with `-`]
 
     Options:
-          --json                   Print one JSON object with text, model, tokens, cost, session and
+          --json                   Print a JSON object with text, model, tokens, cost, session and
                                    duration
-          --resume <SESSION>       Go on with an earlier session
-          --model <MODEL>          The model, by name or alias
-          --max-budget-usd <USD>   Stop when the answer has cost this much
-          --max-turns <N>          Stop after this many turns [default: 10]
-          --timeout <SECONDS>      Stop after this many seconds [default: 600]
-          --allowed-tools <TOOLS>  Tools that need no permission, such as `Bash,Edit`; by default it may
-                                   only look
-          --claude <PATH>          Where Claude Code is: a program, or a folder with `node_modules`
-                                   [default: searched]
+          --resume <SESSION>       Continue an earlier session
+          --model <MODEL>          Model name or alias
+          --max-budget-usd <USD>   Stop when the cost reaches this amount
+          --max-turns <N>          Limit the number of turns [default: 10]
+          --timeout <SECONDS>      Limit the time in seconds [default: 600]
+          --allowed-tools <TOOLS>  Allow tools without permission prompts, such as `Bash,Edit` [default:
+                                   read-only tools]
+          --claude <PATH>          Path to Claude Code: a program or a directory with `node_modules`
+                                   [default: search]
       -h, --help                   Print help (see more with '--help')
 
     Traces:
-          --otel[=<URL>]      Send a trace over OTLP [default: what `OTEL_EXPORTER_OTLP_ENDPOINT` or the
-                              settings say, or `http://127.0.0.1:[PORT]`]
-          --otel-file <FILE>  Add the trace to this file, as lines of OTLP JSON
-          --otel-content      Put prompts, answers and tool calls into the trace; secrets are taken out
+          --otel[=<URL>]      Export traces with OTLP [default: `OTEL_EXPORTER_OTLP_ENDPOINT`,
+                              `otel.endpoint` or `http://127.0.0.1:[PORT]`]
+          --otel-file <FILE>  Append traces to this file as lines of OTLP JSON
+          --otel-content      Include prompts, answers and tool calls in traces; secrets are redacted
     ----- stderr -----
     ");
 }

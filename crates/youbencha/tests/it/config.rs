@@ -1,4 +1,4 @@
-//! `yb config`: what holds and why, and what changing a file leaves of it.
+//! `yb config`: effective values, sources and edits.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use yb_testkit::TestContext;
 use crate::YB;
 
 #[test]
-fn every_setting_says_where_it_came_from() {
+fn settings_are_listed_with_their_source() {
     let context = TestContext::new();
     std::fs::write(context.home().join(".youbencharc"), "timeout_ms: 1000\nagent: { model: opus }\n")
         .unwrap();
@@ -54,9 +54,9 @@ fn every_setting_says_where_it_came_from() {
     ");
 }
 
-/// What `list` shows is what `run` does.
+/// `list` and `run` use the same value.
 #[test]
-fn a_variable_of_the_environment_holds_for_a_run() {
+fn environment_variable_overrides_a_setting() {
     let context = TestContext::new();
     context.run(YB, ["init"]);
     let elsewhere = context.root().join("elsewhere");
@@ -79,7 +79,7 @@ fn a_variable_of_the_environment_holds_for_a_run() {
 }
 
 #[test]
-fn a_value_is_set_read_and_removed() {
+fn setting_is_set_read_and_removed() {
     let context = TestContext::new();
     context.write(".youbencharc", "# ours\nlog_level: warn # quiet\n");
     let yb = |args: &[&str]| context.run(YB, args);
@@ -110,13 +110,13 @@ fn a_value_is_set_read_and_removed() {
 }
 
 #[test]
-fn the_file_at_home_is_another_one() {
+fn global_file_is_separate() {
     let context = TestContext::new();
     context.write(".youbencharc.json", "{\"log_level\": \"warn\"}\n");
     assert_eq!(context.run(YB, ["config", "set", "--global", "log_level", "debug"]).code, Some(0));
     assert_eq!(std::fs::read_to_string(context.home().join(".youbencharc")).unwrap(), "log_level: debug\n");
     let outcome = context.run(YB, ["config", "set", "--global", "log_level", "info"]);
-    assert!(outcome.stderr.contains("another value holds, from"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("overridden by"), "{}", outcome.stderr);
     assert_eq!(context.run(YB, ["config", "get", "log_level"]).stdout, "warn\n");
     assert_eq!(context.run(YB, ["config", "get", "--global", "log_level"]).stdout, "info\n");
     assert_eq!(context.run(YB, ["config", "set", "timeout_ms", "5"]).code, Some(0));
@@ -124,7 +124,7 @@ fn the_file_at_home_is_another_one() {
 }
 
 #[test]
-fn a_mistake_changes_nothing_and_is_explained() {
+fn invalid_setting_changes_nothing() {
     let context = TestContext::new();
     let set = |key: &str, value: &str| context.run(YB, ["config", "set", key, value]).snapshot();
     assert_snapshot!(set("timout_ms", "5"), @r"
@@ -160,7 +160,7 @@ fn a_mistake_changes_nothing_and_is_explained() {
     ----- stdout -----
     ----- stderr -----
     error: `log_level`: wrong value: `wran`
-    hint: it must be one of `debug`, `info`, `warn`, `error`
+    hint: expected one of `debug`, `info`, `warn`, `error`
     hint: did you mean `warn`?
     ");
     assert_snapshot!(set("variables.a b", "x"), @r"
@@ -189,7 +189,7 @@ fn a_mistake_changes_nothing_and_is_explained() {
 }
 
 #[test]
-fn a_value_that_is_wrong_in_the_file_can_be_set_right() {
+fn invalid_value_in_a_file_can_be_replaced() {
     let context = TestContext::new();
     context.write(".youbencharc", "log_level: loud\nmodle: x\n");
     assert_eq!(context.run(YB, ["config", "list"]).code, Some(2));
@@ -201,7 +201,7 @@ fn a_value_that_is_wrong_in_the_file_can_be_set_right() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_is_not_written_through() {
+fn settings_are_not_written_through_a_link() {
     let context = TestContext::new();
     let elsewhere = context.root().join("dotfile");
     std::fs::write(&elsewhere, "timeout_ms: 1\n").unwrap();
@@ -210,72 +210,72 @@ fn a_link_is_not_written_through() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: a link is not written through: `[TEMP]/work/.youbencharc`
-    hint: change the file that it leads to: `[TEMP]/dotfile`
+    error: refusing to write through a symbolic link: `[TEMP]/work/.youbencharc`
+    hint: name its target instead: `[TEMP]/dotfile`
     ");
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "timeout_ms: 1\n");
 }
 
 #[test]
-fn a_new_file_explains_every_key() {
+fn new_file_documents_every_key() {
     let context = TestContext::new();
     assert_eq!(context.run(YB, ["config", "init"]).code, Some(0));
     assert_snapshot!(context.read(".youbencharc"), @r"
-    # Settings of youBencha. A line counts once the `#` in front of it is removed.
-    # `yb config list` shows what holds and where it came from; an environment variable wins over a file.
+    # Settings of youBencha. Uncomment a line to set its key.
+    # `yb config list` shows the effective values and their sources; environment variables override this file.
 
-    # Directory for runs. (YB_WORKSPACE_DIR)
+    # Directory of runs. (YB_WORKSPACE_DIR)
     #workspace_dir: .youbencha-workspace
 
-    # Directory for the results of `yb eval`. (YB_OUTPUT_DIR)
+    # Directory of the results of `yb eval`. (YB_OUTPUT_DIR)
     #output_dir: .youbencha-eval
 
-    # Timeout for each step, in milliseconds. (YB_TIMEOUT_MS)
+    # Timeout of each step in milliseconds. (YB_TIMEOUT_MS)
     #timeout_ms: 300000
 
     # Log level. (YB_LOG_LEVEL)
     #log_level: info
 
-    # Keep workspaces after a run. (YB_KEEP_WORKSPACE)
+    # Whether to keep workspaces. (YB_KEEP_WORKSPACE)
     #keep_workspace: true
 
-    # Sandbox for agents, unless a case sets it. (YB_ISOLATION)
+    # Isolation of cases that do not set it. (YB_ISOLATION)
     #isolation: auto
 
-    # Network access of agents, unless a case sets it. (YB_NETWORK)
+    # Network access of cases that do not set it. (YB_NETWORK)
     #network: open
 
     #agent:
-    # Timeout for the agent, in milliseconds; by default `timeout_ms`. (YB_AGENT_TIMEOUT_MS)
+    # Timeout of agents in milliseconds [default: `timeout_ms`]. (YB_AGENT_TIMEOUT_MS)
     #  timeout_ms: 300000
-    # Model of the agent. (YB_AGENT_MODEL)
+    # Model of cases that do not set one. (YB_AGENT_MODEL)
     #  model: sonnet
 
     #evaluators:
-    # Maximum number of concurrent evaluators. (YB_EVALUATORS_MAX_CONCURRENT)
+    # Number of evaluators at once. (YB_EVALUATORS_MAX_CONCURRENT)
     #  max_concurrent: 4
 
     #limits:
-    # Memory of all processes together, in MB. (YB_LIMITS_MEMORY_MB)
+    # Memory of all processes in MB. (YB_LIMITS_MEMORY_MB)
     #  memory_mb: 8192
     # Number of concurrent processes. (YB_LIMITS_PROCESSES)
     #  processes: 1024
-    # CPU time of all processes together, in seconds. (YB_LIMITS_CPU_SECONDS)
+    # CPU time of all processes in seconds. (YB_LIMITS_CPU_SECONDS)
     #  cpu_seconds: 0
-    # Disk usage of the workspace and the private directory, in MB. (YB_LIMITS_DISK_MB)
+    # Disk usage of workspace and private directory in MB. (YB_LIMITS_DISK_MB)
     #  disk_mb: 10240
 
     #otel:
-    # OTLP endpoint for traces; `OTEL_EXPORTER_OTLP_ENDPOINT` takes precedence. (YB_OTEL_ENDPOINT)
+    # OTLP endpoint; `OTEL_EXPORTER_OTLP_ENDPOINT` overrides it. (YB_OTEL_ENDPOINT)
     #  endpoint: http://127.0.0.1:4318
-    # File to append traces to, as lines of OTLP JSON. (YB_OTEL_FILE)
+    # File to which traces are appended as lines of OTLP JSON. (YB_OTEL_FILE)
     #  file: trace.jsonl
-    # Include prompts, responses and tool calls in traces. (YB_OTEL_CONTENT)
+    # Whether traces include prompts, answers and tool calls. (YB_OTEL_CONTENT)
     #  content: false
-    # Names of spans and attributes: those of OpenTelemetry, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
+    # Names of spans and attributes: OpenTelemetry conventions, or those of the prompt adapter. (YB_OTEL_VOCABULARY)
     #  vocabulary: genai-latest
 
-    # What `${NAME}` in a case is replaced by.
+    # Values of `${NAME}` in cases.
     #variables:
     #  NAME: value
     ");

@@ -1,4 +1,4 @@
-//! Disks that are full or can't be written: named, exit code 4, and nothing that was recorded is lost.
+//! Full and unwritable disks: reported with exit code 4, and recorded data is kept.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use yb_testkit::Outcome;
 use crate::YB;
 use crate::suites::{GOOD, Journal, World, assert_complete, suite};
 
-/// Runs a shell script in a mount namespace of its own, where it may mount; `$YB` and `$WS` are the program and the
+/// Runs a shell script in a private mount namespace; `$YB` and `$WS` are the program and the
 /// workspace directory.
 #[track_caller]
 fn in_namespace(world: &World, script: &str) -> Outcome {
@@ -34,7 +34,7 @@ fn in_namespace(world: &World, script: &str) -> Outcome {
     outcome
 }
 
-/// The second trial's agent fills the disk as long as the file `full` is there.
+/// The agent of the second trial fills the disk while the file `full` exists.
 fn filling() -> World {
     let world = World::new();
     let full = world.context.write("full", "").display().to_string();
@@ -45,7 +45,7 @@ fn filling() -> World {
     world
 }
 
-/// Fills it, looks at it, makes room, and goes on.
+/// Fills the disk, checks the run, frees space and resumes.
 const FILL: &str = r#"
 mount -t tmpfs -o size=8m none "$WS"
 "$YB" run -c suite.yaml --jobs 1 > first.out 2>&1 && code=0 || code=$?
@@ -61,7 +61,7 @@ cp -R "$WS"/runs/*/. kept/
 "#;
 
 #[test]
-fn an_agent_that_fills_the_disk_ends_the_run_which_goes_on_when_there_is_room() {
+fn full_disk_stops_the_run_and_resume_continues_it() {
     let world = filling();
     in_namespace(&world, FILL);
     let read = |name: &str| world.context.read(name);
@@ -69,8 +69,8 @@ fn an_agent_that_fills_the_disk_ends_the_run_which_goes_on_when_there_is_room() 
         assert_eq!(read(&format!("{name}.code")), code, "{name}: {}", read(&format!("{name}.out")));
     }
     let said = read("first.out");
-    assert!(said.contains("No space left on device") && said.contains("hint: free some space"), "{said}");
-    // Whole lines, and the first trial is among them.
+    assert!(said.contains("No space left on device") && said.contains("hint: free disk space"), "{said}");
+    // Complete lines, including the first trial.
     fs::create_dir(world.path("before")).unwrap();
     fs::copy(world.path("first.jsonl"), world.path("before/journal.jsonl")).unwrap();
     assert!(read("first.jsonl").ends_with('\n'));
@@ -84,7 +84,7 @@ fn an_agent_that_fills_the_disk_ends_the_run_which_goes_on_when_there_is_room() 
 }
 
 #[test]
-fn a_workspace_directory_that_can_not_be_written_is_named() {
+fn unwritable_workspace_directory_is_reported() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], ""));
     let script = r#"
 mount --bind "$WS" "$WS"
@@ -99,7 +99,7 @@ echo "$code" >> out
 }
 
 #[test]
-fn a_file_in_the_place_of_the_workspace_directory_is_named() {
+fn file_at_the_workspace_directory_is_reported() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], ""));
     world.context.write(".youbencha-workspace", "");
     let outcome = world.suite(&[]).run();

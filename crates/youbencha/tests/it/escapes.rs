@@ -1,4 +1,4 @@
-//! Agents that try to leave their sandbox: what each level stops, and that the same works where nothing does.
+//! Agents that try to escape their sandbox: blocked attempts by level, which succeed without isolation.
 
 mod files;
 mod levels;
@@ -16,10 +16,10 @@ use yb_testkit::{Outcome, TestContext};
 
 use crate::YB;
 
-/// Every level that there is, the strongest first.
+/// All levels, strongest first.
 const LEVELS: [&str; 3] = ["bubblewrap", "landlock", "none"];
 
-/// A world with a repository that has a future, a case, a home with a key, and a run that is over.
+/// A context with a repository with later commits, a case, a home with a key, and a finished run.
 struct World {
     context: TestContext,
 }
@@ -51,7 +51,7 @@ impl World {
         case.to_string()
     }
 
-    /// Runs a shell agent at a level.
+    /// Runs a shell agent with an isolation level.
     fn run(&self, command: &str, isolation: &str) -> Outcome {
         self.run_with(command, isolation, &json!({}))
     }
@@ -72,20 +72,20 @@ impl World {
         runs.last().unwrap().path().to_owned()
     }
 
-    /// A file of the newest run's only trial, as JSON.
+    /// Reads a JSON file of the only trial of the newest run.
     fn artifact(&self, file: &str) -> Value {
         let bytes = std::fs::read(self.newest().join("artifacts").join(file)).unwrap();
         serde_json::from_slice(&bytes).unwrap()
     }
 
-    /// What the agent of the newest run found out, from the file `found` in its workspace.
+    /// Returns the lines of the file `found` in the workspace of the newest run.
     fn found(&self) -> Vec<String> {
         let path = self.newest().join("trials/escape--default--1/attempt-1/src-modified/found");
         let text = std::fs::read_to_string(path).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Runs the agent under every level and returns what it found under each, in the order of [`LEVELS`].
+    /// Runs the agent with every level and returns its findings, in the order of [`LEVELS`].
     fn each(&self, command: &str) -> [Vec<String>; 3] {
         LEVELS.map(|level| {
             let outcome = self.run(command, level);

@@ -1,4 +1,4 @@
-//! `yb eval`: a directory that is there, and a recorded run again.
+//! `yb eval`: grading a directory and re-grading a recorded run.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ fn read(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
-/// Every file below a folder with its bytes; what `leave` names is left out.
+/// Returns every file below a directory with its content, except `leave`.
 fn files(root: &Path, leave: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut folders = vec![root.to_owned()];
@@ -38,7 +38,7 @@ fn files(root: &Path, leave: &[&str]) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// The newest folder of `root/<below>`.
+/// Returns the newest directory of `root/<below>`.
 fn newest(root: &Path, below: &str, prefix: &str) -> PathBuf {
     let entries = std::fs::read_dir(root.join(below)).unwrap().map(|entry| entry.unwrap().path());
     let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
@@ -71,7 +71,7 @@ fn here() -> TestContext {
 }
 
 #[test]
-fn a_directory_is_graded_against_its_last_commit() {
+fn eval_grades_a_directory_against_its_last_commit() {
     let context = here();
     context.write(
         "eval.yaml",
@@ -90,9 +90,9 @@ evaluators:
     exit code: 0
     ----- stdout -----
     greeting: passed
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       command: passed: ✓ exited with code 0
-      files: passed: ✓ 2 of 2 hold
+      files: passed: ✓ 2 of 2 checks passed
       artifacts: .youbencha-eval/[EVAL]/artifacts
     ----- stderr -----
     ");
@@ -109,9 +109,9 @@ evaluators:
     assert_eq!(log["messages"].as_array().unwrap().len(), 1);
 }
 
-/// As the original's documentation has them: paths from the working directory, a directory to compare with, no version.
+/// A file as in the documentation of the original: paths relative to the working directory, a directory to compare with, no version.
 #[test]
-fn an_eval_file_of_the_original_works_and_its_exit_code_tells() {
+fn eval_reads_a_file_of_the_original() {
     let context = here();
     std::fs::create_dir_all(context.dir().join("expected")).unwrap();
     for name in ["test.sh", ".gitignore"] {
@@ -138,7 +138,7 @@ fn an_eval_file_of_the_original_works_and_its_exit_code_tells() {
     let results: Value = serde_json::from_str(&outcome.stdout).unwrap();
     assert_eq!(
         results["evaluators"][0]["message"],
-        "✗ 1 changed files (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
+        "✗ 1 file changed (+1/-1 lines) | Violations: total_changes (2) exceeds max_total_changes (1)"
     );
     assert_eq!(results["evaluators"][1]["status"], "passed", "{}", results["evaluators"][1]["message"]);
     assert_eq!(results["test_case"]["expected_branch"], "eval-only-expected");
@@ -147,22 +147,18 @@ fn an_eval_file_of_the_original_works_and_its_exit_code_tells() {
 }
 
 #[test]
-fn a_directory_without_a_repository_is_all_new_and_mistakes_have_a_place() {
+fn eval_of_a_plain_directory_treats_all_files_as_new() {
     let context = here();
     std::fs::remove_dir_all(context.dir().join("work/.git")).unwrap();
     context.write("eval.yaml", "directory: work\nevaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]\n");
     let outcome = context.command(YB).args(["eval", "-c", "eval.yaml"]).run();
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
-    assert!(
-        outcome.stderr.contains("no git repository: everything in it counts as new"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("not a git repository: all files count as added"), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("files_changed (3) exceeds"), "{}", outcome.stdout);
     for (text, why) in [
         ("youbencha: 1\ndirectory: nowhere\nevaluators: [git-diff]\n", "no such directory"),
         ("youbencha: 1\ndirectory: work\nevalators: [git-diff]\n", "did you mean `evaluators`"),
-        ("evaluators: [git-diff]\n", "names no directory"),
+        ("evaluators: [git-diff]\n", "has no `directory` to grade"),
     ] {
         context.write("eval.yaml", text);
         let outcome = context.command(YB).args(["eval", "-c", "eval.yaml"]).run();
@@ -171,7 +167,7 @@ fn a_directory_without_a_repository_is_all_new_and_mistakes_have_a_place() {
     }
 }
 
-/// A world with a finished run of three trials.
+/// A context with a finished run of three trials.
 fn recorded() -> TestContext {
     let mut context = world();
     context.filter(r"\d{4}-\[HEX\]|0\d{3}-[0-9a-f]{8}", "[GRADING]");
@@ -182,11 +178,11 @@ fn recorded() -> TestContext {
 }
 
 #[test]
-fn a_run_is_graded_again_offline_byte_for_byte_and_stays_as_it_is() {
+fn regrade_is_deterministic_and_keeps_the_run() {
     let context = recorded();
     let run = run_dir(&context);
     let before = files(&run, &["gradings"]);
-    // Nothing is needed but what was recorded.
+    // Only recorded files are needed.
     std::fs::rename(context.dir().join("repo"), context.dir().join("gone")).unwrap();
     std::fs::create_dir(context.dir().join("repo")).unwrap();
     for trial in ["one", "two", "none"] {
@@ -194,14 +190,14 @@ fn a_run_is_graded_again_offline_byte_for_byte_and_stays_as_it_is() {
             .unwrap();
     }
     let outcome = context.command(YB).args(["eval", "--from", "latest"]).run();
-    assert_snapshot!(outcome.snapshot(), @"
+    assert_snapshot!(outcome.snapshot(), @r"
     exit code: 1
     ----- stdout -----
     case      variant  passed before  passed now
     greeting  one      1/1            1/1
     greeting  two      0/1            0/1
     greeting  none     1/1            1/1
-    3 trials graded again, 0 changed
+    3 trials re-graded, 0 changed
       grading: .youbencha-workspace/runs/[RUN]/gradings/[GRADING]
     ----- stderr -----
     [1/3] graded
@@ -226,12 +222,12 @@ fn a_run_is_graded_again_offline_byte_for_byte_and_stays_as_it_is() {
     assert!(grading["files"][0]["digest"].is_string() && grading["trials"][0]["grade_digest"].is_string());
     let results = read(&made[0].join("results.json"));
     assert_eq!(results["outcomes"], json!({ "passed": 2, "failed": 1 }));
-    // Where the patch is named, it is.
+    // The patch exists where it is named.
     assert!(made[0].join("trials/greeting--two--1/git-diff.patch").is_file());
 }
 
 #[test]
-fn other_evaluators_give_other_outcomes() {
+fn regrade_with_other_evaluators_changes_outcomes() {
     let context = recorded();
     context.write(
         "strict.yaml",
@@ -244,13 +240,13 @@ evaluators:
     );
     let outcome = context.command(YB).args(["eval", "--from", "latest", "-c", "strict.yaml"]).run();
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
-    assert!(outcome.stdout.contains("greeting--one--1: was passed, is failed"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("greeting--two--1: was failed, is passed"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("3 trials graded again, 3 changed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("greeting--one--1: passed → failed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("greeting--two--1: failed → passed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("3 trials re-graded, 3 changed"), "{}", outcome.stdout);
     let outcome = context.command(YB).args(["eval", "--from", "latest", "-c", "strict.yaml", "--json"]).run();
-    let told: Value = serde_json::from_str(&outcome.stdout).unwrap();
-    assert_eq!(told["outcomes"], json!({ "passed": 1, "failed": 2 }));
-    assert_eq!(told["exit_code"], 1);
+    let printed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    assert_eq!(printed["outcomes"], json!({ "passed": 1, "failed": 2 }));
+    assert_eq!(printed["exit_code"], 1);
     let outcome = context.command(YB).args(["show", "latest", "greeting--two--1", "--grading", "1"]).run();
     assert!(
         outcome.stdout.contains("two: passed") && outcome.stdout.contains("command: passed: ✓"),
@@ -265,7 +261,7 @@ evaluators:
         "{}",
         outcome.stderr
     );
-    // What the run itself says is what it said.
+    // The results of the run are unchanged.
     assert_eq!(
         read(&run_dir(&context).join("results.json"))["outcomes"],
         json!({ "passed": 2, "failed": 1 })
@@ -273,14 +269,14 @@ evaluators:
 }
 
 #[test]
-fn a_log_that_was_changed_is_no_evidence() {
+fn regrade_rejects_a_changed_log() {
     let context = recorded();
     let log = run_dir(&context).join("trials/greeting--two--1/attempt-1/artifacts/youbencha-log.json");
     let text = std::fs::read_to_string(&log).unwrap();
     std::fs::write(&log, text.replacen("\"success\"", "\"failed\"", 1)).unwrap();
     let outcome = context.command(YB).args(["eval", "--from", "latest"]).run();
     assert!(
-        outcome.stdout.contains("is grader_error: the log is not the one that was recorded"),
+        outcome.stdout.contains("→ grader_error: the log does not match its recorded digest"),
         "{}",
         outcome.stdout
     );
@@ -288,7 +284,7 @@ fn a_log_that_was_changed_is_no_evidence() {
 }
 
 #[test]
-fn what_only_its_grader_failed_is_graded_again_and_not_run_again() {
+fn regrade_failed_only_repeats_grader_errors() {
     let context = world();
     let case = |judge: &str| {
         let nonce = r#"n=$(sed -n 's/.*"answer_to": "\([0-9a-f]*\)".*/\1/p' | tail -1)"#;
@@ -302,13 +298,13 @@ fn what_only_its_grader_failed_is_graded_again_and_not_run_again() {
     context.write("case.yaml", case("echo I do not know."));
     let outcome = context.command(YB).args(["run", "-c", "case.yaml", "--quiet"]).run();
     assert_eq!(outcome.code, Some(5), "{}{}", outcome.stdout, outcome.stderr);
-    // Running it again would be another trial.
+    // A rerun would be another trial.
     let outcome = context.command(YB).args(["run", "--rerun", "infra", "latest"]).run();
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
     context.write("case.yaml", case(r#"printf '{"answer_to":"%s","metrics":{"a":0.9}}' "$n""#));
     let outcome = context.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    assert!(outcome.stdout.contains("was grader_error, is passed"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("grader_error → passed"), "{}", outcome.stdout);
     assert_eq!(
         std::fs::read_dir(run_dir(&context).join("trials/greeting--default--1"))
             .unwrap()
@@ -319,6 +315,6 @@ fn what_only_its_grader_failed_is_graded_again_and_not_run_again() {
     let recorded = recorded();
     let outcome = recorded.command(YB).args(["eval", "--from", "latest", "--failed-only"]).run();
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("was left without a verdict"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("lacks a verdict"), "{}", outcome.stderr);
     assert!(gradings(&recorded).is_empty());
 }

@@ -1,4 +1,4 @@
-//! Evaluators as their users meet them: a case goes in, verdicts and an exit code come out.
+//! Evaluators end to end: cases, verdicts and exit codes.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use yb_testkit::{Outcome, RealClaude, TestContext};
 
 use crate::YB;
 
-/// A world with a repository: a script that adds, and a test of it.
+/// Creates a repository with a script that adds numbers, and its test.
 fn world() -> TestContext {
     let mut context = TestContext::new();
     context.filter(r"run-\d{4}-\d\d-\d\d-\[HEX\]", "[RUN]");
@@ -25,7 +25,7 @@ fn world() -> TestContext {
 
 const HONEST: &str = "echo 'echo $(($1 + $2))' > add.sh";
 
-/// A case whose agent is a shell command; `rest` has its evaluators.
+/// Builds a case with a shell agent; `rest` has the evaluators.
 fn case(agent: &str, rest: &str) -> String {
     let agent = serde_json::to_string(agent).unwrap();
     format!(
@@ -43,7 +43,7 @@ fn run(context: &TestContext, text: &str) -> Outcome {
     context.command(YB).args(["run", "-c", "case.yaml"]).run()
 }
 
-/// The artifacts of the newest run.
+/// Returns the artifacts of the newest run.
 fn artifacts(context: &TestContext) -> PathBuf {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -59,7 +59,7 @@ fn results(context: &TestContext) -> Value {
     read(&artifacts(context).join("results.json"))
 }
 
-/// What a single evaluator said about what an agent did: the outcome, and its message.
+/// Runs a case with a single evaluator and returns the outcome and its message.
 fn verdict(context: &TestContext, agent: &str, evaluator: &str) -> (String, String) {
     let outcome = run(context, &case(agent, &format!("evaluators: [{evaluator}]")));
     assert!(outcome.code.is_some_and(|code| code != 2), "{}", outcome.stderr);
@@ -75,7 +75,7 @@ fn assert_verdict(context: &TestContext, agent: &str, evaluator: &str, expected:
 }
 
 #[test]
-fn one_case_with_one_of_each() {
+fn case_with_every_evaluator_passes() {
     let context = world();
     context.write("expected.patch", "--- a/add.sh\n+++ b/add.sh\n@@ -1 +1 @@\n-echo 0\n+echo $(($1 + $2))\n");
     let rest = r"
@@ -90,25 +90,25 @@ evaluators:
   - { name: budget, config: { assertions: { max_duration: 5m } } }
 ";
     let outcome = run(&context, &case(HONEST, rest));
-    assert_snapshot!(outcome.snapshot(), @r#"
+    assert_snapshot!(outcome.snapshot(), @r"
     exit code: 0
     ----- stdout -----
     adding: passed
       agent: command succeeded after [TIME]
       isolation: bubblewrap
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
-      expected-diff: passed: ✓ Similarity: 100.0% (threshold: 100%) | Files: 3 matched, 0 changed
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
+      expected-diff: passed: ✓ Similarity: 100.0% (threshold: 100.0%) | Files: 3 matched, 0 changed
       command: passed: ✓ exited with code 0
       command-lint: passed: ✓ exited with code 0
-      files: passed: ✓ 5 of 5 hold
-      budget: passed: ✓ 1 of 1 limits hold
+      files: passed: ✓ 5 of 5 checks passed
+      budget: passed: ✓ 1 of 1 limits met
       artifacts: .youbencha-workspace/runs/[RUN]/trials/adding--default--1/attempt-1/artifacts
     ----- stderr -----
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/adding--default--1/attempt-1/src-modified
-    command is working
-    captured what it left
-    look at it: `yb show latest`
-    "#);
+    running agent `command`
+    captured the end tree
+    hint: inspect the trial: yb show latest
+    ");
     let results = results(&context);
     assert_eq!(results["evaluators"][3]["metrics"]["lines"], 1.0);
     assert_eq!(results["evaluators"][3]["checks"][1]["threshold"], 1.0);
@@ -126,12 +126,12 @@ evaluators:
     {
         assert!(folder.join(file).is_file(), "{file}");
     }
-    // Nothing of grading stays: not the trees, not what was hidden.
+    // Grading leaves neither trees nor hidden files.
     assert!(!artifacts(&context).join("../private").exists());
 }
 
 #[test]
-fn the_same_trial_has_the_same_verdicts_byte_for_byte() {
+fn verdicts_are_deterministic() {
     let context = world();
     let rest = "
 evaluators:
@@ -154,34 +154,40 @@ evaluators:
 }
 
 #[test]
-fn files_are_looked_at_in_the_store() {
+fn files_evaluator_reads_the_object_store() {
     let context = world();
     context.write("schema.json", r#"{"type": "object", "required": ["name"]}"#);
     let files = |assertions: &str| format!("{{ name: files, config: {{ assertions: {{ {assertions} }} }} }}");
     let agent =
         "echo '{\"nam\": 1}' > out.json; rm notes.txt; ln -s out.json link.json; mkdir d; echo x > d/x.orig";
     for (assertions, message) in [
-        ("exists: ['d/*.orig', out.json]", "✓ 2 of 2 hold"),
-        ("exists: [notes.txt, 'e/**']", "✗ 0 of 2 hold | not there: `notes.txt`; not there: `e/**`"),
-        ("absent: ['**/*.orig']", "✗ 0 of 1 hold | there, and must not be: `d/x.orig`"),
-        ("contains: { out.json: [nam, name] }", "✗ 1 of 2 hold | `out.json` does not contain `name`"),
-        // Where a link leads is not looked at.
-        ("contains: { link.json: out }", "✗ 0 of 1 hold | no such file, or too large: `link.json`"),
+        ("exists: ['d/*.orig', out.json]", "✓ 2 of 2 checks passed"),
+        (
+            "exists: [notes.txt, 'e/**']",
+            "✗ 0 of 2 checks passed | no file matches `notes.txt`; no file matches `e/**`",
+        ),
+        ("absent: ['**/*.orig']", "✗ 0 of 1 checks passed | must not exist: `d/x.orig`"),
+        (
+            "contains: { out.json: [nam, name] }",
+            "✗ 1 of 2 checks passed | `out.json` does not contain `name`",
+        ),
+        // Links are not followed.
+        ("contains: { link.json: out }", "✗ 0 of 1 checks passed | file not found or too large: `link.json`"),
         (
             "matches: { out.json: '^\\{\"n', test.sh: ^nothing }",
-            "✗ 1 of 2 hold | `test.sh` does not match `^nothing`",
+            "✗ 1 of 2 checks passed | `test.sh` does not match `^nothing`",
         ),
         (
             "json_schema: { out.json: schema.json }",
-            "✗ 0 of 1 hold | `out.json` does not satisfy its schema: \"name\" is a required property",
+            "✗ 0 of 1 checks passed | `out.json` does not satisfy its schema: \"name\" is a required property",
         ),
-        ("json_schema: { out.json: { type: object } }", "✓ 1 of 1 hold"),
+        ("json_schema: { out.json: { type: object } }", "✓ 1 of 1 checks passed"),
         (
             "json_schema: { test.sh: { type: object } }",
-            "✗ 0 of 1 hold | `test.sh` is not JSON: expected ident at line 1 column 2",
+            "✗ 0 of 1 checks passed | `test.sh` is not JSON: expected ident at line 1 column 2",
         ),
-        ("unchanged: ['*.sh']", "✓ 1 of 1 hold"),
-        ("unchanged: ['*.txt', 'd']", "✗ 0 of 2 hold | changed: `notes.txt`; changed: `d/x.orig`"),
+        ("unchanged: ['*.sh']", "✓ 1 of 1 checks passed"),
+        ("unchanged: ['*.txt', 'd']", "✗ 0 of 2 checks passed | changed: `notes.txt`; changed: `d/x.orig`"),
     ] {
         let (_, found) = verdict(&context, agent, &files(assertions));
         assert_eq!(found, message, "{assertions}");
@@ -189,32 +195,29 @@ fn files_are_looked_at_in_the_store() {
 }
 
 #[test]
-fn changing_what_must_stay_can_be_cheating() {
+fn changing_protected_files_counts_as_cheating() {
     let context = world();
     let evaluator = "{ name: files, config: { tampering: true, assertions: { unchanged: [test.sh] } } }";
-    assert_verdict(&context, HONEST, evaluator, ("passed", "✓ 1 of 1 hold"));
+    assert_verdict(&context, HONEST, evaluator, ("passed", "✓ 1 of 1 checks passed"));
     assert_verdict(
         &context,
         "echo true > test.sh",
         evaluator,
-        ("cheating", "✗ 0 of 1 hold | changed: `test.sh`"),
+        ("cheating", "✗ 0 of 1 checks passed | changed: `test.sh`"),
     );
-    assert_eq!(
-        results(&context)["evaluators"][0]["cheating"],
-        "changed what had to stay as it was: `test.sh`"
-    );
+    assert_eq!(results(&context)["evaluators"][0]["cheating"], "changed protected files: `test.sh`");
 }
 
 #[test]
-fn hidden_files_are_there_for_grading_only() {
+fn hidden_files_exist_only_for_grading() {
     let context = world();
     context.write("graders/hidden.sh", "test \"$(sh add.sh 20 22)\" = 42 && echo 'ok 1 - adds'\n");
     let evaluator = "{ name: command, config: { argv: [sh, tests/hidden.sh], hidden: { tests/hidden.sh: graders/hidden.sh }, \
                      report: { format: tap }, expect: { tests: [adds] } } }";
     let looks =
         format!("{HONEST}; find / -name hidden.sh -not -path '/proc/*' 2>/dev/null > found; test ! -s found");
-    assert_verdict(&context, &looks, evaluator, ("passed", "✓ exited with code 0, 1 tests passed, 0 failed"));
-    // What an agent puts in its place gives way, also when it is a link or a directory.
+    assert_verdict(&context, &looks, evaluator, ("passed", "✓ exited with code 0, 1 test passed, 0 failed"));
+    // A link or directory in its place is replaced.
     for agent in [
         "mkdir tests; echo 'echo ok 1 - adds' > tests/hidden.sh",
         "mkdir -p tests/hidden.sh/x; echo y > tests/hidden.sh/x/y",
@@ -227,7 +230,7 @@ fn hidden_files_are_there_for_grading_only() {
 }
 
 #[test]
-fn a_hidden_directory_takes_the_place_of_what_was_there() {
+fn hidden_directory_replaces_an_existing_one() {
     let context = world();
     context.write("graders/tests/run.sh", "test ! -e tests/conftest && sh test.sh\n");
     let evaluator =
@@ -237,14 +240,14 @@ fn a_hidden_directory_takes_the_place_of_what_was_there() {
 }
 
 #[test]
-fn tests_that_an_agent_edited_can_be_restored() {
+fn edited_tests_are_restored_before_grading() {
     let context = world();
     let plain = "{ name: command, config: { argv: [sh, test.sh], restore: [] } }";
     let usual = "{ name: command, config: { argv: [sh, test.sh] } }";
     let restored = "{ name: command, config: { argv: [sh, test.sh], restore: ['test*'] } }";
     let agent = "echo true > test.sh";
     assert_verdict(&context, agent, plain, ("passed", "✓ exited with code 0"));
-    let expected = ("failed", "✗ exited with code 1, as at the start: `test.sh` | expected exit code 0");
+    let expected = ("failed", "✗ exited with code 1, restored: `test.sh` | expected exit code 0");
     for evaluator in [usual, restored] {
         assert_verdict(&context, agent, evaluator, expected);
         assert_verdict(&context, "rm test.sh", evaluator, expected);
@@ -253,18 +256,18 @@ fn tests_that_an_agent_edited_can_be_restored() {
 }
 
 #[test]
-fn a_report_must_be_written_by_the_command_itself() {
+fn test_report_must_be_written_by_the_command() {
     let context = world();
     let report = "<testsuite><testcase classname=\"t\" name=\"adds\"/></testsuite>";
     context.write("graders/run.sh", format!(". ./add.sh; echo '{report}' > report.xml\n"));
     let evaluator = "{ name: command, config: { shell: sh run.sh, hidden: { run.sh: graders/run.sh }, \
                      report: { format: junit, file: report.xml }, expect: { tests: [t.adds] } } }";
-    assert_verdict(&context, "true", evaluator, ("passed", "✓ exited with code 0, 1 tests passed, 0 failed"));
+    assert_verdict(&context, "true", evaluator, ("passed", "✓ exited with code 0, 1 test passed, 0 failed"));
     // Code under test can end its runner with exit code 0, and a report can be there before.
     let forged = format!("echo 'exit 0' > add.sh; echo '{report}' > report.xml");
     let expected = (
         "failed",
-        "✗ exited with code 0, 0 tests passed, 0 failed | no report was written: `report.xml`; did not pass: `t.adds`",
+        "✗ exited with code 0, 0 tests passed, 0 failed | report not written: `report.xml`; did not pass: `t.adds`",
     );
     assert_verdict(&context, &forged, evaluator, expected);
     let linked = format!("echo 'exit 0' > add.sh; echo '{report}' > other.xml; ln -s other.xml report.xml");
@@ -272,7 +275,7 @@ fn a_report_must_be_written_by_the_command_itself() {
 }
 
 #[test]
-fn what_a_command_does_is_the_agents_fault_and_what_it_lacks_is_not() {
+fn failing_command_fails_the_trial_and_missing_program_is_a_grader_error() {
     let context = world();
     for (agent, config, expected) in [
         (
@@ -288,7 +291,7 @@ fn what_a_command_does_is_the_agents_fault_and_what_it_lacks_is_not() {
         (
             "echo 'sleep 60' > add.sh",
             "argv: [sh, add.sh], timeout: 300ms",
-            ("failed", "✗ did not end within 300ms | expected exit code 0"),
+            ("failed", "✗ timed out after 300ms | expected exit code 0"),
         ),
         (
             "rm add.sh",
@@ -305,7 +308,7 @@ fn what_a_command_does_is_the_agents_fault_and_what_it_lacks_is_not() {
             "argv: [no-such-program-anywhere]",
             ("grader_error", "Evaluator error: program not found: `no-such-program-anywhere`"),
         ),
-        // What an agent calls like a program of the system is never found.
+        // Programs of the agent with system names are not found.
         (
             "mkdir bin; for i in sh true bin/sh bin/true; do printf 'exit 9' > $i; chmod +x $i; done",
             "argv: ['true']",
@@ -333,7 +336,7 @@ fn what_a_command_does_is_the_agents_fault_and_what_it_lacks_is_not() {
 }
 
 #[test]
-fn a_command_sees_its_tree_and_nothing_else() {
+fn command_evaluator_sees_only_its_tree() {
     let context = world();
     context.write("secret-of-the-case.txt", "hidden\n");
     let look = "test -z \"$(find / -name secret-of-the-case.txt -not -path '/proc/*' 2>/dev/null)\" && test ! -e ../../../artifacts && \
@@ -353,7 +356,7 @@ fn a_command_sees_its_tree_and_nothing_else() {
 }
 
 #[test]
-fn what_is_prepared_is_prepared_once_and_the_result_lies_over_it() {
+fn prepare_runs_once_and_the_end_tree_is_laid_over_it() {
     let context = world();
     let rest = r"
 prepare:
@@ -380,7 +383,7 @@ evaluators:
 }
 
 #[test]
-fn preparing_that_fails_costs_no_agent() {
+fn failing_prepare_stops_before_the_agent() {
     let context = world();
     let rest = "
 prepare: ['echo no packages here; exit 3']
@@ -396,7 +399,7 @@ evaluators: [{ name: command, config: { argv: [sh, test.sh] } }]
 }
 
 #[test]
-fn the_expected_result_is_a_branch_a_commit_a_directory_or_a_patch() {
+fn expected_result_may_be_a_branch_commit_directory_or_patch() {
     let context = world();
     let git = |args: &[&str]| {
         let output = yb_testkit::git::command(&context.dir().join("repo")).args(args).output().unwrap();
@@ -428,7 +431,7 @@ fn the_expected_result_is_a_branch_a_commit_a_directory_or_a_patch() {
         let found = results(&context);
         assert_eq!(
             found["evaluators"][0]["message"],
-            "✓ Similarity: 100.0% (threshold: 80%) | Files: 3 matched, 0 changed",
+            "✓ Similarity: 100.0% (threshold: 80.0%) | Files: 3 matched, 0 changed",
             "{source}"
         );
         let outcome = run(&context, &case("rm notes.txt; touch new; printf 'echo 0' > add.sh", &rest));
@@ -466,9 +469,9 @@ fn large_and_binary_files_are_compared_in_bounded_time() {
 }
 
 #[test]
-fn what_nobody_reported_is_no_pass() {
+fn unreported_usage_does_not_pass_a_budget() {
     let context = world();
-    let expected = ("failed", "✗ 0 of 1 limits hold | tokens not reported");
+    let expected = ("failed", "✗ 0 of 1 limits met | tokens not reported");
     assert_verdict(
         &context,
         HONEST,
@@ -476,12 +479,12 @@ fn what_nobody_reported_is_no_pass() {
         expected,
     );
     let evaluator = "{ name: trajectory, config: { assertions: { tools_forbidden: [WebFetch] } } }";
-    let expected = ("failed", "✗ 0 tool calls, 0 failed (self-reported) | the agent told nothing of its way");
+    let expected = ("failed", "✗ 0 tool calls, 0 failed (self-reported) | the agent reported no tool calls");
     assert_verdict(&context, HONEST, evaluator, expected);
 }
 
 #[test]
-fn an_evaluator_that_could_not_look_lets_nothing_pass_but_another_may_say_no() {
+fn skipped_evaluator_is_a_grader_error_unless_another_fails() {
     let context = world();
     let unable = "{ name: command, config: { argv: [no-such-program-anywhere] } }";
     let rest = |more: &str| format!("evaluators: [{unable}, {more}]");
@@ -496,7 +499,7 @@ fn an_evaluator_that_could_not_look_lets_nothing_pass_but_another_may_say_no() {
 }
 
 #[test]
-fn a_variable_that_is_not_set_is_said_before_anything_starts() {
+fn unset_variable_is_reported_before_the_run_starts() {
     let context = world();
     let rest = "evaluators: [{ name: command, config: { argv: [env], env: [NOT_SET_ANYWHERE] } }]";
     let outcome = run(&context, &case("true", rest));
@@ -506,7 +509,7 @@ fn a_variable_that_is_not_set_is_said_before_anything_starts() {
 }
 
 #[test]
-fn secrets_of_a_command_reach_no_file() {
+fn command_secrets_are_not_written_to_files() {
     let context = world();
     let rest = "evaluators: [{ name: command, config: { shell: 'echo $MY_TOKEN', env: [MY_TOKEN] } }]";
     context.write("case.yaml", case("true", rest));
@@ -518,7 +521,7 @@ fn secrets_of_a_command_reach_no_file() {
 }
 
 #[test]
-fn real_claude_is_graded_by_its_way_and_by_what_it_used() {
+fn real_claude_is_graded_by_trajectory_and_budget() {
     let script = "
 tape: 1
 lanes:
@@ -565,7 +568,7 @@ evaluators:
 }
 
 #[test]
-fn what_is_wrong_with_an_evaluator_is_said_at_its_place() {
+fn evaluator_errors_have_a_location() {
     let context = world();
     let rest = r"
 evaluators:
@@ -594,30 +597,30 @@ expected: nowhere
     8 | mand, config: { shell: a, argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^
       = key: `evaluators[0].config.hidden.x`
-    hint: the path starts at the directory of the case file, and stays below it
+    hint: use a path in or below the directory of the case file
 
-    error: not a regular expression (unclosed group): `(`
+    error: invalid regular expression (unclosed group): `(`
      --> case.yaml:8:92
     8 | argv: [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^
       = key: `evaluators[0].config.expect.output`
-    hint: in single quotes a backslash stands for itself
+    hint: YAML keeps a backslash as it is within single quotes
 
-    error: no report to find the tests in: `tests`
+    error: `tests` needs a `report`
      --> case.yaml:8:97
     8 |  [b], hidden: { x: none }, expect: { output: '(', tests: 3 } } }
       |                                                   ^^^^^
       = key: `evaluators[0].config.expect.tests`
-    hint: say what the command writes: `report: { format: junit, file: report.xml }`
+    hint: name the report that the command writes: `report: { format: junit, file: report.xml }`
 
-    error: nothing to run
+    error: no command
      --> case.yaml:9:32
     9 |   - { name: command-2, config: { metrics: { m: { min: 1 } }, env: { 1X: y } } }
       |                                ^
       = key: `evaluators[1].config`
       = expected: `argv`, a list, or `shell`, a line for `sh`
 
-    error: one way to find the number is needed
+    error: needs exactly one of `regex` and `json`
      --> case.yaml:9:45
     9 |   - { name: command-2, config: { metrics: { m: { min: 1 } }, env: { 1X: y } } }
       |                                             ^
@@ -631,14 +634,14 @@ expected: nowhere
       = key: `evaluators[1].config.env`
       = expected: a variable name: letters, digits and `_`, not starting with a digit
 
-    error: not a regular expression (unclosed character class): `[`
+    error: invalid regular expression (unclosed character class): `[`
       --> case.yaml:10:58
     10 | ame: files, config: { assertions: { matches: { a: '[' }, json_schema: { a: { type: nothing } }, exis
        |                                                   ^^^
        = key: `evaluators[2].config.assertions.matches.a`
-    hint: in single quotes a backslash stands for itself
+    hint: YAML keeps a backslash as it is within single quotes
 
-    error: not a JSON Schema that can be used: "nothing" is not valid under any of the schemas listed in the 'anyOf' keyword
+    error: invalid JSON Schema: "nothing" is not valid under any of the schemas listed in the 'anyOf' keyword
       --> case.yaml:10:83
     10 | ertions: { matches: { a: '[' }, json_schema: { a: { type: nothing } }, exist: [a] } } }
        |                                                   ^
@@ -652,12 +655,12 @@ expected: nowhere
        = key: `evaluators[2].config.assertions.exist`
     hint: did you mean `exists`?
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `trajectory`
+    warning: vacuous: it asserts nothing, so it always passes: `trajectory`
       --> case.yaml:11:13
     11 |   - { name: trajectory }
        |             ^^^^^^^^^^
        = key: `evaluators[3]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: wrong value: `2`
       --> case.yaml:12:49

@@ -1,4 +1,4 @@
-//! `yb run --json` and `--dry-run`: for programs, and for those who want to know what it will cost.
+//! `yb run --json` and `--dry-run`.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -11,7 +11,7 @@ fn yb(context: &TestContext, args: &[&str]) -> Outcome {
     context.run(YB, args)
 }
 
-/// Every line of stdout, each of which must be an event.
+/// Parses every line of stdout as an event.
 fn events(outcome: &Outcome) -> Vec<Value> {
     let lines: Vec<Value> = outcome.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     for line in &lines {
@@ -26,7 +26,7 @@ fn names(events: &[Value]) -> Vec<&str> {
 }
 
 #[test]
-fn every_line_is_an_event_and_the_last_is_the_summary() {
+fn json_lines_are_events_and_the_last_is_the_summary() {
     let context = world();
     context.write("suite.yaml", SUITE);
     let outcome = yb(&context, &["run", "-c", "suite.yaml", "--json", "--jobs", "2"]);
@@ -43,19 +43,19 @@ fn every_line_is_an_event_and_the_last_is_the_summary() {
     let counts =
         ["planned", "done", "passed", "failed", "left_out"].map(|name| summary[name].as_u64().unwrap());
     assert_eq!(counts, [3, 3, 2, 1, 0]);
-    // What is numbered is what the journal has.
+    // Numbered events are those of the journal.
     let directory = summary["directory"].as_str().unwrap();
     let journal = std::fs::read_to_string(std::path::Path::new(directory).join("journal.jsonl")).unwrap();
     let recorded: Vec<Value> = journal.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let mut told: Vec<Value> = events.iter().filter(|event| event["seq"].is_u64()).cloned().collect();
-    for event in &mut told {
+    let mut printed: Vec<Value> = events.iter().filter(|event| event["seq"].is_u64()).cloned().collect();
+    for event in &mut printed {
         event.as_object_mut().unwrap().remove("v");
     }
-    assert_eq!(told, recorded);
+    assert_eq!(printed, recorded);
 }
 
 #[test]
-fn a_single_trial_and_a_mistake_keep_stdout_clean_too() {
+fn json_stdout_has_only_events() {
     let context = world();
     context.write("suite.yaml", SUITE);
     let one = yb(&context, &["run", "-c", "suite.yaml", "--json", "--filter", "variant=one"]);
@@ -66,7 +66,7 @@ fn a_single_trial_and_a_mistake_keep_stdout_clean_too() {
     assert_eq!((gone_on.code, gone_on.stdout.as_str()), (Some(2), ""), "{}", gone_on.stderr);
 }
 
-/// An agent that tells its price.
+/// An agent that reports its cost.
 const PRICED: &str = r#"
 youbencha: 1
 name: nightly
@@ -89,7 +89,7 @@ const FRAMES: &str = r#"{"type":"system","subtype":"init","session_id":"s","mode
 "#;
 
 #[test]
-fn a_dry_run_says_what_it_cost_before_and_what_nobody_knows() {
+fn dry_run_estimates_from_earlier_runs() {
     let context = world();
     context.write("frames", FRAMES);
     context.write("suite.yaml", PRICED);
@@ -103,14 +103,14 @@ fn a_dry_run_says_what_it_cost_before_and_what_nobody_knows() {
     assert_snapshot!(dry(&[]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    trial                agent    commit        usual cost  usual time
-    greeting--priced--1  command  [HEX]  unknown     unknown
-    greeting--free--1    command  [HEX]  unknown     unknown
-    greeting--priced--2  command  [HEX]  unknown     unknown
-    greeting--free--2    command  [HEX]  unknown     unknown
-    4 trials, 2 at once; nothing was started
-    cost and time are unknown: none of them ran before
-    command: ready, is given DEPLOY_TOKEN
+    trial                agent    commit        median cost  median time
+    greeting--priced--1  command  [HEX]  unknown      unknown
+    greeting--free--1    command  [HEX]  unknown      unknown
+    greeting--priced--2  command  [HEX]  unknown      unknown
+    greeting--free--2    command  [HEX]  unknown      unknown
+    dry run: 4 trials, 2 at once
+    estimate: unknown, no trial ran before
+    command: ready, receives DEPLOY_TOKEN
     ----- stderr -----
     ");
     assert!(!context.dir().join(".youbencha-workspace/runs").exists(), "nothing is started");
@@ -118,35 +118,38 @@ fn a_dry_run_says_what_it_cost_before_and_what_nobody_knows() {
     assert_snapshot!(dry(&["--max-cost", "0.30"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    trial                agent    commit        usual cost  usual time  seen
-    greeting--priced--1  command  [HEX]  $0.2500     [TIME]       2 ×
-    greeting--free--1    command  [HEX]  unknown     [TIME]       2 ×
-    greeting--priced--2  command  [HEX]  $0.2500     [TIME]       2 ×
-    greeting--free--2    command  [HEX]  unknown     [TIME]       2 ×
-    4 trials, 2 at once; nothing was started
-    as in earlier runs: at least $0.5000, [TIME]; the cost of 2 trials is unknown
-    that is more than $0.3000, where the run stops: some trials would not be done
-    command: ready, is given DEPLOY_TOKEN
+    trial                agent    commit        median cost  median time  samples
+    greeting--priced--1  command  [HEX]  $0.25        [TIME]  2
+    greeting--free--1    command  [HEX]  unknown      [TIME]  2
+    greeting--priced--2  command  [HEX]  $0.25        [TIME]  2
+    greeting--free--2    command  [HEX]  unknown      [TIME]  2
+    dry run: 4 trials, 2 at once
+    estimate from earlier runs: at least $0.50, [TIME]; cost of 2 trials unknown
+    budget $0.30: exceeded by the estimate, some trials would not run
+    command: ready, receives DEPLOY_TOKEN
     ----- stderr -----
     ");
-    let told = &events(&dry(&["--json", "--max-cost", "9", "--filter", "variant=priced"]))[0];
-    assert_eq!((&told["estimate"]["cost_usd"], &told["exceeds_max_cost"]), (&0.5.into(), &false.into()));
-    assert_eq!(told["trials"][0]["estimate"]["from"], 2);
-    assert_eq!(told["credentials"]["command"][0], "DEPLOY_TOKEN");
-    // A case that was changed since goes by its name.
+    let printed = &events(&dry(&["--json", "--max-cost", "9", "--filter", "variant=priced"]))[0];
+    assert_eq!(
+        (&printed["estimate"]["cost_usd"], &printed["exceeds_max_cost"]),
+        (&0.5.into(), &false.into())
+    );
+    assert_eq!(printed["trials"][0]["estimate"]["from"], 2);
+    assert_eq!(printed["credentials"]["command"][0], "DEPLOY_TOKEN");
+    // A changed case is matched by name.
     context.write("suite.yaml", PRICED.replace("Greet by name.", "Greet everybody by name."));
-    let told = &events(&dry(&["--json", "--filter", "variant=priced"]))[0];
-    assert_eq!(told["estimate"]["cost_usd"], 0.5);
+    let printed = &events(&dry(&["--json", "--filter", "variant=priced"]))[0];
+    assert_eq!(printed["estimate"]["cost_usd"], 0.5);
 }
 
 #[test]
-fn a_dry_resumption_says_what_is_left() {
+fn dry_run_of_resume_lists_pending_trials() {
     let context = world();
     context.write("suite.yaml", SUITE);
     yb(&context, &["run", "-c", "suite.yaml", "--quiet", "--jobs", "1"]);
     let runs = context.dir().join(".youbencha-workspace/runs");
     let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
-    // As if it had died within its third trial.
+    // Simulates a kill during the third trial.
     let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
     let third = journal.lines().position(|line| line.contains("greeting--none--1")).unwrap();
     let kept: String = journal.lines().take(third + 1).map(|line| format!("{line}\n")).collect();
@@ -154,10 +157,10 @@ fn a_dry_resumption_says_what_is_left() {
     assert_snapshot!(yb(&context, &["run", "--resume", "--dry-run", "--jobs", "2"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    trial              agent    commit        usual cost  usual time
-    greeting--none--1  command  [HEX]  unknown     unknown
-    1 trial, 1 at once; nothing was started
-    cost and time are unknown: none of them ran before
+    trial              agent    commit        median cost  median time
+    greeting--none--1  command  [HEX]  unknown      unknown
+    dry run: 1 trial, 1 at once
+    estimate: unknown, no trial ran before
     ----- stderr -----
     ");
 }

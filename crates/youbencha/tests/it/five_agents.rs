@@ -1,4 +1,4 @@
-//! One case file, five real agents: `examples/five-agents`, and the same case with one line changed.
+//! Five real agents with one case: `examples/five-agents`.
 
 use std::path::{Path, PathBuf};
 
@@ -9,10 +9,10 @@ use yb_testkit::{Invocation, REAL_AGENTS, TestContext};
 
 use crate::YB;
 
-/// What each of them says at its end.
+/// The final answer of each agent.
 const SAID: &str = "`greet.sh` greets by name, and the test passes.";
 
-/// The example, copied to where it may be changed, and its model.
+/// A copy of the example and its model.
 fn example() -> (TestContext, MockServer) {
     let context = TestContext::new();
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/five-agents");
@@ -24,7 +24,7 @@ fn example() -> (TestContext, MockServer) {
     (context, MockServer::start(script, &MockServerOptions::default()).unwrap())
 }
 
-/// `yb` with what leads each agent to this model.
+/// Prepares `yb` with the environment that points each agent to this model.
 fn yb(context: &TestContext, server: &MockServer, args: &[&str]) -> Invocation {
     let mut command = context.command(YB).args(args).env("PATH", std::env::var_os("PATH").unwrap());
     for agent in REAL_AGENTS {
@@ -35,7 +35,7 @@ fn yb(context: &TestContext, server: &MockServer, args: &[&str]) -> Invocation {
     command
 }
 
-/// The artifacts of the trials of the last run, by name.
+/// Returns the artifacts of the last run by trial.
 fn artifacts(context: &TestContext, trial: &str) -> PathBuf {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|run| run.unwrap().path()).collect();
@@ -43,7 +43,7 @@ fn artifacts(context: &TestContext, trial: &str) -> PathBuf {
     runs.last().unwrap().join("trials").join(trial).join("attempt-1/artifacts")
 }
 
-/// What a log has to tell whoever made it.
+/// Checks the fields that every log must have.
 fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     assert_eq!(log.agent.name, agent);
     let pinned = REAL_AGENTS.into_iter().find(|known| known.name == agent).unwrap();
@@ -55,14 +55,14 @@ fn check(log: &YouBenchaLog, json: &Value, agent: &str) {
     for call in &log.tool_calls {
         assert_eq!(call.is_error, Some(false), "{agent}: {call:#?}");
     }
-    // Gemini does not tell what a file has in it.
+    // Gemini does not report file content.
     let file = log.tool_calls[0].result.as_ref().unwrap();
     assert!(agent == "gemini" || file.contains("Hello!"), "{agent}: {file}");
     assert!(log.tool_calls[2].result.as_ref().unwrap().contains("PASS"), "{agent}");
     assert_eq!((log.usage.input_tokens, log.usage.output_tokens), (700, 80), "{agent}: {:#?}", log.usage);
-    // opencode says whose it is as well.
+    // opencode also reports the provider.
     assert_eq!(log.model.name.rsplit('/').next(), Some(pinned.model), "{agent}");
-    // The same fields, filled in by everyone.
+    // All agents fill the same fields.
     for field in [
         "/version",
         "/execution/argv/0",
@@ -111,7 +111,7 @@ fn real_claude_and_four_others_are_recorded_and_replayed_without_their_model() {
         let (log, json) = read(&artifacts(&context, &format!("greet-by-name--{}--1", agent.name)));
         assert_eq!(log.messages.last().unwrap().content, SAID, "{}", agent.name);
         assert_eq!(json["usage"]["source"], "observed", "{}", agent.name);
-        // opencode also asks for a title, which it does not count itself.
+        // opencode also requests a title, which it does not count.
         assert!(log.usage.input_tokens >= 700 && log.usage.output_tokens >= 80, "{}", agent.name);
     }
 }

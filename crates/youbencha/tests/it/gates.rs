@@ -1,4 +1,4 @@
-//! Gates: in the suite, on the command line, and asked again of a recorded run.
+//! Gates in suites, on the command line and for recorded runs.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -15,31 +15,32 @@ fn gates_decide_the_exit_code_of_a_run() {
     let both = [("good", GOOD), ("bad", BAD)];
     let world =
         World::with(&suite(&["one"], &both, "repeats: 2\ngates: { min_pass_rate: 0.5, max_lost: 0 }"));
-    let told = world.suite(&["--jobs", "1", "--quiet"]).run();
-    assert_snapshot!(told.snapshot(), @r"
+    let printed = world.suite(&["--jobs", "1", "--quiet"]).run();
+    assert_snapshot!(printed.snapshot(), @r"
     exit code: 0
     ----- stdout -----
     case  variant  passed  median time
     one   good     2/2     [TIME]
     one   bad      0/2     [TIME]
     4 of 4 trials: 2 passed, 2 failed; isolation: none
-    gates: held
-      held         min_pass_rate: 2 of 4 trials passed (50.0 %), at least 50.0 % has to
-      held         max_lost: 0 of 4 trials were lost, at most 0.0 % may be
+    gates: passed
+      min_pass_rate  passed  50.0% (minimum 50.0%), 2 of 4 trials
+      max_lost       passed  0.0% (maximum 0.0%), 0 of 4 trials
     ----- stderr -----
-    look at it: `yb show latest one--bad--1`, or all as a page: `yb report --format html`
+    hint: inspect a trial: yb show latest one--bad--1
+    hint: write an HTML report: yb report --format html
     ");
     let written: Value =
         serde_json::from_slice(&std::fs::read(world.only_run().join("results.json")).unwrap()).unwrap();
     assert_eq!(written["gates"]["answer"], "held");
     assert_eq!(written["gates"]["gates"][0]["value"], 0.5);
-    let told = yb(&world, &["gate", "latest", "--gate", "min_pass_rate=0.75"]);
-    assert_snapshot!(told.snapshot(), @r"
+    let printed = yb(&world, &["gate", "latest", "--gate", "min_pass_rate=0.75"]);
+    assert_snapshot!(printed.snapshot(), @r"
     exit code: 1
     ----- stdout -----
     gates: failed
-      failed       min_pass_rate: 2 of 4 trials passed (50.0 %), at least 75.0 % has to
-      held         max_lost: 0 of 4 trials were lost, at most 0.0 % may be
+      min_pass_rate  failed  50.0% (minimum 75.0%), 2 of 4 trials
+      max_lost       passed  0.0% (maximum 0.0%), 0 of 4 trials
     ----- stderr -----
     ");
     assert_eq!(yb(&world, &["gate"]).code, Some(0));
@@ -47,12 +48,12 @@ fn gates_decide_the_exit_code_of_a_run() {
 }
 
 #[test]
-fn every_event_of_gates_is_a_line() {
+fn gates_event_is_a_line_of_json() {
     let world = World::with(&suite(&["one"], &[("bad", BAD)], "gates: { min_pass_rate: 1 }"));
-    let told = world.suite(&["--json"]).run();
-    assert_eq!(told.code, Some(1));
-    let lines: Vec<Value> = told.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [.., gates, summary] = lines.as_slice() else { panic!("{}", told.stdout) };
+    let printed = world.suite(&["--json"]).run();
+    assert_eq!(printed.code, Some(1));
+    let lines: Vec<Value> = printed.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [.., gates, summary] = lines.as_slice() else { panic!("{}", printed.stdout) };
     assert_eq!((&gates["event"], &gates["answer"]), (&json!("gates"), &json!("failed")));
     assert_eq!(gates["gates"][0]["gate"], "min_pass_rate");
     assert_eq!((&summary["event"], &summary["gates"]), (&json!("summary"), &json!("failed")));
@@ -61,7 +62,7 @@ fn every_event_of_gates_is_a_line() {
 }
 
 #[test]
-fn each_gate_says_why() {
+fn gates_report_a_reason() {
     let mut cases = [case("one"), case("two")];
     cases[1]["tags"] = json!(["slow"]);
     let spends = r#"echo more >> a.txt; echo '{"type":"result","subtype":"success","is_error":false,"result":"x","total_cost_usd":0.5,"num_turns":1,"usage":{"input_tokens":1,"output_tokens":1}}'"#;
@@ -84,16 +85,16 @@ fn each_gate_says_why() {
     exit code: 1
     ----- stdout -----
     gates: failed
-      failed       max_cost_usd: $1.00 were spent, at most $0.90 may be
-      failed       isolation: 2 trials ran with `none`, not `bubblewrap`
-      cannot tell  tags.fast.min_pass_rate: no trial has the tag
-      held         tags.slow.max_cost_usd: $0.50 were spent, at most $0.90 may be
+      max_cost_usd             failed        $1.00 (maximum $0.90)
+      isolation                failed        2 trials ran with `none` (minimum `bubblewrap`)
+      tags.fast.min_pass_rate  inconclusive  no trial has the tag
+      tags.slow.max_cost_usd   passed        $0.50 (maximum $0.90)
     ----- stderr -----
     ");
 }
 
 #[test]
-fn lost_trials_leave_no_answer_unless_the_others_decide() {
+fn excluded_trials_are_inconclusive_unless_the_others_decide() {
     let infra = refused(500);
     let of = |variants: Vec<Value>| {
         let text = format!(
@@ -102,8 +103,8 @@ fn lost_trials_leave_no_answer_unless_the_others_decide() {
             json!(variants)
         );
         let world = World::with(&text);
-        let told = world.suite(&["--quiet"]).run();
-        (told.code, told.stdout.lines().last().unwrap().trim().to_owned())
+        let printed = world.suite(&["--quiet"]).run();
+        (printed.code, printed.stdout.lines().last().unwrap().trim().to_owned())
     };
     let lost = || variant("lost", &infra, "claude-stream-json");
     let (good, bad) = (|name| variant(name, GOOD, "text"), |name| variant(name, BAD, "text"));
@@ -112,10 +113,10 @@ fn lost_trials_leave_no_answer_unless_the_others_decide() {
     assert_eq!(code, Some(5));
     assert_eq!(
         said,
-        "cannot tell  min_pass_rate: 1 of 2 trials passed (50.0 %), at least 50.0 % has to; 1 trial was lost"
+        "min_pass_rate  inconclusive  50.0% (minimum 50.0%), 1 of 2 trials; 1 trial excluded by infrastructure failures"
     );
     assert_eq!(of(vec![lost(), bad("a"), bad("b")]).0, Some(1));
-    // Nothing counted: why that is says more than that nobody can tell.
+    // If no trial counted, the outcomes determine the exit code.
     assert_eq!(of(vec![lost()]).0, Some(4));
 }
 
@@ -127,13 +128,13 @@ fn no_regression_compares_with_a_baseline() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no baseline and no run is called `main`
-    hint: make one of a run: `yb baseline set main RUN`
+    error: no baseline or run named `main`
+    hint: create a baseline from a run: `yb baseline set main RUN`
     ");
     // The first run becomes the baseline.
     let first = world.suite(&["--quiet", "--gate", "no_regression.on_inconclusive=pass"]).run();
     assert_eq!(first.code, Some(0), "{}", first.stdout);
-    assert!(first.stdout.contains("that counts as held"), "{}", first.stdout);
+    assert!(first.stdout.contains("counts as passed"), "{}", first.stdout);
     assert_eq!(yb(&world, &["baseline", "set", "main"]).code, Some(0));
     let same = world.suite(&["--quiet"]).run();
     assert_eq!(same.code, Some(5), "{}", same.stdout);
@@ -145,13 +146,13 @@ fn no_regression_compares_with_a_baseline() {
     world.context.write("suite.yaml", suite(&["one"], &[("v", BAD)], gates));
     let worse = world.suite(&["--quiet"]).run();
     assert_eq!(worse.code, Some(1), "{}", worse.stdout);
-    // The run before it, whatever it is called.
+    // `latest` is the previous run.
     let latest = yb(&world, &["gate", "latest", "--gate", "no_regression=latest"]);
     assert!(latest.code == Some(1) && latest.stdout.contains("regressed"), "{}", latest.stdout);
 }
 
 #[test]
-fn mistakes_in_gates_have_a_place() {
+fn gate_errors_have_a_location() {
     let text = suite(
         &["one"],
         &[("v", GOOD)],
@@ -232,16 +233,16 @@ fn mistakes_in_gates_have_a_place() {
     ----- stdout -----
     ----- stderr -----
     error: run `[RUN]` has no gates
-    hint: name one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`
+    hint: pass one, such as `--gate min_pass_rate=0.9`, or a suite with `gates`: `-c FILE`
     ");
 }
 
 #[test]
-fn a_resumed_run_keeps_its_gates() {
+fn resumed_run_keeps_its_gates() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], "repeats: 3\ngates: { min_pass_rate: 1 }"));
     world.suite(&["--quiet", "--jobs", "1"]).run();
     let run = world.only_run();
-    // As if it had died after its first trial.
+    // Simulates a kill after the first trial.
     let text = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let cut = lines.iter().position(|line| line.contains("attempt_finished")).unwrap() + 1;
@@ -251,5 +252,5 @@ fn a_resumed_run_keeps_its_gates() {
     assert_eq!(early.code, Some(5), "{}", early.stdout);
     let resumed = world.run(&["--resume", "latest", "--quiet"]).run();
     assert_eq!(resumed.code, Some(0), "{}{}", resumed.stdout, resumed.stderr);
-    assert!(resumed.stdout.contains("held         min_pass_rate: 3 of 3"), "{}", resumed.stdout);
+    assert!(resumed.stdout.contains(", 3 of 3 trials"), "{}", resumed.stdout);
 }

@@ -1,4 +1,4 @@
-//! The index over all runs: derived, asked, thrown away and made again.
+//! The index of all runs: queries, removal and rebuilding.
 
 use insta::assert_snapshot;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn index(world: &World) -> std::path::PathBuf {
 }
 
 #[test]
-fn every_run_is_in_the_index_when_it_ends() {
+fn finished_runs_are_indexed() {
     let world = World::with(&suite(&["one"], &[("good", GOOD), ("bad", BAD)], "gates: { min_pass_rate: 1 }"));
     world.suite(&["--quiet"]).run();
     assert!(index(&world).is_file());
@@ -31,28 +31,28 @@ fn every_run_is_in_the_index_when_it_ends() {
     ");
     world.suite(&["--quiet"]).run();
     let question = "select name, planned, done, passed, finished, gates from runs";
-    let told: Value =
+    let printed: Value =
         serde_json::from_str(&yb(&world, &["index", "query", question, "--json"]).stdout).unwrap();
     let row =
         json!({ "name": "nightly", "planned": 2, "done": 2, "passed": 1, "finished": 1, "gates": "failed" });
-    assert_eq!(told["rows"], json!([row, row]));
+    assert_eq!(printed["rows"], json!([row, row]));
     assert_eq!(yb(&world, &["clean", "latest", "--yes"]).code, Some(0));
     let left = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
     assert_eq!(left.stdout, "runs\n1\n", "{}", left.stderr);
 }
 
 #[test]
-fn an_index_that_is_lost_or_broken_is_made_again() {
+fn missing_or_damaged_index_is_rebuilt() {
     let world = World::with(&suite(&["one"], &[("good", GOOD)], ""));
     world.suite(&["--quiet"]).run();
     let before = yb(&world, &["index", "query", QUESTION]).stdout;
     std::fs::remove_file(index(&world)).unwrap();
     assert_eq!(yb(&world, &["index", "query", QUESTION]).stdout, before);
     std::fs::write(index(&world), "no database at all, but long enough to look like one").unwrap();
-    // A run never fails because of it.
+    // The run does not fail because of the index.
     assert_eq!(world.suite(&["--quiet"]).run().code, Some(0));
-    let told = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
-    assert_eq!(told.stdout, "runs\n2\n", "{}", told.stderr);
+    let printed = yb(&world, &["index", "query", "select count(*) as runs from runs"]);
+    assert_eq!(printed.stdout, "runs\n2\n", "{}", printed.stderr);
     std::fs::write(index(&world), "broken").unwrap();
     assert_snapshot!(yb(&world, &["index", "rebuild"]).snapshot(), @r"
     exit code: 0
@@ -63,22 +63,22 @@ fn an_index_that_is_lost_or_broken_is_made_again() {
 }
 
 #[test]
-fn where_no_index_can_be_the_run_is_fine() {
+fn unwritable_index_does_not_fail_the_run() {
     let world = World::with(&suite(&["one"], &[("good", GOOD)], ""));
     std::fs::create_dir_all(index(&world)).unwrap();
-    let told = world.suite(&["--quiet"]).run();
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = world.suite(&["--quiet"]).run();
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
 }
 
 #[test]
-fn asking_changes_nothing_and_mistakes_are_said() {
+fn query_is_read_only_and_reports_errors() {
     let world = World::with(&suite(&["one"], &[("good", GOOD)], ""));
     assert_snapshot!(yb(&world, &["index", "query", "select 1"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no run yet in `.youbencha-workspace`
-    hint: `yb run -c FILE` makes one
+    error: no runs in `.youbencha-workspace`
+    hint: create one: `yb run FILE`
     ");
     world.suite(&["--quiet"]).run();
     assert_snapshot!(yb(&world, &["index", "query", "delete from runs"]).snapshot(), @r"
@@ -86,13 +86,13 @@ fn asking_changes_nothing_and_mistakes_are_said() {
     ----- stdout -----
     ----- stderr -----
     error: failed to use the index `[TEMP]/work/.youbencha-workspace/index.sqlite`: attempt to write a readonly database
-    hint: `docs/reference/commands.md` has the tables
+    hint: list the tables: `yb help runs`
     ");
     assert_snapshot!(yb(&world, &["index", "query", "selct"]).snapshot(), @r#"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
     error: failed to use the index `[TEMP]/work/.youbencha-workspace/index.sqlite`: near "selct": syntax error in selct at offset 0
-    hint: `docs/reference/commands.md` has the tables
+    hint: list the tables: `yb help runs`
     "#);
 }

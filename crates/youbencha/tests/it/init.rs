@@ -1,4 +1,4 @@
-//! `yb init`: what it writes runs at once, without network, login or key.
+//! `yb init`: the example runs offline and without credentials.
 
 use insta::assert_snapshot;
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
@@ -7,7 +7,7 @@ use yb_testkit::{RealClaude, TestContext};
 use crate::YB;
 
 #[test]
-fn the_case_runs_as_the_last_words_say() {
+fn init_prints_a_command_that_runs_the_case() {
     let context = TestContext::new();
     let outcome = context.run(YB, ["init"]);
     assert_snapshot!(outcome.snapshot(), @r"
@@ -17,18 +17,18 @@ fn the_case_runs_as_the_last_words_say() {
     wrote testcase-project/greet.sh
     wrote testcase-project/test.sh
 
-    Run it, offline and for nothing:
-      yb run -c testcase.yaml
+    Run it, offline and without API calls:
+      yb run testcase.yaml
 
-    Then read testcase.yaml: one line of it gives the same task to Claude Code.
+    Then edit testcase.yaml: one line switches to Claude Code.
     ----- stderr -----
     ");
     let next = outcome.stdout.lines().find_map(|line| line.trim().strip_prefix("yb ")).unwrap();
-    assert_eq!(next, "run -c testcase.yaml");
+    assert_eq!(next, "run testcase.yaml");
     let outcome = context.run(YB, next.split(' '));
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(
-        outcome.stdout.contains("git-diff: passed: ✓ 1 changed files (+1/-1 lines)"),
+        outcome.stdout.contains("git-diff: passed: ✓ 1 file changed (+1/-1 lines)"),
         "{}",
         outcome.stdout
     );
@@ -38,7 +38,7 @@ fn the_case_runs_as_the_last_words_say() {
 }
 
 #[test]
-fn one_line_makes_it_a_case_for_claude_code() {
+fn init_case_switches_to_claude_code_with_one_line() {
     let context = TestContext::new();
     context.run(YB, ["init"]);
     let text = context.read("testcase.yaml");
@@ -51,15 +51,15 @@ fn one_line_makes_it_a_case_for_claude_code() {
 }
 
 #[test]
-fn what_is_there_is_named_and_left_alone() {
+fn init_keeps_existing_files() {
     let context = TestContext::new();
     context.write("testcase-project/test.sh", "mine");
     assert_snapshot!(context.run(YB, ["init"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: already there: `testcase-project/test.sh`
-    hint: `yb init --force` replaces them; nothing was changed
+    error: files exist: `testcase-project/test.sh`
+    hint: pass `--force` to replace them; nothing was changed
     ");
     assert_eq!(context.read("testcase-project/test.sh"), "mine");
     assert!(!context.dir().join("testcase.yaml").exists());
@@ -68,19 +68,19 @@ fn what_is_there_is_named_and_left_alone() {
 }
 
 #[test]
-fn force_does_not_follow_a_link_out() {
+fn init_force_follows_no_link() {
     let context = TestContext::new();
     let elsewhere = context.root().join("elsewhere");
     std::fs::write(&elsewhere, "mine").unwrap();
     std::os::unix::fs::symlink(&elsewhere, context.dir().join("testcase.yaml")).unwrap();
     let outcome = context.run(YB, ["init", "--force"]);
     assert_eq!(outcome.code, Some(2), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("a link is not written through"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("refusing to write through a symbolic link"), "{}", outcome.stderr);
     assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "mine");
     assert!(!context.dir().join("testcase-project").exists());
 }
 
-/// The line that the comments name is the only one to change; in a sandbox, the one about isolation too.
+/// Only the line named in the comments is changed, and in a sandbox the isolation.
 #[test]
 fn real_claude_does_the_same_task_with_one_line_changed() {
     let script = "
@@ -106,5 +106,5 @@ lanes:
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert!(outcome.stdout.contains("agent: claude-code succeeded"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("1 changed files (+1/-1 lines)"), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("1 file changed (+1/-1 lines)"), "{}", outcome.stdout);
 }

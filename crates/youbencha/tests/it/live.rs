@@ -1,4 +1,4 @@
-//! `yb run` on a terminal: what is drawn meanwhile, and that nothing of it is left.
+//! `yb run` on a terminal: the live display and its removal.
 #![cfg(unix)]
 
 use std::fs::File;
@@ -16,20 +16,20 @@ use yb_testkit::TestContext;
 use crate::YB;
 use crate::small_suite::world;
 
-/// Whoever waits longer waits for ever.
+/// The timeout of waiting for the screen.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// `yb` on a terminal of its own, with the screen that a person would see.
+/// `yb` on a pseudo-terminal with an emulated screen.
 struct Terminal {
     child: Child,
     master: OwnedFd,
-    /// All that was written, and what it looks like.
+    /// The raw output and the screen.
     seen: Arc<Mutex<(Vec<u8>, vt100::Parser)>>,
     reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Terminal {
-    /// `script -c` would do the same; this way the size is known and signals go to `yb` alone.
+    /// Like `script -c`, but with a known size and signals for `yb` only.
     fn start(context: &TestContext, args: &[&str], env: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
@@ -49,7 +49,7 @@ impl Terminal {
         let (mut pty, sink) = (File::from(master.try_clone().unwrap()), seen.clone());
         let reader = std::thread::spawn(move || {
             let mut chunk = [0; 4096];
-            // The end of a terminal is an error.
+            // The end of a pseudo-terminal is reported as an error.
             while let Ok(count @ 1..) = pty.read(&mut chunk) {
                 let (bytes, screen) = &mut *sink.lock().unwrap();
                 bytes.extend_from_slice(&chunk[..count]);
@@ -86,12 +86,12 @@ impl Terminal {
         File::from(self.master.try_clone().unwrap()).write_all(&[key]).unwrap();
     }
 
-    /// `setsid` has become `yb`.
+    /// `setsid` executes `yb` in the same process.
     fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Waits for the end, which leaves a terminal as it was: its cursor at the start of a line and to be seen.
+    /// Waits for the end and checks that the cursor is visible and at the start of a line.
     fn end(&mut self) -> (Option<i32>, String) {
         let end = Instant::now() + PATIENCE;
         let status = loop {
@@ -122,7 +122,7 @@ impl Drop for Terminal {
     }
 }
 
-/// Trials that wait for a file.
+/// Builds a suite of trials that wait for a file.
 fn slow(repeats: u32) -> String {
     format!(
         r#"
@@ -141,7 +141,7 @@ repeats: {repeats}
 }
 
 #[test]
-fn running_trials_are_seen_and_nothing_of_it_is_left() {
+fn running_trials_are_shown_and_removed_at_the_end() {
     let context = world();
     context.write("suite.yaml", slow(2));
     let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "2"], &[]);
@@ -151,7 +151,7 @@ fn running_trials_are_seen_and_nothing_of_it_is_left() {
     terminal.until("a bar", |screen| screen.contains("0/2"));
     let modes = tcgetattr(terminal.master.as_fd()).unwrap().local_modes;
     assert!(modes.contains(LocalModes::ECHO | LocalModes::ICANON | LocalModes::ISIG), "{modes:?}");
-    // Another size is no obstacle, and time goes on without events.
+    // Resizing works, and the clock advances without events.
     terminal.resize(24, 120);
     terminal.until("time", |screen| screen.contains("0:01/5:00"));
     context.write("go", "");
@@ -167,12 +167,13 @@ fn running_trials_are_seen_and_nothing_of_it_is_left() {
     case      passed  median time
     greeting  2/2     [TIME]
     2 of 2 trials: 2 passed; isolation: none
-    look at it: `yb show latest`, or all as a page: `yb report --format html`
+    hint: inspect the run: yb show latest
+    hint: write an HTML report: yb report --format html
     ");
 }
 
 #[test]
-fn more_trials_than_rows_fit_on_a_small_terminal() {
+fn small_terminal_counts_hidden_trials() {
     let context = world();
     context.write("suite.yaml", slow(6));
     let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "6"], &[]);
@@ -187,7 +188,7 @@ fn more_trials_than_rows_fit_on_a_small_terminal() {
 }
 
 #[test]
-fn ctrl_c_once_drains_and_twice_ends_and_the_terminal_is_clean() {
+fn ctrl_c_drains_then_kills_and_leaves_a_clean_terminal() {
     let context = world();
     context.write("suite.yaml", slow(2));
     let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml", "--jobs", "1"], &[]);
@@ -198,7 +199,7 @@ fn ctrl_c_once_drains_and_twice_ends_and_the_terminal_is_clean() {
     terminal.press(3);
     let (code, screen) = terminal.end();
     assert_eq!(code, Some(130), "{screen}");
-    assert!(screen.contains("2 trials still to do") && !screen.contains("0/2 "), "{screen}");
+    assert!(screen.contains("2 trials pending") && !screen.contains("0/2 "), "{screen}");
     yb_testkit::assert_no_process_in(&context.dir());
 }
 
@@ -216,7 +217,7 @@ fn sigterm_leaves_a_clean_terminal() {
 }
 
 #[test]
-fn ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() {
+fn ctrl_z_releases_the_terminal_until_resume() {
     let context = world();
     context.write("suite.yaml", slow(1));
     let mut terminal = Terminal::start(&context, &["run", "-c", "suite.yaml"], &[]);
@@ -231,7 +232,7 @@ fn ctrl_z_gives_the_terminal_back_and_fg_takes_it_again() {
 }
 
 #[test]
-fn no_color_means_no_colour_and_dumb_and_ci_mean_plain_lines() {
+fn no_color_disables_color_and_dumb_and_ci_disable_the_live_display() {
     let context = world();
     context.write("suite.yaml", slow(1));
     let args = ["run", "-c", "suite.yaml"];
@@ -247,7 +248,7 @@ fn no_color_means_no_colour_and_dumb_and_ci_mean_plain_lines() {
         let mut terminal = Terminal::start(&context, &args, &[variable]);
         let (code, screen) = terminal.end();
         assert_eq!(code, Some(0), "{screen}");
-        assert!(screen.contains("command is working") && !screen.contains("0/1"), "{screen}");
+        assert!(screen.contains("running agent `command`") && !screen.contains("0/1"), "{screen}");
         assert!(!terminal.written().contains("\u{1b}[J"), "{:?}", terminal.written());
     }
 }

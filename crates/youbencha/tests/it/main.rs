@@ -1,6 +1,6 @@
-//! The command line as its users meet it: whole commands, whole output.
+//! Tests of the command line: complete commands and outputs.
 #![expect(clippy::disallowed_methods, reason = "the program under test is started as a shell would start it")]
-#![expect(clippy::unwrap_used, clippy::panic, reason = "what a helper can't do fails its test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a failing helper fails its test")]
 
 mod answers;
 mod ask;
@@ -13,6 +13,7 @@ mod ci_docs;
 mod cli;
 mod compare;
 mod config;
+mod custom_evaluator;
 mod demo;
 mod disk;
 #[cfg(target_os = "linux")]
@@ -28,9 +29,9 @@ mod five_agents;
 mod gates;
 mod index;
 mod init;
+mod inspect;
 mod judge;
 mod live;
-mod look;
 #[cfg(target_os = "linux")]
 mod phoenix;
 mod prompt;
@@ -51,6 +52,7 @@ mod suites;
 mod tape;
 mod tape_serve;
 mod tools;
+mod toy_agent;
 mod tracing;
 #[cfg(target_os = "linux")]
 mod tracing_phoenix;

@@ -1,4 +1,4 @@
-//! Phoenix from PyPI, as a receiver of traces that somebody else wrote: it says what each span is, by its own reckoning.
+//! Phoenix from PyPI as an independent receiver of traces.
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
@@ -10,10 +10,10 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Whatever takes longer hangs.
+/// The timeout of each step.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A server on loopback, with a database of its own.
+/// A server on loopback with its own database.
 pub(crate) struct Phoenix {
     process: Child,
     address: String,
@@ -21,7 +21,7 @@ pub(crate) struct Phoenix {
 }
 
 impl Phoenix {
-    /// Starts it on any free port.
+    /// Starts the server on any free port.
     pub(crate) fn start() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let program = root.join(".tools/phoenix/bin/phoenix");
@@ -54,12 +54,12 @@ impl Phoenix {
         phoenix
     }
 
-    /// Where it is.
+    /// Returns the URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Waits for something, and fails with what it printed if that never comes.
+    /// Waits for a condition, and fails with the output of the server.
     #[track_caller]
     pub(crate) fn until<T>(&mut self, what: &str, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
         let end = Instant::now() + PATIENCE;
@@ -77,13 +77,13 @@ impl Phoenix {
         std::fs::read_to_string(self.home.path().join("log")).unwrap_or_default()
     }
 
-    /// The spans that it has, as its own API tells them.
+    /// Returns the spans from the REST API.
     pub(crate) fn spans(&self) -> Vec<Value> {
         let answer = self.ask("GET", "/v1/projects/default/spans?limit=1000", "");
         answer["data"].as_array().cloned().unwrap_or_default()
     }
 
-    /// What its pages ask for.
+    /// Sends a GraphQL query, as the pages do.
     pub(crate) fn query(&self, query: &str) -> Value {
         self.ask("POST", "/graphql", &serde_json::json!({"query": query}).to_string())["data"].clone()
     }
@@ -91,7 +91,7 @@ impl Phoenix {
     fn ask(&self, method: &str, path: &str, body: &str) -> Value {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        // The older version: the answer ends with the connection, and is not cut into chunks.
+        // HTTP/1.0: the response ends with the connection and is not chunked.
         write!(
             stream,
             "{method} {path} HTTP/1.0\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -109,7 +109,7 @@ impl Phoenix {
 
 impl Drop for Phoenix {
     fn drop(&mut self) {
-        // Asked first, so that it closes its database.
+        // SIGTERM first, so that it closes its database.
         if let Some(process) = rustix::process::Pid::from_raw(self.process.id() as i32) {
             let _ = rustix::process::kill_process(process, rustix::process::Signal::TERM);
         }

@@ -1,4 +1,4 @@
-//! The real Claude Code CLI, offline, against a scripted model, below a shim that is `yb` itself.
+//! The real Claude Code CLI, offline, with a scripted model and `yb` as the shim.
 
 use std::path::Path;
 use std::time::Duration;
@@ -11,14 +11,14 @@ use yb_testkit::{Process, RealClaude};
 
 const PROMPT: &str = "Make the greeting friendlier.";
 
-/// One run of the agent in a repository of its own.
+/// One run of the agent in its own repository.
 struct Trial {
     claude: RealClaude,
     directory: tempfile::TempDir,
     repo: Repo,
 }
 
-/// What one run left.
+/// The result of one run.
 struct Outcome {
     report: Report,
     frames: Vec<Value>,
@@ -61,7 +61,7 @@ impl Trial {
         let mut lines = running.lines().unwrap();
         let mut frames = Vec::new();
         while let Some(item) = lines.next().await {
-            // A killed agent may leave half a line.
+            // A killed agent may leave an incomplete line.
             if let StreamItem::Line(line) = item {
                 frames.push(serde_json::from_slice(&line).unwrap());
             }
@@ -79,7 +79,7 @@ impl Outcome {
         self.of_type("result").last().unwrap_or_else(|| panic!("no result: {:#?}", self.report))
     }
 
-    /// The turns of the lanes in the order in which they were asked for.
+    /// Returns lanes and turns in request order.
     fn turns(&self) -> Vec<String> {
         let requests = self.server.requests();
         let turns =
@@ -158,7 +158,7 @@ lanes:
 ";
     let outcome = trial.run(script, Duration::from_secs(12)).await;
     assert!(matches!(outcome.report.end, End::TimedOut { .. }), "{}", outcome.report.end);
-    // It ends by itself on SIGTERM, without a result.
+    // It exits on SIGTERM without a result.
     assert_eq!(outcome.report.shell_code(), Some(143));
     assert_eq!(outcome.of_type("result").count(), 0);
     assert_eq!(outcome.turns(), ["main 1"]);

@@ -1,4 +1,4 @@
-//! `yb run --record` and `--replay`: the same again for nothing, or a readable account of why not.
+//! `yb run --record` and `--replay`: identical results, or a readable divergence.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -35,7 +35,7 @@ cases:
     )
 }
 
-/// A world with a repository, a script, and a suite with the built-in agent.
+/// A context with a repository, a model script, and a suite with the built-in agent.
 fn world() -> TestContext {
     let mut context = TestContext::new();
     context
@@ -57,8 +57,8 @@ fn yb(context: &TestContext, args: &[&str]) -> Outcome {
 }
 
 fn trials(context: &TestContext) -> Vec<Value> {
-    let told = yb(context, &["report", "--format", "json", "--output", "-"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = yb(context, &["report", "--format", "json", "--output", "-"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     let runs = context.dir().join(".youbencha-workspace/runs");
     let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
     runs.sort();
@@ -73,13 +73,13 @@ fn record(context: &TestContext) {
 }
 
 #[test]
-fn a_recorded_run_is_replayed_without_its_model() {
+fn recorded_run_is_replayed_without_a_model() {
     let context = world();
     record(&context);
     let live = trials(&context);
     let tape = &live[0]["attempts"][0]["tape"];
     assert_eq!((&tape["how"], &tape["exchanges"]), (&"recorded_script".into(), &3.into()));
-    // Nothing of the script is there any more, so only the tape can answer.
+    // The script is deleted, so only the tape can answer.
     context.write("model.yaml", "tape: 1\nlanes: { main: [ { say: I am another. } ] }\n");
     let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
     assert_snapshot!(outcome.snapshot(), @r"
@@ -92,7 +92,7 @@ fn a_recorded_run_is_replayed_without_its_model() {
       command: passed: ✓ exited with code 0
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
-    look at it: `yb show latest`
+    hint: inspect the trial: yb show latest
     ");
     let replayed = trials(&context);
     let (one, other) = (&live[0]["attempts"][0], &replayed[0]["attempts"][0]);
@@ -108,7 +108,7 @@ fn a_recorded_run_is_replayed_without_its_model() {
 }
 
 #[test]
-fn what_is_not_on_the_tape_ends_the_trial_with_an_account() {
+fn divergence_ends_the_trial_with_details() {
     let mut context = world();
     context.filter(r"after \[TIME\]", "after [TIME]");
     record(&context);
@@ -131,14 +131,14 @@ fn what_is_not_on_the_tape_ends_the_trial_with_an_account() {
       command: failed: ✗ exited with code 1 | expected exit code 0
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
-    look at it: `yb show latest`
+    hint: inspect the trial: yb show latest
     ");
     assert_eq!(outcome.code, Some(5));
-    // What tools say may be let pass, and then it is counted.
+    // Differing tool results can be tolerated and are counted.
     let lenient = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--lenient", "--quiet"]);
     assert_eq!(lenient.code, Some(0), "{}\n{}", lenient.stdout, lenient.stderr);
     assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["tolerated"], 1);
-    // Another prompt is another task.
+    // A changed prompt diverges.
     let changed = context.read("suite.yaml").replace("Be friendly.", "Be rude.");
     context.write("suite.yaml", changed);
     let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--lenient", "--quiet"]);
@@ -165,7 +165,7 @@ fn repeats_of_one_tape_are_one_observation() {
         ],
     );
     assert_eq!(run.code, Some(0), "{}\n{}", run.stdout, run.stderr);
-    assert!(run.stdout.contains("1 of 1 trial passed"), "{}", run.stdout);
+    assert!(run.stdout.contains("1 of 1 trial"), "{}", run.stdout);
     let compared = yb(&context, &["compare", "latest", "latest", "--json"]);
     let compared: Value = serde_json::from_str(&compared.stdout).unwrap();
     assert_eq!(compared["cases"][0]["a"]["counted"], 1, "{compared:#}");
@@ -175,7 +175,7 @@ fn repeats_of_one_tape_are_one_observation() {
 }
 
 #[test]
-fn a_fork_goes_on_live_from_where_the_tape_was() {
+fn fork_continues_live_after_the_tape() {
     let context = world();
     record(&context);
     let other = MODEL.replace("Hello and welcome!", "Hello and a warm welcome!");
@@ -194,19 +194,19 @@ fn a_fork_goes_on_live_from_where_the_tape_was() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: lane `main` of the tape has 3 steps, and `--fork` says 9: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: `--fork` refers to step 9, but lane `main` has 3 steps: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: `yb tape show` lists the steps of a tape
     ");
 }
 
 #[test]
-fn tapes_that_are_missing_or_there_already_are_told_before_anything_starts() {
+fn missing_or_existing_tapes_are_reported_before_the_run_starts() {
     let context = world();
     assert_snapshot!(yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is no tape of this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: no tape for this trial: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record it: `yb run -c FILE --record [TEMP]/work/tapes` makes one for each trial, such as `greeting--default--1.tape`
     ");
     record(&context);
@@ -214,7 +214,7 @@ fn tapes_that_are_missing_or_there_already_are_told_before_anything_starts() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: there is a tape already: `[TEMP]/work/tapes/greeting--default--1.tape`
+    error: tape already exists: `[TEMP]/work/tapes/greeting--default--1.tape`
     hint: record into another directory, or remove that one
     ");
     context.write("tapes/greeting--default--1.tape", "no tape");
@@ -243,28 +243,28 @@ fn a_case_may_name_its_tape() {
     assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["how"], "replayed");
     let both = yb(&context, &["run", "-c", "suite.yaml", "--record", "more"]);
     assert_eq!(both.code, Some(2), "{}", both.stderr);
-    assert!(both.stderr.contains("would be the same tape again"), "{}", both.stderr);
+    assert!(both.stderr.contains("would reproduce the same tape"), "{}", both.stderr);
 }
 
 #[test]
-fn what_goes_wrong_on_purpose_reaches_the_agent() {
+fn injected_faults_reach_the_agent() {
     let context = world();
     record(&context);
-    // The built-in agent never asks again.
+    // The built-in agent does not retry.
     let outcome =
         yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:500", "--quiet"]);
     assert_ne!(outcome.code, Some(0), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("the agent reports a failure"), "{}", outcome.stdout);
     let nowhere = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "sub/1:cut"]);
     assert_eq!(nowhere.code, Some(2), "{}", nowhere.stderr);
-    assert!(nowhere.stderr.contains("lane `sub` of the tape has 0 steps"), "{}", nowhere.stderr);
+    assert!(nowhere.stderr.contains("lane `sub` has 0 steps"), "{}", nowhere.stderr);
     assert_eq!(
         yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--fault", "2:x"]).code,
         Some(2)
     );
 }
 
-/// The real CLI, in another workspace than it was recorded in: what it asks is on the tape.
+/// The real CLI is replayed in another workspace.
 #[test]
 fn real_claude_is_replayed_and_its_divergence_told() {
     let context = world();
@@ -288,7 +288,7 @@ fn real_claude_is_replayed_and_its_divergence_told() {
     assert!(outcome.stdout.contains("Good morning."), "{}", outcome.stdout);
 }
 
-/// The real CLI again; after the first step its requests go to the API that it would have asked, for another model.
+/// After the first step, requests of the real CLI go to the API with another model.
 #[test]
 fn real_claude_forks_to_another_model_of_its_api() {
     let context = world();

@@ -1,4 +1,4 @@
-//! `yb report`: where each format goes, and what can't be reported.
+//! `yb report`: output paths and errors.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,7 +15,7 @@ fn yb(context: &TestContext, args: &[&str]) -> Outcome {
     context.run(YB, args)
 }
 
-/// A world with a recorded run, and that run's folder.
+/// A context with a recorded run, and its directory.
 fn recorded(run: &RecordedRun) -> (TestContext, PathBuf) {
     let context = TestContext::new();
     let folder = run.write(&context.dir().join(".youbencha-workspace"));
@@ -26,9 +26,9 @@ fn small() -> RecordedRun {
     RecordedRun { cases: vec!["one".to_owned()], repeats: 1, ..RecordedRun::example() }
 }
 
-/// What a run of ours really leaves, in every format.
+/// A real run in every format.
 #[test]
-fn a_run_is_reported_beside_its_results() {
+fn report_is_written_next_to_the_results() {
     let context = world();
     context.write("suite.yaml", SUITE);
     let ran = yb(&context, &["run", "-c", "suite.yaml", "--jobs", "2", "--quiet"]);
@@ -63,7 +63,7 @@ fn a_run_is_reported_beside_its_results() {
     assert_snapshot!(yb(&context, &["report", "--format", "github", "--output", "-"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    ### ❌ nightly: 2/3 passed (67%)
+    ### ❌ nightly: 2/3 passed (66.7%)
 
     | | case | variant | passed | median time |
     | --- | --- | --- | ---: | ---: |
@@ -73,18 +73,18 @@ fn a_run_is_reported_beside_its_results() {
 
     <details><summary>1 trial that did not pass</summary>
 
-    - **greeting / two** failed: `git-diff: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)`
+    - **greeting / two** failed: `git-diff: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)`
 
     </details>
 
-    <sub>run `[RUN]` · `yb report --format html` has everything</sub>
+    <sub>run `[RUN]` · full report: `yb report --format html`</sub>
 
     ----- stderr -----
     ");
 }
 
 #[test]
-fn the_results_of_one_trial_are_reported_beside_them() {
+fn report_of_one_trial_is_written_next_to_its_results() {
     let (context, run) = recorded(&small());
     let artifacts = run.join("trials/one--sonnet--1/attempt-1/artifacts");
     let results = artifacts.join("results.json");
@@ -98,7 +98,7 @@ fn the_results_of_one_trial_are_reported_beside_them() {
 }
 
 #[test]
-fn the_output_goes_where_it_is_asked_for() {
+fn report_output_path_is_respected() {
     let (context, run) = recorded(&small());
     let name = run.file_name().unwrap().to_str().unwrap();
     let outcome =
@@ -112,7 +112,7 @@ fn the_output_goes_where_it_is_asked_for() {
     assert!(context.read("a/b/page.html").starts_with("<!doctype html>"));
     let outcome = yb(&context, &["report", "--format", "html", "--output", "folder"]);
     assert_eq!(outcome.stdout, "wrote folder/index.html\n");
-    // Nothing half written is left beside it.
+    // No temporary file is left.
     assert_eq!(fs::read_dir(context.dir().join("folder")).unwrap().count(), 1);
     let twice =
         yb(&context, &["report", "--from", name, "--from", "latest", "--format", "csv", "--output", "-"]);
@@ -120,7 +120,7 @@ fn the_output_goes_where_it_is_asked_for() {
 }
 
 #[test]
-fn many_trials_are_a_folder_of_pages() {
+fn many_trials_are_a_directory_of_pages() {
     let (context, run) = recorded(&RecordedRun { repeats: 4, ..RecordedRun::example() });
     assert_snapshot!(yb(&context, &["report", "--format", "html"]).stdout.replace(run.file_name().unwrap().to_str().unwrap(), "[RUN]"), @"wrote .youbencha-workspace/runs/[RUN]/report/index.html and 60 pages");
     assert!(run.join("report/index.html").is_file());
@@ -129,28 +129,28 @@ fn many_trials_are_a_folder_of_pages() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: more than 50 trials are a folder of pages: `x.html`
-    hint: give a folder: `--output report`
+    error: a report of more than 50 trials needs a directory: `x.html`
+    hint: pass a directory: `--output report`
     ");
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn report_of_missing_results_is_an_error() {
     let (context, _run) = recorded(&small());
     context.write("other.json", "{\"name\": 1}");
     assert_snapshot!(yb(&context, &["report", "--from", "other.json"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: not the results of a trial: other.json: `test_case.name` is missing
-    hint: `--from` takes a run, or the `results.json` of one trial; `yb list runs` has the runs
+    error: not the results of a trial: `other.json`: `test_case.name` is missing
+    hint: pass a run or the `results.json` of one trial; list runs: `yb list runs`
     ");
     assert_snapshot!(yb(&context, &["report", "--from", "some/results.json"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no run and no results there: `some/results.json`
-    hint: `--from` takes a run's name or directory, or the `results.json` of one trial
+    error: no run or results found: `some/results.json`
+    hint: pass the name or directory of a run, or the `results.json` of one trial
     ");
     assert_snapshot!(yb(&context, &["report", "--from", "nothing"]).snapshot(), @r"
     exit code: 2
@@ -166,7 +166,7 @@ fn what_is_not_there_is_named() {
 
 #[cfg(unix)]
 #[test]
-fn nothing_is_written_through_a_link() {
+fn report_is_not_written_through_a_link() {
     let (context, _run) = recorded(&small());
     let target = context.write("mine", "mine");
     std::os::unix::fs::symlink(&target, context.dir().join("report.csv")).unwrap();
@@ -175,7 +175,7 @@ fn nothing_is_written_through_a_link() {
     assert_eq!(context.read("mine"), "mine");
 }
 
-/// What the real CLI says and does is in the page, its calls with their results, and no secret is.
+/// The page has the conversation of the real CLI with tool calls and results, and no secrets.
 #[test]
 fn real_claude_is_reported_with_its_conversation() {
     let script = "
@@ -204,7 +204,7 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
 ",
     );
     let command = context.command(YB).env("ANTHROPIC_BASE_URL", server.base_url());
-    // What lets the CLI run as root with permissions bypassed, as the case says.
+    // Allows the CLI to bypass permissions as root.
     let command =
         command.env("ANTHROPIC_API_KEY", key).env("YB_CLAUDE", claude.program()).env("IS_SANDBOX", "1");
     let ran = command.args(["run", "-c", "case.yaml", "-q"]).run();
@@ -226,5 +226,5 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
     let table = yb(&context, &["report", "--format", "csv", "--output", "-"]).stdout;
     let row: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
     assert_eq!((row[6], row[8], row[9]), ("claude-code", "passed", "1"));
-    assert!(row[12].parse::<f64>().unwrap() > 0.0, "the agent told what it cost: {table}");
+    assert!(row[12].parse::<f64>().unwrap() > 0.0, "the agent reported its cost: {table}");
 }

@@ -1,5 +1,5 @@
-//! The HTML report in a real browser, opened from the disk: it works, asks the network for nothing, runs nothing that an
-//! agent wrote, and looks right in light and dark. One browser for all of it, because starting one takes a second.
+//! The HTML report in a real browser, opened from disk: it works, makes no network requests, runs no code of an
+//! agent, and supports light and dark themes. One browser for all checks, because starting one takes a second.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use yb_testkit::{Browser, RecordedRun, TestContext};
 
 use crate::YB;
 
-/// In every text that somebody else could have written.
+/// Placed in every untrusted text.
 const HOSTILE: &str = "</script></title></style><img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>' onfocus='window.hacked=1";
 
 fn report(context: &TestContext, run: &RecordedRun, output: &str) -> String {
@@ -23,7 +23,7 @@ fn report(context: &TestContext, run: &RecordedRun, output: &str) -> String {
     format!("file://{}", index.display())
 }
 
-/// Kept for whoever wants to look: `YB_SCREENSHOTS` names the folder.
+/// Saves screenshots to the directory in `YB_SCREENSHOTS`.
 fn screenshot(browser: &mut Browser, name: &str) -> Vec<u8> {
     let png = browser.screenshot();
     assert!(png.starts_with(b"\x89PNG"), "{name}");
@@ -34,14 +34,14 @@ fn screenshot(browser: &mut Browser, name: &str) -> Vec<u8> {
     png
 }
 
-/// Waits until so many rows are left.
+/// Waits for a number of visible rows.
 #[track_caller]
 fn shown_rows(browser: &mut Browser, count: usize) {
     browser.until(&format!("document.querySelectorAll('#list tbody tr:not([hidden])').length === {count}"));
 }
 
 #[test]
-fn a_report_works_in_a_browser() {
+fn report_works_in_a_browser() {
     let context = TestContext::new();
     let mut browser = Browser::start();
 
@@ -98,7 +98,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     assert_eq!(browser.eval("document.querySelectorAll('.view:not([hidden])').length"), 1);
     let talk = ".view:not([hidden]) .talk";
     assert_eq!(browser.eval(&format!("document.querySelectorAll('{talk} .tool[open]').length")), 0);
-    // With the keyboard: from the heading on, Tab reaches a tool call, and Enter opens it.
+    // Keyboard: from the heading, Tab reaches a tool call and Enter expands it.
     let mut tabs = 0;
     while browser.eval("document.activeElement.closest('.tool') === null") == true {
         browser.press("Tab");
@@ -112,7 +112,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     assert!(
         browser.eval("document.querySelectorAll('.view:not([hidden]) .diff .a').length").as_u64() > Some(3)
     );
-    // The output of the tests is longer than its window.
+    // The output of the tests is clipped.
     browser.until(&format!("document.querySelector('{talk} .more') !== null"));
     browser.click(&format!("{talk} .more"));
     browser.until(&format!("document.querySelectorAll('{talk} .whole').length === 1"));
@@ -129,7 +129,7 @@ fn single_file(context: &TestContext, browser: &mut Browser) {
     browser.click(".view:not([hidden]) .home");
     browser.until("!document.getElementById('overview').hidden");
 
-    // Without a choice of one's own the system decides; on a phone nothing is wider than the screen.
+    // The system decides the default theme; on a phone, nothing is wider than the screen.
     browser.eval("localStorage.clear()");
     browser.set_viewport(390, 1700, "light");
     browser.open("about:blank");

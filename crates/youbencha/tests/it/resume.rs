@@ -1,4 +1,4 @@
-//! `--resume` and `--rerun`: whatever ended a run, what was finished stays, and the rest is done once.
+//! `--resume` and `--rerun`: finished trials are kept, and the others run once.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::json;
 
 use crate::suites::{BAD, GOOD, Journal, World, assert_complete, case, refused, suite, variant, wait_until};
 
-/// Works a little, and leaves something running that would outlive it.
+/// Runs briefly and leaves a background process.
 const LEAVES_A_DAEMON: &str = "(setsid sleep 300 > /dev/null 2>&1 &); sleep 0.05; echo more >> a.txt";
 
-/// A run that was killed when the first of its three trials had ended and the second was at work.
+/// A run of three trials, killed during the second.
 fn killed() -> World {
     let world = World::new();
     let go = world.path("go").display().to_string();
@@ -33,7 +33,7 @@ fn killed() -> World {
 }
 
 #[test]
-fn what_was_finished_stays_and_the_rest_is_done() {
+fn resume_keeps_finished_trials_and_runs_the_rest() {
     let world = killed();
     let run = world.only_run();
     let outcome = world.run(&["--resume", "--jobs", "1"]).run();
@@ -47,32 +47,33 @@ fn what_was_finished_stays_and_the_rest_is_done() {
     three  v        1/1     [TIME]
     3 of 3 trials: 3 passed; isolation: none
     ----- stderr -----
-    [1/3] two / v: cancelled in [TIME]: the run died while it ran
-    goes on: 2 trials to do, 1 at once
-    two / v: command is working
+    [1/3] two / v: cancelled in [TIME]: the run was killed during this attempt
+    resuming: 2 trials pending, 1 at once
+    two / v: running agent `command`
     [2/3] two / v: passed in [TIME]
-    three / v: command is working
+    three / v: running agent `command`
     [3/3] three / v: passed in [TIME]
-    look at it: `yb show latest`, or all as a page: `yb report --format html`
+    hint: inspect the run: yb show latest
+    hint: write an HTML report: yb report --format html
     ");
     assert_complete(&run, 3);
     let journal = Journal::of(&run);
     assert_eq!(journal.started(), ["one--v--1", "two--v--1", "two--v--1", "three--v--1"]);
     assert_eq!(journal.outcomes("two--v--1"), ["cancelled", "passed"]);
     let died = journal.events("attempt_finished").find(|entry| entry["outcome"] == "cancelled").unwrap();
-    assert!(died["error"].as_str().unwrap().starts_with("the run died while it ran"), "{died}");
+    assert!(died["error"].as_str().unwrap().starts_with("the run was killed during this attempt"), "{died}");
     assert!(!run.join("trials/two--v--1/attempt-1/private").exists());
 
     let again = world.run(&["--resume"]).run();
     assert_eq!(again.code, Some(2), "{}", again.stderr);
-    assert!(again.stderr.contains("is unfinished"), "{}", again.stderr);
+    assert!(again.stderr.contains("no unfinished run"), "{}", again.stderr);
     let named = world.run(&["--resume", "latest"]).run();
     assert_eq!(named.code, Some(2), "{}", named.stderr);
-    assert!(named.stderr.contains("is left to be done"), "{}", named.stderr);
+    assert!(named.stderr.contains("is pending"), "{}", named.stderr);
     assert_complete(&run, 3);
 }
 
-/// A random number, the same for the same seed.
+/// A deterministic pseudo-random number.
 struct Random(u64);
 
 impl Random {
@@ -87,9 +88,9 @@ impl Random {
 mod soak {
     use super::*;
 
-    /// The same at 200 points is `bench resume`.
+    /// `bench resume` does the same at 200 points.
     #[test]
-    fn killed_at_any_moment_nothing_is_lost_or_repeated() {
+    fn resume_after_kill_loses_and_repeats_nothing() {
         const TRIALS: usize = 6;
         let world = World::with(&suite(&["one", "two"], &[("v", LEAVES_A_DAEMON)], "repeats: 3"));
         let began = Instant::now();
@@ -110,7 +111,7 @@ mod soak {
             yb.wait();
             world.assert_nothing_runs();
             let Some(run) = world.runs().pop() else {
-                // It had not begun.
+                // The run had not started.
                 assert_eq!(world.run(&["--resume"]).run().code, Some(2), "{what}");
                 fs::create_dir_all(world.path(".youbencha-workspace/runs")).unwrap();
                 continue;
@@ -123,7 +124,7 @@ mod soak {
                 yb.wait();
             }
             let outcome = world.run(&["--resume", "--jobs", "3"]).run();
-            let done = outcome.code == Some(2) && outcome.stderr.contains("is unfinished");
+            let done = outcome.code == Some(2) && outcome.stderr.contains("no unfinished run");
             assert!(outcome.code == Some(0) || done, "{what}: {}", outcome.stderr);
             let checked = std::panic::catch_unwind(|| assert_complete(&run, TRIALS));
             assert!(checked.is_ok(), "{what}");
@@ -133,7 +134,7 @@ mod soak {
     }
 }
 
-/// The lines of the journal that tell of an end.
+/// The final lines of the journal.
 fn finished(run: &Path) -> Vec<String> {
     if !run.join("journal.jsonl").exists() {
         return Vec::new();
@@ -143,11 +144,11 @@ fn finished(run: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_run_that_died_after_its_last_trial_still_gets_its_results() {
+fn resume_writes_results_after_kill_at_the_end() {
     let world = World::with(&suite(&["one", "two"], &[("v", GOOD)], ""));
     assert_eq!(world.suite(&[]).run().code, Some(0));
     let run = world.only_run();
-    // It died before the last line, or after it and before the results.
+    // Killed before the last line, or between the last line and the results.
     for lines in [1, 0] {
         let text = fs::read_to_string(run.join("journal.jsonl")).unwrap();
         let kept: Vec<&str> = text.lines().rev().skip(lines).collect();
@@ -163,7 +164,7 @@ fn a_run_that_died_after_its_last_trial_still_gets_its_results() {
 }
 
 #[test]
-fn two_on_one_run_are_one_too_many() {
+fn second_process_on_a_run_is_rejected() {
     let world = World::new();
     let go = world.path("go").display().to_string();
     let agent = format!("while [ ! -e {go} ]; do sleep 0.02; done; {GOOD}");
@@ -172,12 +173,8 @@ fn two_on_one_run_are_one_too_many() {
     world.wait_for("attempt_started", 1);
     let second = world.run(&["--resume", "latest"]).run();
     assert_eq!(second.code, Some(2), "{}", second.stderr);
-    assert!(
-        second.stderr.contains(&format!("is being worked on by process {}", yb.pid())),
-        "{}",
-        second.stderr
-    );
-    // Without a name it is not even a candidate.
+    assert!(second.stderr.contains(&format!("is in use by process {}", yb.pid())), "{}", second.stderr);
+    // Without a name, the run is not a candidate.
     assert_eq!(world.run(&["--resume"]).run().code, Some(2));
     fs::write(world.path("go"), "").unwrap();
     assert_eq!(yb.wait().code, Some(0));
@@ -185,7 +182,7 @@ fn two_on_one_run_are_one_too_many() {
 }
 
 #[test]
-fn what_has_changed_since_is_listed_and_nothing_is_started() {
+fn resume_rejects_changed_files() {
     let world = World::new();
     let mut one = case("one");
     one["agent"]["config"] = json!({ "prompt_file": "prompt.md" });
@@ -211,7 +208,7 @@ fn what_has_changed_since_is_listed_and_nothing_is_started() {
         world.context.write(file, content);
         let outcome = world.run(&["--resume"]).run();
         assert_eq!(outcome.code, Some(2), "{file}: {}", outcome.stderr);
-        let named = if file == "tree/a.txt" { "what the case `one` starts with" } else { file };
+        let named = if file == "tree/a.txt" { "start or content of case `one`" } else { file };
         assert!(
             outcome.stderr.contains("files have changed since run") && outcome.stderr.contains(named),
             "{file}: {}",
@@ -225,7 +222,7 @@ fn what_has_changed_since_is_listed_and_nothing_is_started() {
 }
 
 #[test]
-fn cut_within_its_last_lines_the_journal_is_gone_on_with() {
+fn resume_continues_a_truncated_journal() {
     let world = killed();
     let run = world.only_run();
     let outcome = world.run(&["--resume", "--jobs", "1"]).run();
@@ -246,9 +243,9 @@ fn cut_within_its_last_lines_the_journal_is_gone_on_with() {
     }
 }
 
-/// As far as reading goes, at every byte.
+/// Tests reading at every byte.
 #[test]
-fn cut_at_every_byte_of_its_end_the_journal_is_what_came_before() {
+fn journal_truncated_at_any_byte_keeps_complete_lines() {
     let world = killed();
     let run = world.only_run();
     let whole = fs::read(run.join("journal.jsonl")).unwrap();
@@ -265,7 +262,7 @@ fn cut_at_every_byte_of_its_end_the_journal_is_what_came_before() {
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn resume_reports_missing_files() {
     let world = killed();
     let run = world.only_run();
     let refused = |expected: &str, code| {
@@ -294,20 +291,20 @@ fn what_is_missing_is_named() {
         fs::write(path, text.replacen("attempt_started", "attempt_st\0", 1)).unwrap();
     };
     with("journal.jsonl", &damaged, "is damaged in line 2", 4);
-    // With everything back in its place it goes on.
+    // With all files restored, the run resumes.
     assert_eq!(world.run(&["--resume"]).run().code, Some(0));
     assert_complete(&run, 3);
 }
 
 #[test]
-fn a_run_without_a_journal_or_a_plan_is_begun_or_passed_over() {
+fn run_without_journal_starts_and_run_without_plan_is_skipped() {
     let world = killed();
     let run = world.only_run();
     fs::remove_file(run.join("journal.jsonl")).unwrap();
     let outcome = world.run(&["--resume", "--jobs", "1"]).run();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     assert_complete(&run, 3);
-    // What the lost journal knew of is kept beside it.
+    // The artifacts of the missing journal are kept.
     assert!(run.join("trials/one--v--1/attempt-1/artifacts").is_dir());
     assert!(run.join("trials/one--v--1/attempt-2/artifacts").is_dir());
     assert!(!run.join("trials/two--v--1/attempt-1/private").exists(), "nobody else would remove it");
@@ -316,7 +313,7 @@ fn a_run_without_a_journal_or_a_plan_is_begun_or_passed_over() {
     assert_eq!(world.run(&["--resume"]).run().code, Some(2));
 }
 
-/// The trials of one run that are to fail.
+/// A run with failed and excluded trials.
 fn failed_and_lost() -> (World, PathBuf) {
     let variants = json!([
         variant("good", GOOD, "text"),
@@ -332,7 +329,7 @@ fn failed_and_lost() -> (World, PathBuf) {
 }
 
 #[test]
-fn rerun_failed_is_a_run_of_its_own() {
+fn rerun_failed_creates_a_new_run() {
     let (world, first) = failed_and_lost();
     let before = fs::read(first.join("journal.jsonl")).unwrap();
     let outcome = world.run(&["--rerun", "failed", "latest", "--jobs", "1"]).run();
@@ -345,7 +342,7 @@ fn rerun_failed_is_a_run_of_its_own() {
     let plan: serde_json::Value =
         serde_json::from_slice(&fs::read(runs[1].join("plan.json")).unwrap()).unwrap();
     assert_eq!(plan["rerun_of"].as_str(), first.file_name().unwrap().to_str());
-    // The same trials have the same ids.
+    // Equal trials have equal ids.
     let ids = |run: &Path| -> Vec<String> {
         let plan: serde_json::Value =
             serde_json::from_slice(&fs::read(run.join("plan.json")).unwrap()).unwrap();
@@ -357,7 +354,7 @@ fn rerun_failed_is_a_run_of_its_own() {
 }
 
 #[test]
-fn rerun_infra_goes_on_in_the_same_run() {
+fn rerun_infra_continues_the_same_run() {
     let (world, run) = failed_and_lost();
     let outcome = world.run(&["--rerun", "infra", "latest", "--jobs", "1", "--retries", "0"]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
@@ -371,7 +368,7 @@ fn rerun_infra_goes_on_in_the_same_run() {
 }
 
 #[test]
-fn rerun_of_nothing_is_said() {
+fn rerun_without_matching_trials_is_an_error() {
     let world = World::with(&suite(&["one"], &[("v", GOOD)], ""));
     assert_eq!(world.suite(&[]).run().code, Some(0));
     for (which, expected) in

@@ -1,4 +1,4 @@
-//! `yb run`: a case becomes a log, a patch, results and an exit code.
+//! `yb run`: log, patch, results and exit code of a case.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use yb_testkit::{Invocation, Outcome, RealClaude, TestContext};
 
 use crate::YB;
 
-/// A world with a repository that has one file.
+/// A context with a repository of one file.
 fn world() -> TestContext {
     let mut context = TestContext::new();
     context.filter(r"run-\d{4}-\d\d-\d\d-\[HEX\]", "[RUN]").filter(r"\$\d+\.\d+", "[COST]");
@@ -21,7 +21,7 @@ fn world() -> TestContext {
     context
 }
 
-/// A case whose agent is a shell command.
+/// Builds a case with a shell agent.
 fn case(command: &str, rest: &str) -> String {
     let command = serde_json::to_string(command).unwrap();
     format!(
@@ -44,7 +44,7 @@ fn run(context: &TestContext, case: &str) -> Outcome {
     yb(context, case).run()
 }
 
-/// The artifacts of the only run.
+/// Returns the artifacts of the only run.
 fn artifacts(context: &TestContext) -> PathBuf {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let mut runs: Vec<_> = std::fs::read_dir(runs).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -57,7 +57,7 @@ fn json(context: &TestContext, file: &str) -> Value {
 }
 
 #[test]
-fn a_case_becomes_a_log_a_patch_and_results() {
+fn run_writes_log_patch_and_results() {
     let context = world();
     let outcome = run(&context, &case("echo 'echo Hello, $1' > greet.sh; echo done", ""));
     assert_snapshot!(outcome.snapshot(), @r"
@@ -66,13 +66,13 @@ fn a_case_becomes_a_log_a_patch_and_results() {
     greeting: passed
       agent: command succeeded after [TIME]
       isolation: bubblewrap
-      git-diff: passed: ✓ 1 changed files (+1/-1 lines)
+      git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     workspace [TEMP]/work/.youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/src-modified
-    command is working
-    captured what it left
-    look at it: `yb show latest`
+    running agent `command`
+    captured the end tree
+    hint: inspect the trial: yb show latest
     ");
     let results = json(&context, "results.json");
     assert_eq!(results["summary"]["overall_status"], "passed");
@@ -84,7 +84,7 @@ fn a_case_becomes_a_log_a_patch_and_results() {
 }
 
 #[test]
-fn ctrl_c_twice_ends_the_agent_and_keeps_what_it_did() {
+fn second_ctrl_c_kills_the_agent_and_keeps_its_changes() {
     let context = world();
     context.write(
         "case.yaml",
@@ -101,7 +101,7 @@ fn ctrl_c_twice_ends_the_agent_and_keeps_what_it_did() {
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
     }
     let pid = rustix::process::Pid::from_child(&child);
-    // Signals that come together are one: each further one is sent until it is heard.
+    // Simultaneous signals are merged, so each is repeated until it is handled.
     while child.try_wait().unwrap().is_none() {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
         std::thread::sleep(std::time::Duration::from_millis(50));
@@ -114,7 +114,7 @@ fn ctrl_c_twice_ends_the_agent_and_keeps_what_it_did() {
 }
 
 #[test]
-fn a_limit_that_does_not_hold_is_exit_code_1() {
+fn failed_assertion_is_exit_code_1() {
     let context = world();
     let outcome = run(&context, &case("echo a > a; echo b > b", ""));
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
@@ -122,7 +122,7 @@ fn a_limit_that_does_not_hold_is_exit_code_1() {
 }
 
 #[test]
-fn an_agent_that_fails_is_exit_code_1_and_still_graded() {
+fn failing_agent_is_exit_code_1_and_graded() {
     let context = world();
     let outcome = run(&context, &case("echo x > x; echo broken >&2; exit 3", ""));
     assert_eq!(outcome.code, Some(1));
@@ -133,7 +133,7 @@ fn an_agent_that_fails_is_exit_code_1_and_still_graded() {
 }
 
 #[test]
-fn what_a_hook_changes_before_the_agent_is_not_the_agents_work() {
+fn changes_of_pre_execution_hooks_are_not_graded() {
     let context = world();
     let hook = "pre_execution: [{ name: script, config: { command: echo, args: ['$TEST_CASE_NAME is ready'] } }, \
                 { name: script, config: { command: 'touch made-by-hook' } }]";
@@ -143,7 +143,7 @@ fn what_a_hook_changes_before_the_agent_is_not_the_agents_work() {
 }
 
 #[test]
-fn a_hook_that_fails_stops_the_trial_with_its_words() {
+fn failing_hook_stops_the_trial_with_its_output() {
     let context = world();
     let hook = "pre_execution: [{ name: script, config: { command: 'echo no tools here >&2; exit 5' } }]";
     let outcome = run(&context, &case("echo never > started", hook));
@@ -156,7 +156,7 @@ fn a_hook_that_fails_stops_the_trial_with_its_words() {
 }
 
 #[test]
-fn what_happens_with_the_results_is_recorded_and_changes_nothing() {
+fn post_evaluation_hooks_do_not_change_the_outcome() {
     let context = world();
     let hooks = "post_evaluation:
   - { name: script, config: { command: 'echo $OVERALL_STATUS of $TEST_CASE_NAME > told; test -s $RESULTS_PATH' } }
@@ -168,18 +168,18 @@ fn what_happens_with_the_results_is_recorded_and_changes_nothing() {
     assert_eq!(context.read("told"), "passed of greeting\n");
     let line: Value = serde_json::from_str(&context.read("history.jsonl")).unwrap();
     assert_eq!(line["summary"]["overall_status"], "passed");
-    let told = json(&context, "hooks.json");
+    let printed = json(&context, "hooks.json");
     let succeeded: Vec<bool> =
-        told.as_array().unwrap().iter().filter_map(|hook| hook["succeeded"].as_bool()).collect();
+        printed.as_array().unwrap().iter().filter_map(|hook| hook["succeeded"].as_bool()).collect();
     assert_eq!(succeeded, [true, false, true]);
     assert_eq!(
-        (&told[1]["message"], &told[1]["output"]),
+        (&printed[1]["message"], &printed[1]["output"]),
         (&"exited with code 7".into(), &"went wrong".into())
     );
     assert!(outcome.stderr.contains("post-evaluation failed"), "{}", outcome.stderr);
 }
 
-/// Answers one request and tells what it was.
+/// Answers one request and returns it.
 fn webhook_server() -> (std::net::SocketAddr, std::thread::JoinHandle<String>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -216,7 +216,7 @@ fn webhook(address: std::net::SocketAddr) -> String {
 }
 
 #[test]
-fn a_webhook_gets_the_results_and_its_token_is_not_kept() {
+fn webhook_receives_results_and_its_token_is_not_stored() {
     let context = world();
     let (address, served) = webhook_server();
     let outcome = yb(&context, &case("echo x > x", &webhook(address)))
@@ -233,15 +233,15 @@ fn a_webhook_gets_the_results_and_its_token_is_not_kept() {
     assert_eq!(body["results"], json(&context, "results.json"));
     let artifacts = std::fs::canonicalize(artifacts(&context)).unwrap();
     assert_eq!(body["artifacts_path"].as_str().map(std::path::Path::new), Some(artifacts.as_path()));
-    let told = json(&context, "hooks.json");
-    assert_eq!((&told[0]["hook"], &told[0]["succeeded"]), (&"webhook".into(), &true.into()));
-    assert_eq!(told[0]["message"], "HTTP 202 Accepted");
-    assert_eq!(told[0]["output"], "authorization: [REDACTED:Authorization]");
-    assert!(!told.to_string().contains("t0ken"), "{told}");
+    let printed = json(&context, "hooks.json");
+    assert_eq!((&printed[0]["hook"], &printed[0]["succeeded"]), (&"webhook".into(), &true.into()));
+    assert_eq!(printed[0]["message"], "HTTP 202 Accepted");
+    assert_eq!(printed[0]["output"], "authorization: [REDACTED:Authorization]");
+    assert!(!printed.to_string().contains("t0ken"), "{printed}");
 }
 
 #[test]
-fn a_webhook_inside_the_network_is_refused_and_the_trial_still_passes() {
+fn webhook_on_a_private_host_is_rejected_and_the_trial_passes() {
     let context = world();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -258,7 +258,7 @@ fn a_webhook_inside_the_network_is_refused_and_the_trial_still_passes() {
 }
 
 #[test]
-fn a_webhook_without_its_token_is_said_before_anything_is_started() {
+fn webhook_without_token_is_reported_before_the_run_starts() {
     let context = world();
     let outcome = run(&context, &case("true", &webhook("192.0.2.1:80".parse().unwrap())));
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
@@ -271,19 +271,19 @@ fn a_webhook_without_its_token_is_said_before_anything_is_started() {
 }
 
 #[test]
-fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
+fn invalid_agent_configuration_creates_no_run() {
     let ours = CLAUDE_CASE
         .replace("prompt: Greet by name.", "prompt: Greet by name., extra_args: [--output-format=text]");
     let privileged = CLAUDE_CASE.replace("isolation: external", "isolation: none");
     let no_model = case("true", "").replace("argv: [sh, -c,", "argv: [sh, '{model}', -c,");
     let mut cases = vec![(ours, "extra_args"), (no_model, "names no model")];
-    // Anybody else may bypass permissions.
+    // Other users may bypass permissions.
     if rustix::process::geteuid().is_root() {
         cases.push((privileged, "IS_SANDBOX=1"));
     }
     for (text, message) in cases {
         let context = world();
-        // Before the agent is looked for, which would be exit code 3.
+        // Checked before the agent is searched, which would be exit code 3.
         let outcome = yb(&context, &text).env("YB_CLAUDE", "/no/such/claude").run();
         assert_eq!(outcome.code, Some(2), "{message}: {}{}", outcome.stdout, outcome.stderr);
         assert!(outcome.stderr.contains(message) && outcome.stderr.contains("hint: "), "{}", outcome.stderr);
@@ -292,7 +292,7 @@ fn an_agent_configuration_that_can_t_be_makes_no_run_directory() {
 }
 
 #[test]
-fn a_judge_that_is_not_there_is_said_before_anything_is_started() {
+fn missing_judge_is_reported_before_the_run_starts() {
     let context = world();
     let text = case("true", "").replace(
         "name: git-diff, config: { assertions: { max_files_changed: 1 } }",
@@ -305,7 +305,7 @@ fn a_judge_that_is_not_there_is_said_before_anything_is_started() {
 }
 
 #[test]
-fn a_repository_that_is_not_there_is_named() {
+fn missing_repository_is_reported() {
     let context = world();
     let outcome = run(&context, &case("true", "").replace("repo: repo", "repo: repo\nbranch: nowhere"));
     assert_eq!(outcome.code, Some(2), "{}", outcome.stderr);
@@ -313,7 +313,7 @@ fn a_repository_that_is_not_there_is_named() {
 }
 
 #[test]
-fn mistakes_in_the_file_are_shown_all_at_once_and_nothing_is_started() {
+fn all_file_errors_are_reported_before_the_run_starts() {
     let context = world();
     let text =
         case("true", "").replace("max_files_changed: 1", "max_file_changed: one").replace("repo: repo", "");
@@ -336,7 +336,7 @@ agent: { type: claude-code, model: claude-opus-5-5, config: { prompt: Greet by n
 evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 ";
 
-/// End to end, with nothing replaced but the model.
+/// End to end with a scripted model.
 #[test]
 fn cr_4_1_real_claude_runs_a_case_to_its_results() {
     let script = "
@@ -366,7 +366,7 @@ lanes:
     assert_eq!(log["usage"]["total_tokens"], 150);
     assert_eq!(log["tool_calls"].as_array().unwrap().len(), 2);
     let results = json(&context, "results.json");
-    // The agent committed; the start tree is the base all the same.
+    // The agent committed, but the diff starts at the start tree.
     assert_eq!(results["evaluators"][0]["metrics"]["files_changed"], 1);
     let logs = artifacts(&context).join("claude-code-logs");
     let terminal = std::fs::read_dir(logs).unwrap().next().unwrap().unwrap().path();
@@ -379,7 +379,7 @@ lanes:
 }
 
 #[test]
-fn an_agent_configuration_that_can_t_be_is_exit_code_2_with_the_way_out() {
+fn invalid_agent_configuration_is_exit_code_2_with_a_hint() {
     let context = world();
     let text = CLAUDE_CASE.replace("model: claude-opus-5-5", "agent_name: nobody-knows");
     let outcome =
@@ -389,7 +389,7 @@ fn an_agent_configuration_that_can_t_be_is_exit_code_2_with_the_way_out() {
 }
 
 #[test]
-fn an_agent_that_is_not_installed_is_exit_code_3() {
+fn missing_agent_is_exit_code_3() {
     let context = world();
     let outcome = yb(&context, CLAUDE_CASE).env("YB_CLAUDE", "/no/such/claude").run();
     assert_eq!(outcome.code, Some(3), "{}{}", outcome.stdout, outcome.stderr);

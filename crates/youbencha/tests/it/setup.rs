@@ -1,4 +1,4 @@
-//! `yb install-agents`, `yb completions` and `yb man`: what is written for other programs.
+//! `yb install-agents`, `yb completions` and `yb man`.
 
 use insta::assert_snapshot;
 use yb_testkit::TestContext;
@@ -8,7 +8,7 @@ use crate::YB;
 const JUDGES: [&str; 2] = [".github/agents/agentic-judge.md", ".claude/agents/agentic-judge.md"];
 
 #[test]
-fn each_file_says_what_became_of_it() {
+fn install_agents_reports_each_file() {
     let context = TestContext::new();
     context.write(JUDGES[1], "mine");
     assert_snapshot!(context.run(YB, ["install-agents"]).snapshot(), @r"
@@ -17,7 +17,7 @@ fn each_file_says_what_became_of_it() {
     created      .github/agents/agentic-judge.md
     skipped      .claude/agents/agentic-judge.md
     ----- stderr -----
-    `--force` replaces what is there
+    hint: pass `--force` to overwrite
     ");
     assert_eq!(context.read(JUDGES[1]), "mine");
     assert_snapshot!(context.run(YB, ["install-agents", "--force"]).snapshot(), @r"
@@ -30,9 +30,9 @@ fn each_file_says_what_became_of_it() {
     assert_ne!(context.read(JUDGES[1]), "mine");
 }
 
-/// Claude Code finds it under its name, and the contract of its answer is in it.
+/// Claude Code finds the definition, and it contains the answer format.
 #[test]
-fn the_judge_is_a_definition_that_can_be_used() {
+fn judge_definition_is_valid() {
     let context = TestContext::new();
     context.run(YB, ["install-agents"]);
     let (judge, path) = yb_claude::find_agent("agentic-judge", &[&context.dir()]).unwrap();
@@ -51,14 +51,14 @@ fn the_judge_is_a_definition_that_can_be_used() {
 }
 
 #[test]
-fn what_can_not_be_written_is_an_error_and_the_other_file_is_written() {
+fn install_agents_writes_the_other_file_after_an_error() {
     let context = TestContext::new();
     context.write(".github", "a file where a directory should be");
     let outcome = context.run(YB, ["install-agents"]);
     assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("error        .github"), "{}", outcome.stdout);
     assert!(outcome.stdout.contains("created      .claude"), "{}", outcome.stdout);
-    assert!(outcome.stderr.contains("failed to make the directory: `./.github`"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("failed to create directory: `./.github`"), "{}", outcome.stderr);
 
     let context = TestContext::new();
     let elsewhere = context.root().join("elsewhere");
@@ -69,7 +69,7 @@ fn what_can_not_be_written_is_an_error_and_the_other_file_is_written() {
 }
 
 #[test]
-fn every_shell_gets_a_script_that_knows_the_commands() {
+fn completions_know_the_commands() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let outcome = TestContext::new().run(YB, ["completions", shell]);
         assert_eq!((outcome.code, outcome.stderr.as_str()), (Some(0), ""), "{shell}");
@@ -86,7 +86,7 @@ fn every_shell_gets_a_script_that_knows_the_commands() {
 }
 
 #[test]
-fn there_is_a_manual_page_for_each_command() {
+fn every_command_has_a_manual_page() {
     let context = TestContext::new();
     let page = context.run(YB, ["man"]);
     assert!(page.stdout.contains(".TH yb 1") && page.stdout.contains("Exit codes:"), "{}", page.stdout);

@@ -1,4 +1,4 @@
-//! `yb show`, `yb list runs` and `yb clean`: what is there, said and removed.
+//! `yb show`, `yb list runs` and `yb clean`.
 
 use insta::assert_snapshot;
 use serde_json::Value;
@@ -12,7 +12,7 @@ fn yb(context: &TestContext, args: &[&str]) -> Outcome {
     context.run(YB, args)
 }
 
-/// A world in which the suite ran once.
+/// A context with one run of the suite.
 fn ran() -> TestContext {
     let context = world();
     context.write("suite.yaml", SUITE);
@@ -28,7 +28,7 @@ fn runs(context: &TestContext) -> Vec<String> {
 }
 
 #[test]
-fn the_newest_run_is_shown_as_at_its_end() {
+fn show_prints_the_newest_run() {
     let context = ran();
     assert_snapshot!(yb(&context, &["show"]).snapshot(), @r"
     exit code: 0
@@ -45,12 +45,13 @@ fn the_newest_run_is_shown_as_at_its_end() {
 
     greeting--two--1: failed in [TIME]: git-diff
     ----- stderr -----
-    look at it: `yb show latest greeting--two--1`, or all as a page: `yb report --format html`
+    hint: inspect a trial: yb show latest greeting--two--1
+    hint: write an HTML report: yb report --format html
     ");
 }
 
 #[test]
-fn a_trial_is_shown_with_all_that_it_left() {
+fn show_prints_a_trial_with_its_files() {
     let context = ran();
     assert_snapshot!(yb(&context, &["show", "latest", "greeting--two"]).snapshot(), @r"
     exit code: 0
@@ -61,19 +62,19 @@ fn a_trial_is_shown_with_all_that_it_left() {
       agent: command succeeded after [TIME]
       isolation: bubblewrap
         exit code 0
-      git-diff: failed: ✗ 3 changed files (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
+      git-diff: failed: ✗ 3 files changed (+0/-0 lines) | Violations: files_changed (3) exceeds max_files_changed (2)
       workspace: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/src-modified
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--two--1/attempt-1/artifacts
         command-logs/  evaluators/  git-diff.patch  results.json  youbencha-log.json
     ----- stderr -----
-    more: `--transcript`, `--diff`, `--command`
+    hint: see also `--transcript`, `--diff` and `--command`
     ");
     let by_trial_alone = yb(&context, &["show", "greeting--two--1"]);
     assert_eq!(by_trial_alone.stdout, yb(&context, &["show", "latest", "greeting--two"]).stdout);
 }
 
 #[test]
-fn a_conversation_is_readable_and_harmless() {
+fn transcript_is_readable_and_sanitized() {
     let context = ran();
     assert_snapshot!(yb(&context, &["show", "greeting--one--1", "--transcript"]).snapshot(), @r"
     exit code: 0
@@ -89,7 +90,7 @@ fn a_conversation_is_readable_and_harmless() {
 }
 
 #[test]
-fn a_patch_comes_byte_for_byte() {
+fn diff_is_byte_identical() {
     let context = ran();
     let shown = yb(&context, &["show", "greeting--one--1", "--diff"]);
     let run = &runs(&context)[0];
@@ -98,11 +99,11 @@ fn a_patch_comes_byte_for_byte() {
     assert_eq!(shown.stdout, context.read(path));
     assert!(shown.stdout.contains("+\u{1b}[31mred"), "{:?}", shown.stdout);
     let nothing = yb(&context, &["show", "greeting--none--1", "--diff"]);
-    assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "it changed nothing\n"));
+    assert_eq!((nothing.stdout.as_str(), nothing.stderr.as_str()), ("", "no changes\n"));
 }
 
 #[test]
-fn a_command_repeats_what_the_agent_did() {
+fn command_repeats_the_execution() {
     let context = ran();
     let script = yb(&context, &["show", "greeting--one--1", "--command"]).stdout;
     assert!(script.contains("[REDACTED:DEPLOY_TOKEN]") && !script.contains("very-secret"), "{script}");
@@ -114,7 +115,7 @@ fn a_command_repeats_what_the_agent_did() {
 }
 
 #[test]
-fn what_can_t_be_shown_is_said_with_the_way_out() {
+fn show_errors_have_hints() {
     let context = ran();
     let said = |args: &[&str]| {
         let outcome = yb(&context, args);
@@ -125,22 +126,22 @@ fn what_can_t_be_shown_is_said_with_the_way_out() {
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `[RUN]` has several trials: name one
-    hint: for example `yb show latest greeting--one--1`
+    error: run has several trials: `[RUN]`
+    hint: name a trial: `yb show latest greeting--one--1`
     ");
     assert_snapshot!(said(&["show", "latest", "greeting"]), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `greeting` could be any of: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
-    hint: write more of the name
+    error: `greeting` is ambiguous: `greeting--one--1`, `greeting--two--1`, `greeting--none--1`
+    hint: use a longer prefix
     ");
     assert_snapshot!(said(&["show", "greeting--one--1", "--attempt", "7"]), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: `greeting--one--1` has no attempt 7 that ended
-    hint: there are: 1
+    error: no finished attempt 7 of `greeting--one--1`
+    hint: finished attempts: 1
     ");
     assert_snapshot!(said(&["show", "nothing-like-this"]), @r"
     exit code: 2
@@ -152,7 +153,7 @@ fn what_can_t_be_shown_is_said_with_the_way_out() {
 }
 
 #[test]
-fn json_has_what_the_words_say() {
+fn show_json_has_all_details() {
     let context = ran();
     let run: Value = serde_json::from_str(&yb(&context, &["show", "--json"]).stdout).unwrap();
     assert_eq!((&run["state"], &run["done"], &run["planned"]), (&"finished".into(), &3.into(), &3.into()));
@@ -166,10 +167,10 @@ fn json_has_what_the_words_say() {
 }
 
 #[test]
-fn runs_are_listed_with_what_became_of_them() {
+fn runs_are_listed_with_their_state() {
     let context = ran();
     assert_eq!(yb(&context, &["run", "-c", "suite.yaml", "--filter", "variant=one", "-q"]).code, Some(0));
-    // As if it had been killed after its first trial.
+    // Simulates a kill after the first trial.
     let newest = runs(&context).pop().unwrap();
     let journal = format!(".youbencha-workspace/runs/{newest}/journal.jsonl");
     let cut: String = context.read(&journal).lines().take(1).map(|line| format!("{line}\n")).collect();
@@ -177,11 +178,11 @@ fn runs_are_listed_with_what_became_of_them() {
     assert_snapshot!(yb(&context, &["list", "runs"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    run                           when                  name     done  passed  failed  state
+    run                           created               name     done  passed  failed  state
     [RUN]  [WHEN]  nightly  3/3   2       1       finished
-    [RUN]  [WHEN]  nightly  0/1   0               died → resume
+    [RUN]  [WHEN]  nightly  0/1   0               died
     ----- stderr -----
-    1 run unfinished; go on with `yb run --resume [RUN]`
+    hint: 1 run unfinished, resume with: yb run --resume [RUN]
     ");
     let listed: Value = serde_json::from_str(&yb(&context, &["list", "runs", "--json"]).stdout).unwrap();
     assert_eq!((&listed["runs"][0]["passed"], &listed["runs"][1]["state"]), (&2.into(), &"died".into()));
@@ -189,12 +190,12 @@ fn runs_are_listed_with_what_became_of_them() {
     exit code: 0
     ----- stdout -----
     ----- stderr -----
-    no run yet in `.youbencha-workspace`: `yb run -c FILE` makes one
+    no runs in `.youbencha-workspace`; hint: create one with: yb run FILE
     ");
 }
 
 #[test]
-fn only_yes_removes_and_only_what_is_finished_and_left() {
+fn clean_removes_finished_runs_only_with_yes() {
     let mut context = ran();
     context.filter(r"\d+\.\d kB", "[SIZE]").filter("size +state", "size  state");
     for _ in 0..2 {
@@ -207,40 +208,40 @@ fn only_yes_removes_and_only_what_is_finished_and_left() {
     assert_snapshot!(yb(&context, &["clean"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    what                          when                  name     size  state
+    run                           created               name     size  state
     [RUN]  [WHEN]  nightly  [SIZE]  finished
     [RUN]  [WHEN]  nightly  [SIZE]  finished
-    2 runs, [SIZE]: nothing was removed
+    would remove 2 runs, [SIZE]
     ----- stderr -----
-    1 run unfinished or unreadable: kept; name them, or add `--all`
-    add `--yes` to remove what is shown
+    keeping 1 unfinished or unreadable run; hint: name it or pass `--all`
+    hint: pass `--yes` to remove
     ");
     assert_eq!(runs(&context).len(), 3);
-    // The newest stays, the unfinished one too.
+    // The newest and the unfinished run are kept.
     assert_snapshot!(yb(&context, &["clean", "--keep", "1", "--yes"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    what                          when                  name     size  state
+    run                           created               name     size  state
     [RUN]  [WHEN]  nightly  [SIZE]  finished
-    removed: 1 run, [SIZE]
+    removed 1 run, [SIZE]
     ----- stderr -----
-    1 run unfinished or unreadable: kept; name them, or add `--all`
+    keeping 1 unfinished or unreadable run; hint: name it or pass `--all`
     ");
     assert_eq!(runs(&context), all[1..]);
     assert_eq!(
         yb(&context, &["clean", "--older-than", "1d", "--yes"]).stderr,
-        "1 run unfinished or unreadable: kept; name them, or add `--all`\nnothing to remove\n"
+        "keeping 1 unfinished or unreadable run; hint: name it or pass `--all`\nnothing to remove\n"
     );
-    // By its name it goes.
+    // By name, it is removed.
     assert_eq!(yb(&context, &["clean", &all[1], "--yes"]).code, Some(0));
     assert_eq!(runs(&context), all[2..]);
-    assert!(yb(&context, &["clean", "--cache", "--yes"]).stdout.contains("removed: the cache"));
+    assert!(yb(&context, &["clean", "--cache", "--yes"]).stdout.contains("removed the cache"));
     assert!(!context.dir().join(".youbencha-workspace/cache").exists());
     assert_eq!(runs(&context), all[2..]);
 }
 
 #[test]
-fn what_somebody_works_on_is_never_removed_nor_what_is_elsewhere() {
+fn clean_keeps_running_runs_and_paths_outside() {
     let context = ran();
     let run = &runs(&context)[0];
     let folder = context.dir().join(".youbencha-workspace/runs").join(run);
@@ -259,7 +260,7 @@ fn what_somebody_works_on_is_never_removed_nor_what_is_elsewhere() {
     assert!(elsewhere.join("plan.json").exists());
 }
 
-/// What the real agent said is readable, and what it did can be done again by hand.
+/// The transcript of the real agent is readable, and its command can be repeated.
 #[test]
 fn real_claude_is_shown_and_repeated_by_hand() {
     let script = "
@@ -289,7 +290,7 @@ evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } 
     );
     let with_model = |program: &str| {
         let command = context.command(program).env("ANTHROPIC_BASE_URL", server.base_url());
-        // What lets the CLI run as root with permissions bypassed, as the case says.
+        // Allows the CLI to bypass permissions as root.
         command.env("ANTHROPIC_API_KEY", key).env("YB_CLAUDE", claude.program()).env("IS_SANDBOX", "1")
     };
     let ran = with_model(YB).args(["run", "-c", "case.yaml", "-q"]).run();

@@ -1,4 +1,4 @@
-//! What Ctrl-C, SIGTERM, SIGHUP and Ctrl-Z make of a run.
+//! Handling of Ctrl-C, SIGTERM, SIGHUP and Ctrl-Z during a run.
 
 use rustix::process::Signal;
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::suites::{GOOD, Journal, World, assert_complete, assert_same, case, suite};
 
-/// Agents that say that they are there and wait for a file; some don't listen to SIGTERM.
+/// Agents that report their start and wait for a file; some ignore SIGTERM.
 fn waiting(trials: usize, deaf: bool) -> World {
     let world = World::new();
     let (here, go) = (world.path("here").display().to_string(), world.path("go").display().to_string());
@@ -21,7 +21,7 @@ impl World {
         std::fs::write(self.path("go"), "").unwrap();
     }
 
-    /// What is left is done, and nothing twice.
+    /// Resumes the run and checks that no trial is repeated.
     #[track_caller]
     fn resumed(&self, trials: usize) {
         self.let_go();
@@ -33,37 +33,39 @@ impl World {
 }
 
 #[test]
-fn ctrl_c_lets_what_runs_come_to_its_end() {
+fn ctrl_c_waits_for_running_trials() {
     let world = waiting(4, false);
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
     world.wait_for_lines("here", 2);
     yb.signal(Signal::INT);
-    crate::suites::wait_until("its answer", || yb.stderr().contains("stopping: 2 running trials may end"));
+    crate::suites::wait_until("its answer", || {
+        yb.stderr().contains("stopping: waiting for 2 running trials")
+    });
     world.let_go();
     let end = yb.wait();
     assert_eq!(end.code, Some(130), "{}", end.stderr);
-    assert!(end.stderr.contains("2 trials still to do: `yb run --resume latest`"), "{}", end.stderr);
+    assert!(end.stderr.contains("2 trials pending, resume with: yb run --resume latest"), "{}", end.stderr);
     let run = world.only_run();
     let journal = Journal::of(&run);
     assert_eq!(journal.started().len(), 2, "nothing more is begun");
     assert_eq!(journal.results().len(), 2);
     assert_eq!(journal.entries.last().unwrap()["reason"], "interrupted");
-    let told = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_same(&journal, &told);
+    let printed = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_same(&journal, &printed);
     world.resumed(4);
 }
 
 #[test]
-fn ctrl_c_twice_ends_what_runs() {
+fn second_ctrl_c_kills_running_trials() {
     let world = waiting(3, false);
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
     world.wait_for_lines("here", 2);
     yb.signal(Signal::INT);
-    crate::suites::wait_until("its answer", || yb.stderr().contains("may end"));
+    crate::suites::wait_until("its answer", || yb.stderr().contains("stopping: waiting for"));
     yb.signal(Signal::INT);
     let end = yb.wait();
     assert_eq!(end.code, Some(130), "{}", end.stderr);
-    assert!(end.stderr.contains("ending 2 running trials"), "{}", end.stderr);
+    assert!(end.stderr.contains("killing 2 running trials"), "{}", end.stderr);
     world.assert_nothing_runs();
     let journal = Journal::of(&world.only_run());
     let outcomes: Vec<_> = journal.events("attempt_finished").map(|entry| entry["outcome"].clone()).collect();
@@ -72,7 +74,7 @@ fn ctrl_c_twice_ends_what_runs() {
     world.resumed(3);
 }
 
-/// Whether it is over within three seconds is measured by `bench sigterm`.
+/// `bench sigterm` measures the time.
 #[track_caller]
 fn killed_at_once(signal: Signal) {
     let world = waiting(10, true);
@@ -91,22 +93,22 @@ fn killed_at_once(signal: Signal) {
 }
 
 #[test]
-fn sigterm_ends_everything_also_agents_that_do_not_listen() {
+fn sigterm_kills_agents_that_ignore_it() {
     killed_at_once(Signal::TERM);
 }
 
 #[test]
-fn sighup_ends_everything_also_agents_that_do_not_listen() {
+fn sighup_kills_agents_that_ignore_it() {
     killed_at_once(Signal::HUP);
 }
 
-/// The state of a process, as the system shows it: `T` is stopped.
+/// Returns the state of a process from `/proc`; `T` is stopped.
 fn state(pid: u32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat[stat.rfind(')')? + 2..].chars().next()
 }
 
-/// How long a process has worked, in ticks of the system's clock.
+/// Returns the CPU time of a process in clock ticks.
 fn worked(pid: u32) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat[stat.rfind(')').unwrap() + 2..].split(' ').collect();
@@ -114,10 +116,10 @@ fn worked(pid: u32) -> u64 {
 }
 
 #[test]
-fn ctrl_z_holds_the_agents_and_their_clocks() {
+fn ctrl_z_suspends_agents_and_their_deadlines() {
     let world = World::new();
     let (here, go) = (world.path("here").display().to_string(), world.path("go").display().to_string());
-    // Without the pause its deadline would be over long before it ends.
+    // Without suspension, the timeout would expire.
     let agent = format!("echo $$ >> {here}; while [ ! -e {go} ]; do :; done; {GOOD}");
     let mut one = case("one");
     one["timeouts"] = json!({ "agent": 5000 });
@@ -130,7 +132,7 @@ fn ctrl_z_holds_the_agents_and_their_clocks() {
     crate::suites::wait_until("yb stands still", || state(yb.pid()) == Some('T'));
     let agents: Vec<u32> = world.lines("here").iter().map(|line| line.parse().unwrap()).collect();
     let before: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
-    // Longer than the agents' time.
+    // Longer than the timeout of the agents.
     std::thread::sleep(std::time::Duration::from_secs(6));
     let after: Vec<u64> = agents.iter().map(|pid| worked(*pid)).collect();
     assert_eq!(before, after, "they worked on");
@@ -143,9 +145,9 @@ fn ctrl_z_holds_the_agents_and_their_clocks() {
     world.assert_nothing_runs();
 }
 
-/// Stopped, it can still be ended.
+/// A suspended run can be terminated.
 #[test]
-fn sigterm_while_it_stands_still_ends_it_when_it_goes_on() {
+fn sigterm_while_suspended_kills_after_resume() {
     let world = waiting(2, false);
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
     world.wait_for_lines("here", 2);
@@ -159,9 +161,9 @@ fn sigterm_while_it_stands_still_ends_it_when_it_goes_on() {
     world.resumed(2);
 }
 
-/// Stopped and then killed: nothing may stay behind that stands still for ever.
+/// A suspended run that is killed leaves no suspended processes.
 #[test]
-fn sigkill_while_it_stands_still_leaves_nothing() {
+fn sigkill_while_suspended_leaves_no_processes() {
     let world = waiting(2, false);
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "2"]);
     world.wait_for_lines("here", 2);
@@ -173,19 +175,19 @@ fn sigkill_while_it_stands_still_leaves_nothing() {
     world.resumed(2);
 }
 
-/// Whoever is to receive the trace does not hold up an end that somebody asked for.
+/// A hanging receiver does not delay an interrupt.
 #[test]
-fn ctrl_c_twice_does_not_wait_for_a_receiver_that_hangs() {
+fn second_ctrl_c_does_not_wait_for_a_hanging_receiver() {
     let (world, receiver) = (waiting(2, false), yb_testkit::OtlpReceiver::start());
     receiver.hang(true);
     let endpoint = format!("--otel={}", receiver.endpoint());
     let yb = world.start(&["-c", "suite.yaml", "--jobs", "2", &endpoint, "--otel-file", "trace.jsonl"]);
     world.wait_for_lines("here", 2);
     yb.signal(Signal::INT);
-    crate::suites::wait_until("its answer", || yb.stderr().contains("may end"));
+    crate::suites::wait_until("its answer", || yb.stderr().contains("stopping: waiting for"));
     yb.signal(Signal::INT);
     let end = yb.wait();
     assert_eq!(end.code, Some(130), "{}", end.stderr);
-    assert!(end.stderr.contains("warning: not all of the trace arrived: "), "{}", end.stderr);
+    assert!(end.stderr.contains("warning: trace is incomplete: "), "{}", end.stderr);
     world.assert_nothing_runs();
 }

@@ -1,9 +1,9 @@
-//! A small suite that tests of several commands share.
+//! A small suite shared by tests of several commands.
 
 use yb_testkit::TestContext;
 use yb_testkit::git::Repo;
 
-/// Three variants: one that does well, one that does too much, one that does nothing.
+/// Three variants: one passes, one changes too much, one does nothing.
 pub(crate) const SUITE: &str = r#"
 youbencha: 1
 name: nightly
@@ -20,7 +20,7 @@ variants:
   - { name: none, type: command, config: { command: { argv: ["true"] } } }
 "#;
 
-/// A world with a repository that has attributes of its own.
+/// A context with a repository that has a `.gitattributes`.
 pub(crate) fn world() -> TestContext {
     let mut context = TestContext::new();
     context.filter(r"run-\d{4}-\d\d-\d\d-\[HEX\]", "[RUN]").filter(r"\[TIMESTAMP\]Z?", "[WHEN]");

@@ -1,4 +1,4 @@
-//! `yb suggest-testcase`: only a valid case is saved, and a bad answer gets one more chance.
+//! `yb suggest-testcase`: only a valid case is saved, after at most one correction.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ agent: { type: claude-code, config: { prompt: Make greet.sh greet by name. } }
 evaluators: [{ name: git-diff, config: { assertions: { max_files_changed: 1 } } }]
 ";
 
-/// A world in which an agent left a directory.
+/// A context with the output directory of an agent.
 fn world() -> TestContext {
     let mut context = TestContext::new();
     context.filter(r"suggest-\d{4}-\d\d-\d\d-\[HEX\]", "[SUGGESTION]");
@@ -26,7 +26,7 @@ fn world() -> TestContext {
     context
 }
 
-/// Asks a fake agent that plays this script, with the prompt on its stdin.
+/// Runs a fake agent with this script and the prompt on stdin.
 fn ask(context: &TestContext, script: &str) -> Outcome {
     let agent = FakeAgent::in_dir(context.root().join("agent")).script(script);
     let args = ["suggest-testcase", "--agent", "command", "--output-dir", "out", "--"];
@@ -45,7 +45,7 @@ fn kept(context: &TestContext) -> std::path::PathBuf {
 }
 
 #[test]
-fn a_valid_case_in_the_last_words_is_saved() {
+fn valid_suggestion_is_saved() {
     let context = world();
     let outcome = ask(&context, &say(&format!("I looked at it.\n```yaml\n{GOOD}```\n")));
     assert_snapshot!(outcome.snapshot(), @r"
@@ -53,8 +53,8 @@ fn a_valid_case_in_the_last_words_is_saved() {
     ----- stdout -----
     saved testcase-suggestion.yaml
 
-    Read it, then run it:
-      yb run -c testcase-suggestion.yaml
+    Review it, then run it:
+      yb run testcase-suggestion.yaml
     ----- stderr -----
     command is working
     ");
@@ -65,20 +65,20 @@ fn a_valid_case_in_the_last_words_is_saved() {
 }
 
 #[test]
-fn a_bad_answer_is_shown_to_the_agent_once_and_never_saved() {
+fn invalid_suggestion_is_returned_once_and_not_saved() {
     let context = world();
     let bad = GOOD.replace("max_files_changed", "max_file_changed").replace("directory: out\n", "");
     let outcome = ask(&context, &say(&format!("```yaml\n{bad}```\n")));
     assert_snapshot!(outcome.snapshot(), @r"
     exit code: 1
     ----- stdout -----
-    no case: it is not valid, after 2 attempts
-    what the agent said: [TEMP]/work/.youbencha-workspace/suggestions/[SUGGESTION]
+    no case: invalid, after 2 attempts
+    agent output: [TEMP]/work/.youbencha-workspace/suggestions/[SUGGESTION]
     ----- stderr -----
     command is working
-    the case is not valid
+    the case is invalid
     command is working
-    the case is not valid
+    the case is invalid
     error: missing key: `repo`
      --> testcase-suggestion.yaml:1:1
     1 | youbencha: 1
@@ -86,12 +86,12 @@ fn a_bad_answer_is_shown_to_the_agent_once_and_never_saved() {
       = key: `repo`
       = expected: a URL or a path as `repo`, or a path as `directory`
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> testcase-suggestion.yaml:5:22
     5 | evaluators: [{ name: git-diff, config: { assertions: { max_file_changed: 1 } } }]
       |                      ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: unknown key: `max_file_changed`
      --> testcase-suggestion.yaml:5:56
@@ -105,20 +105,16 @@ fn a_bad_answer_is_shown_to_the_agent_once_and_never_saved() {
 }
 
 #[test]
-fn an_answer_without_a_case_is_asked_for_again() {
+fn answer_without_a_case_is_retried() {
     let context = world();
     let outcome = ask(&context, &say("I'd rather not."));
     assert_eq!(outcome.code, Some(1));
-    assert!(
-        outcome.stdout.contains("no case: there is none in the answer, after 2 attempts"),
-        "{}",
-        outcome.stdout
-    );
+    assert!(outcome.stdout.contains("no case: none in the answer, after 2 attempts"), "{}", outcome.stdout);
 }
 
-/// The second question has the mistakes in it, and a right second answer is enough.
+/// The second prompt contains the errors, and a valid second answer is saved.
 #[test]
-fn the_mistakes_are_told_and_the_second_answer_counts() {
+fn corrected_suggestion_is_saved() {
     let context = world();
     let program = context.write(
         "agent.sh",
@@ -132,21 +128,21 @@ fn the_mistakes_are_told_and_the_second_answer_counts() {
     let outcome = context.command(YB).args(args).arg(program).run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
     assert_eq!(context.read("new.yaml"), GOOD);
-    assert!(outcome.stderr.contains("the case is not valid"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("the case is invalid"), "{}", outcome.stderr);
 }
 
 #[test]
-fn an_agent_that_fails_is_exit_code_1_with_where_to_look() {
+fn failing_agent_is_exit_code_1_with_its_output() {
     let context = world();
     let outcome = ask(&context, "- print: { text: no idea, to: stderr }\n- exit: 3\n");
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     assert!(outcome.stdout.contains("no case: ") && outcome.stdout.contains("code 3"), "{}", outcome.stdout);
-    assert!(outcome.stdout.contains("what the agent said: "), "{}", outcome.stdout);
+    assert!(outcome.stdout.contains("agent output: "), "{}", outcome.stdout);
 }
 
-/// The agent gets a copy, the last commit beside it, the schema, and the user's own instructions without their head.
+/// The agent gets a copy, the last commit, the schema, and custom instructions without front matter.
 #[test]
-fn what_the_agent_is_given() {
+fn agent_gets_a_copy_schema_and_instructions() {
     let context = TestContext::new();
     let repo = context.dir().join("out");
     std::fs::create_dir(&repo).unwrap();
@@ -168,7 +164,7 @@ fn what_the_agent_is_given() {
 }
 
 #[test]
-fn what_can_not_be_asked_for_is_said_before_anything_is_started() {
+fn invalid_arguments_are_rejected_before_the_agent_starts() {
     let context = world();
     context.write("there.yaml", "mine");
     let asked = |args: &[&str]| {
@@ -178,17 +174,17 @@ fn what_can_not_be_asked_for_is_said_before_anything_is_started() {
     };
     let stderr = asked(&["--agent", "aider", "--output-dir", "out"]);
     assert!(stderr.contains("unknown agent: `aider`") && stderr.contains("`claude-code`"), "{stderr}");
-    assert!(asked(&["--agent", "command", "--output-dir", "out"]).contains("behind `--`"));
-    assert!(asked(&["--agent", "claude-code", "--output-dir", "out", "--", "x"]).contains("behind `--`"));
+    assert!(asked(&["--agent", "command", "--output-dir", "out"]).contains("after `--`"));
+    assert!(asked(&["--agent", "claude-code", "--output-dir", "out", "--", "x"]).contains("after `--`"));
     assert!(asked(&["--agent", "claude-code", "--output-dir", "nowhere"]).contains("no such directory"));
     let saved = asked(&["--agent", "claude-code", "--output-dir", "out", "--save", "cases/new.yaml"]);
     assert!(saved.contains("no such directory: `cases`") && saved.contains("mkdir -p cases"), "{saved}");
     let saved = asked(&["--agent", "claude-code", "--output-dir", "out", "--save", "there.yaml"]);
-    assert!(saved.contains("already there: `there.yaml`"), "{saved}");
+    assert!(saved.contains("file exists: `there.yaml`"), "{saved}");
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
 
-/// With nothing replaced but the model: the first case is wrong, the second is written with the agent's own tool.
+/// With a scripted model: the first case is invalid, the second is written with a tool.
 #[test]
 fn real_claude_suggests_a_case_and_corrects_it() {
     let good = serde_json::to_string(GOOD).unwrap();
@@ -230,7 +226,7 @@ lanes:
 }
 
 #[test]
-fn without_the_agent_it_is_exit_code_3() {
+fn suggest_without_the_agent_is_exit_code_3() {
     let context = world();
     let args = ["suggest-testcase", "--agent", "claude-code", "--output-dir", "out"];
     let outcome = context.command(YB).args(args).env("YB_CLAUDE", "/no/such/claude").run();

@@ -11,12 +11,12 @@ const TWO: [&str; 2] = ["one", "two"];
 const BOTH: [(&str, &str); 2] = [("good", GOOD), ("bad", BAD)];
 
 #[test]
-fn a_suite_of_eight_trials_is_run_in_a_fair_order() {
+fn suite_runs_trials_in_fair_order() {
     let world = World::with(&suite(&TWO, &BOTH, "repeats: 2"));
     let outcome = world.suite(&["--jobs", "1"]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
     let run = world.only_run();
-    let told = assert_complete(&run, 8);
+    let printed = assert_complete(&run, 8);
     let order = [
         "one--good--1",
         "one--bad--1",
@@ -28,8 +28,8 @@ fn a_suite_of_eight_trials_is_run_in_a_fair_order() {
         "two--bad--2",
     ];
     assert_eq!(Journal::of(&run).started(), order);
-    assert_eq!(told["outcomes"], json!({ "passed": 4, "failed": 4 }));
-    for (trial, folder) in told["trials"].as_array().unwrap().iter().zip(order) {
+    assert_eq!(printed["outcomes"], json!({ "passed": 4, "failed": 4 }));
+    for (trial, folder) in printed["trials"].as_array().unwrap().iter().zip(order) {
         assert_eq!(trial["trial"], folder);
         let outcome = if folder.contains("good") { "passed" } else { "failed" };
         assert_eq!((&trial["outcome"], &trial["attempts"][0]["outcome"]), (&json!(outcome), &json!(outcome)));
@@ -41,7 +41,7 @@ fn a_suite_of_eight_trials_is_run_in_a_fair_order() {
 }
 
 #[test]
-fn the_table_and_the_next_command() {
+fn suite_prints_a_table_and_the_next_command() {
     let world = World::with(&suite(&TWO, &BOTH, "repeats: 2"));
     assert_snapshot!(world.suite(&["--jobs", "1", "--quiet"]).run().snapshot(), @r"
     exit code: 1
@@ -53,7 +53,8 @@ fn the_table_and_the_next_command() {
     two   bad      0/2     [TIME]
     8 of 8 trials: 4 passed, 4 failed; isolation: none
     ----- stderr -----
-    look at it: `yb show latest one--bad--1`, or all as a page: `yb report --format html`
+    hint: inspect a trial: yb show latest one--bad--1
+    hint: write an HTML report: yb report --format html
     ");
 }
 
@@ -78,7 +79,7 @@ fn exit_codes_by_precedence() {
 }
 
 #[test]
-fn filters_choose_and_what_matches_nothing_says_what_there_is() {
+fn filters_select_trials_and_report_no_match() {
     let mut cases = [case("one"), case("two"), case("three")];
     cases[1]["tags"] = json!(["slow"]);
     let text = suite(&[], &BOTH, "").replace("cases: []", &format!("cases: {}", json!(cases)));
@@ -101,25 +102,25 @@ fn filters_choose_and_what_matches_nothing_says_what_there_is() {
     ----- stdout -----
     ----- stderr -----
     error: no trial matches the filters: `variant=better`, `one`
-    hint: there are: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
+    hint: available: `one / good`, `one / bad`, `two / good`, `two / bad`, `three / good`, `three / bad`
     ");
     assert_eq!(world.runs(), before);
 }
 
 #[test]
-fn repeat_wins_over_the_suite_and_a_dry_run_leaves_no_run() {
+fn repeat_overrides_the_suite_and_dry_run_creates_no_run() {
     let world = World::with(&suite(&["one"], &[("good", GOOD)], "repeats: 2"));
     let dry = world.suite(&["--dry-run", "--repeat", "3", "--jobs", "2", "--max-cost", "2.5"]).run();
     assert_snapshot!(dry.snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    trial         agent    commit        usual cost  usual time
-    one--good--1  command  [HEX]  unknown     unknown
-    one--good--2  command  [HEX]  unknown     unknown
-    one--good--3  command  [HEX]  unknown     unknown
-    3 trials, 2 at once; nothing was started
-    cost and time are unknown: none of them ran before
-    the run stops at $2.5000
+    trial         agent    commit        median cost  median time
+    one--good--1  command  [HEX]  unknown      unknown
+    one--good--2  command  [HEX]  unknown      unknown
+    one--good--3  command  [HEX]  unknown      unknown
+    dry run: 3 trials, 2 at once
+    estimate: unknown, no trial ran before
+    budget $2.50
     command: ready
     ----- stderr -----
     ");
@@ -129,7 +130,7 @@ fn repeat_wins_over_the_suite_and_a_dry_run_leaves_no_run() {
     assert_complete(&world.only_run(), 3);
 }
 
-/// How many agents were at work at once, by what each wrote when it came and went.
+/// Returns the maximum number of concurrent agents, from their start and end marks.
 fn overlap(lines: &[String], of: &str) -> usize {
     let (mut now, mut most) = (0_usize, 0);
     for line in lines.iter().filter(|line| line.ends_with(of)) {
@@ -144,7 +145,7 @@ fn overlap(lines: &[String], of: &str) -> usize {
 }
 
 #[test]
-fn never_more_at_once_than_the_limits_say() {
+fn concurrency_limits_are_respected() {
     let world = World::new();
     let file = world.path("overlaps").display().to_string();
     let agent = format!("echo + $0 >> {file}; sleep 0.1; echo - $0 >> {file}; {GOOD}");
@@ -160,10 +161,10 @@ fn never_more_at_once_than_the_limits_say() {
 }
 
 #[test]
-fn what_the_machine_did_is_tried_again_and_what_an_agent_did_is_not() {
+fn infrastructure_failures_are_retried_and_agent_failures_are_not() {
     let world = World::new();
     let count = world.path("count").display().to_string();
-    // The first two attempts meet an API that is down.
+    // The API fails for the first two attempts.
     let lost =
         format!("echo x >> {count}; if [ $(wc -l < {count}) -lt 3 ]; then {}; fi; {GOOD}", refused(500));
     let variants =
@@ -172,7 +173,7 @@ fn what_the_machine_did_is_tried_again_and_what_an_agent_did_is_not() {
     world.context.write("suite.yaml", text);
     let outcome = world.suite(&["--jobs", "2"]).run();
     assert_eq!(outcome.code, Some(1), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("one / lost: infra, will be tried again"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("one / lost: infra, retrying"), "{}", outcome.stderr);
     let run = world.only_run();
     assert_complete(&run, 2);
     let journal = Journal::of(&run);
@@ -187,7 +188,7 @@ fn what_the_machine_did_is_tried_again_and_what_an_agent_did_is_not() {
 }
 
 #[test]
-fn after_so_many_further_attempts_it_is_given_up() {
+fn retries_are_limited() {
     let variants = json!([variant("lost", &refused(500), "claude-stream-json")]);
     let world =
         World::with(&format!("youbencha: 1\nname: n\ncases: {}\nvariants: {variants}", json!([case("one")])));
@@ -196,9 +197,9 @@ fn after_so_many_further_attempts_it_is_given_up() {
     assert_eq!(Journal::of(&world.only_run()).outcomes("one--lost--1"), ["infra", "infra"]);
 }
 
-/// A file stands where the next trial's folder belongs, until a third trial takes it away.
+/// A file blocks the directory of the next trial until a third trial removes it.
 #[test]
-fn a_place_that_can_not_be_written_is_tried_again_while_others_go_on() {
+fn unwritable_trial_directory_is_retried_while_others_run() {
     let agent = format!(
         "{WHO} cd \"$d/..\"; case $trial in one-*) : > two--v--1;; three-*) rm two--v--1;; esac; cd \"$OLDPWD\"; {GOOD}"
     );
@@ -213,7 +214,7 @@ fn a_place_that_can_not_be_written_is_tried_again_while_others_go_on() {
 }
 
 #[test]
-fn a_hook_that_fails_is_not_tried_again() {
+fn failing_hook_is_not_retried() {
     let mut one = case("one");
     one["pre_execution"] =
         json!([{ "name": "script", "config": { "command": "sh", "args": ["-c", "echo no >&2; exit 3"] } }]);
@@ -229,15 +230,15 @@ fn a_hook_that_fails_is_not_tried_again() {
     assert!(failed["error"].as_str().unwrap().contains("pre-execution failed"), "{failed}");
 }
 
-/// One that the API tells to wait holds back all of its account; nobody else's.
+/// A rate limit delays trials of the same account only.
 #[test]
-fn a_rate_limit_holds_back_the_others_of_the_account() {
+fn rate_limit_delays_other_trials_of_the_agent() {
     let world = World::new();
     let count = world.path("count").display().to_string();
     let limited =
         format!("echo x >> {count}; if [ $(wc -l < {count}) = 1 ]; then {}; fi; {GOOD}", refused(429));
     let mut other = variant("other", GOOD, "text");
-    // Another secret is another account.
+    // Another secret means another account.
     other["env"] = json!({ "API_KEY": "another-account" });
     let variants = json!([variant("limited", &limited, "claude-stream-json"), other]);
     let text =
@@ -256,9 +257,9 @@ fn a_rate_limit_holds_back_the_others_of_the_account() {
     assert_eq!(others, ["one--limited--1", "one--other--1", "one--other--2"], "{order:?}");
 }
 
-/// Also while it only waits to ask again.
+/// Also while the agent waits for a retry.
 #[test]
-fn an_agent_that_waits_for_the_api_holds_back_the_others() {
+fn api_retry_delays_other_trials_of_the_agent() {
     let world = World::new();
     let count = world.path("count").display().to_string();
     let retry = json!({ "type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
@@ -279,6 +280,6 @@ fn an_agent_that_waits_for_the_api_holds_back_the_others() {
     let holding = events.iter().position(|event| event["event"] == "progress_holding").unwrap();
     assert_eq!(events[holding]["for_ms"], 1500);
     let ended = events.iter().position(|event| event["event"] == "attempt_finished").unwrap();
-    assert!(holding < ended, "it is told while the agent waits");
+    assert!(holding < ended, "reported while the agent waits");
     assert_complete(&world.only_run(), 3);
 }

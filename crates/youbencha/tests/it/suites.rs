@@ -1,5 +1,5 @@
-//! What the tests of whole runs share: suites of small shell agents, a `yb` that can be signalled, and a journal that
-//! is judged without the engine's help.
+//! Shared helpers for tests of runs: suites of shell agents, a `yb` that can be signaled, and a journal reader
+//! that is independent of the engine.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,22 +13,22 @@ use yb_testkit::{Invocation, TestContext};
 
 use crate::YB;
 
-/// After so long, something that should have happened never will.
+/// The timeout of waiting for a condition.
 const HANG: Duration = Duration::from_secs(60);
 
-/// An agent that changes one file, as every case here allows.
+/// An agent that changes one file, which every case allows.
 pub(crate) const GOOD: &str = "echo more >> a.txt";
-/// An agent that changes more than that.
+/// An agent that changes too many files.
 pub(crate) const BAD: &str = "echo 1 > b; echo 2 > c";
-/// Tells a shell agent which trial it is: `$trial`.
+/// Sets `$trial` in a shell agent.
 pub(crate) const WHO: &str = "d=${PWD%/attempt-*}; trial=${d##*/}; ";
 
-/// A world with a folder that cases start with.
+/// A context with a start directory for cases.
 pub(crate) struct World {
     pub(crate) context: TestContext,
 }
 
-/// A suite whose agents are shell commands; every case allows one changed file.
+/// Builds a suite of shell agents; every case allows one changed file.
 pub(crate) fn suite(cases: &[&str], variants: &[(&str, &str)], rest: &str) -> String {
     let cases: Vec<Value> = cases.iter().map(|name| case(name)).collect();
     let variants: Vec<Value> =
@@ -36,20 +36,20 @@ pub(crate) fn suite(cases: &[&str], variants: &[(&str, &str)], rest: &str) -> St
     format!("youbencha: 1\nname: nightly\ncases: {}\nvariants: {}\n{rest}", json!(cases), json!(variants))
 }
 
-/// One case of a suite. Its agents tell the tests what they do by files outside of their workspace.
+/// Builds a case. Agents communicate with the test by files outside of their workspace.
 pub(crate) fn case(name: &str) -> Value {
     json!({ "name": name, "description": "One file changes.", "directory": "tree", "isolation": "none",
         "agent": { "type": "command", "config": { "prompt": "Change one file." } },
         "evaluators": [{ "name": "git-diff", "config": { "assertions": { "max_files_changed": 1 } } }] })
 }
 
-/// One variant: a shell command, and what it prints.
+/// Builds a variant: a shell command and its output format.
 pub(crate) fn variant(name: &str, command: &str, output: &str) -> Value {
     json!({ "name": name, "type": "command",
         "config": { "command": { "argv": ["sh", "-c", command], "output": output } } })
 }
 
-/// The last frame of an agent that the API refused.
+/// The last frame of an agent after an API error.
 pub(crate) fn refused(status: u16) -> String {
     let result = json!({ "type": "result", "subtype": "success", "is_error": true, "result": format!("API Error: {status}"),
         "api_error_status": status, "terminal_reason": "api_error" });
@@ -64,7 +64,7 @@ impl World {
         Self { context }
     }
 
-    /// With this as `suite.yaml`.
+    /// Creates a context with this `suite.yaml`.
     pub(crate) fn with(suite: &str) -> Self {
         let world = Self::new();
         world.context.write("suite.yaml", suite);
@@ -75,17 +75,17 @@ impl World {
         self.context.dir().join(name)
     }
 
-    /// `yb run` with these arguments.
+    /// Prepares `yb run` with these arguments.
     pub(crate) fn run(&self, args: &[&str]) -> Invocation {
         self.context.command(YB).arg("run").args(args)
     }
 
-    /// `yb run -c suite.yaml` with these arguments.
+    /// Prepares `yb run -c suite.yaml` with these arguments.
     pub(crate) fn suite(&self, args: &[&str]) -> Invocation {
         self.run(&["-c", "suite.yaml"]).args(args)
     }
 
-    /// `yb run` with these arguments, in the background.
+    /// Starts `yb run` with these arguments in the background.
     pub(crate) fn start(&self, args: &[&str]) -> Yb {
         let (stdout, stderr) = (self.context.root().join("stdout"), self.context.root().join("stderr"));
         let mut command = Command::new(YB);
@@ -100,20 +100,20 @@ impl World {
         Yb { child: command.spawn().unwrap(), stderr }
     }
 
-    /// The directories of all runs, the oldest first.
+    /// Returns the directories of all runs, oldest first.
     pub(crate) fn runs(&self) -> Vec<PathBuf> {
         let runs = yb_engine::run::all_runs(&self.path(".youbencha-workspace")).unwrap();
         runs.into_iter().map(|run| run.path().to_owned()).collect()
     }
 
-    /// The only run.
+    /// Returns the only run.
     pub(crate) fn only_run(&self) -> PathBuf {
         let mut runs = self.runs();
         assert_eq!(runs.len(), 1, "{runs:?}");
         runs.remove(0)
     }
 
-    /// Waits until the only run's journal has so many lines with this event.
+    /// Waits for a number of events in the journal of the only run.
     pub(crate) fn wait_for(&self, event: &str, count: usize) {
         wait_until(&format!("{count} × {event}"), || {
             let runs = self.runs();
@@ -124,12 +124,12 @@ impl World {
         });
     }
 
-    /// Waits until a file that agents write to has so many lines.
+    /// Waits for a number of lines in a file.
     pub(crate) fn wait_for_lines(&self, name: &str, count: usize) {
         wait_until(&format!("{count} lines in {name}"), || self.lines(name).len() >= count);
     }
 
-    /// The lines of a file that agents write to.
+    /// Returns the lines of a file.
     pub(crate) fn lines(&self, name: &str) -> Vec<String> {
         let text = std::fs::read_to_string(self.path(name)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -149,13 +149,13 @@ pub(crate) fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-/// A `yb` in the background, which does not outlive its test.
+/// A `yb` in the background that is killed with its test.
 pub(crate) struct Yb {
     child: Child,
     stderr: PathBuf,
 }
 
-/// How it ended.
+/// The exit status and output.
 #[derive(Debug)]
 pub(crate) struct End {
     pub(crate) code: Option<i32>,
@@ -195,13 +195,13 @@ impl Drop for Yb {
     }
 }
 
-/// A journal, read as anybody could: lines of JSON.
+/// A journal, read as lines of JSON.
 pub(crate) struct Journal {
     pub(crate) entries: Vec<Value>,
 }
 
 impl Journal {
-    /// Of a run's directory; the last line may be torn.
+    /// Reads the journal of a run; the last line may be incomplete.
     #[track_caller]
     pub(crate) fn of(run: &Path) -> Self {
         let text = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
@@ -217,19 +217,19 @@ impl Journal {
         self.events(event).count()
     }
 
-    /// The trials in the order in which they were begun, every attempt of them.
+    /// Returns the trials in start order, once per attempt.
     pub(crate) fn started(&self) -> Vec<&str> {
         self.events("attempt_started").map(|entry| entry["trial"].as_str().unwrap()).collect()
     }
 
-    /// The outcomes of one trial's attempts.
+    /// Returns the outcomes of the attempts of a trial.
     pub(crate) fn outcomes(&self, trial: &str) -> Vec<&str> {
         let of_trial = self.events("attempt_finished").filter(|entry| entry["trial"] == trial);
         of_trial.map(|entry| entry["outcome"].as_str().unwrap()).collect()
     }
 
-    /// What must hold of every journal, however often its run died: each attempt begins once and ends once, nothing
-    /// follows a result. Gives each trial's results.
+    /// Checks invariants of a journal, also after kills: each attempt starts once and ends once, and nothing
+    /// follows a result. Returns the results by trial.
     #[track_caller]
     pub(crate) fn results(&self) -> BTreeMap<String, String> {
         let mut results = BTreeMap::new();
@@ -263,7 +263,7 @@ impl Journal {
         results
     }
 
-    /// Dollars of all attempts.
+    /// Returns the cost of all attempts.
     pub(crate) fn usd(&self) -> f64 {
         let parts = ["agent_usd", "subagents_usd", "judge_usd"];
         let spend = self.events("attempt_finished").map(|entry| &entry["spend"]);
@@ -271,38 +271,38 @@ impl Journal {
     }
 }
 
-/// A run that is complete: so many trials, each with one result, and the same in `results.json`.
+/// Asserts that a run is complete and matches `results.json`.
 #[track_caller]
 pub(crate) fn assert_complete(run: &Path, trials: usize) -> Value {
     let journal = Journal::of(run);
     let results = journal.results();
     assert_eq!(results.len(), trials, "{results:?}");
     assert_eq!(journal.entries.last().unwrap()["event"], "run_finished");
-    let told: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
-    assert_eq!((&told["finished"], &told["planned"]), (&json!(true), &json!(trials)));
-    assert_same(&journal, &told);
-    told
+    let printed: Value = serde_json::from_slice(&std::fs::read(run.join("results.json")).unwrap()).unwrap();
+    assert_eq!((&printed["finished"], &printed["planned"]), (&json!(true), &json!(trials)));
+    assert_same(&journal, &printed);
+    printed
 }
 
-/// `results.json` says what the journal says.
+/// Asserts that `results.json` matches the journal.
 #[track_caller]
-pub(crate) fn assert_same(journal: &Journal, told: &Value) {
+pub(crate) fn assert_same(journal: &Journal, printed: &Value) {
     let results = journal.results();
     let mut outcomes: BTreeMap<&str, usize> = BTreeMap::new();
     for outcome in results.values() {
         *outcomes.entry(outcome).or_default() += 1;
     }
-    assert_eq!(told["outcomes"], json!(outcomes));
-    assert_eq!(told["done"], results.len());
-    assert_eq!(told["last_at"], journal.entries.last().unwrap()["at"]);
+    assert_eq!(printed["outcomes"], json!(outcomes));
+    assert_eq!(printed["done"], results.len());
+    assert_eq!(printed["last_at"], journal.entries.last().unwrap()["at"]);
     let mut attempts = 0;
-    for trial in told["trials"].as_array().unwrap() {
+    for trial in printed["trials"].as_array().unwrap() {
         let result = results.get(trial["trial"].as_str().unwrap());
         assert_eq!(trial["outcome"].as_str(), result.map(String::as_str), "{trial}");
         attempts += trial["attempts"].as_array().unwrap().len();
     }
     assert_eq!(attempts, journal.count("attempt_finished"));
     let parts = ["agent_usd", "subagents_usd", "judge_usd"];
-    let usd: f64 = parts.map(|part| told["spend"][part].as_f64().unwrap_or(0.0)).iter().sum();
+    let usd: f64 = parts.map(|part| printed["spend"][part].as_f64().unwrap_or(0.0)).iter().sum();
     assert!((usd - journal.usd()).abs() < 1e-9, "{usd} and {}", journal.usd());
 }

@@ -27,7 +27,7 @@ fn record(context: &TestContext, said: &str, tape: &str) -> Outcome {
 }
 
 #[test]
-fn any_command_is_recorded_shown_and_compared() {
+fn tape_records_shows_and_compares_any_command() {
     let mut context = TestContext::new();
     context.filter(r"127\.0\.0\.1:\d+", "127.0.0.1:[PORT]").filter(r", \d+\.\d s,", ", [TIME],");
     let recorded = record(&context, "Done.", "one.tape");
@@ -35,20 +35,20 @@ fn any_command_is_recorded_shown_and_compared() {
     assert!(recorded.stdout.contains(r#""result":"Done.""#), "{}", recorded.stdout);
     assert_snapshot!(context.filtered(&recorded.stderr), @r"
     recording http://127.0.0.1:[PORT] into one.tape
-    recorded 2 exchanges, 20 tokens in, 10 out: one.tape
+    recorded 2 exchanges, 20 input tokens, 10 output tokens: one.tape
     ");
     assert_snapshot!(context.run(YB, ["tape", "show", "one.tape"]).snapshot(), @r#"
     exit code: 0
     ----- stdout -----
     tape: one.tape
     upstream: http://127.0.0.1:[PORT]
-    2 exchanges, 20 tokens in, 10 out
+    2 exchanges, 20 input tokens, 10 output tokens
 
     main: Say something.
-      turn 1: 200, [TIME], 10 in, 5 out
+      turn 1: 200, [TIME], 10 input tokens, 5 output tokens
         > user message: Say something.
         < Bash {"command":"echo \"$DEPLOY_WORD\"","description":"x"}
-      turn 2: 200, [TIME], 10 in, 5 out
+      turn 2: 200, [TIME], 10 input tokens, 5 output tokens
         > result of tool call `toolu_main_1_1`: very-secret-token
         < text: Done.
     ----- stderr -----
@@ -59,7 +59,7 @@ fn any_command_is_recorded_shown_and_compared() {
 
     record(&context, "Well done.", "two.tape");
     let same = context.run(YB, ["tape", "diff", "one.tape", "one.tape"]);
-    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "the tapes say the same\n"));
+    assert_eq!((same.code, same.stdout.as_str()), (Some(0), "no differences\n"));
     let other = context.run(YB, ["tape", "diff", "one.tape", "two.tape"]);
     assert_eq!(other.code, Some(1), "{}", other.stdout);
     assert!(other.stdout.contains("main, turn 2"), "{}", other.stdout);
@@ -69,7 +69,7 @@ fn any_command_is_recorded_shown_and_compared() {
 }
 
 #[test]
-fn a_tape_that_was_cut_or_knows_too_much_is_told_and_cleaned() {
+fn truncated_tape_is_reported_and_secrets_are_redacted() {
     let context = TestContext::new();
     record(&context, "Done.", "one.tape");
     let whole = std::fs::read(context.dir().join("one.tape")).unwrap();
@@ -91,12 +91,12 @@ fn a_tape_that_was_cut_or_knows_too_much_is_told_and_cleaned() {
     ----- stdout -----
     ----- stderr -----
     error: environment variable is not set: `DEPLOY_WORD`
-    hint: `--secret` names a variable, so that the secret itself is in no process list
+    hint: `--secret` takes the name of a variable, so that the value is not visible in process lists
     ");
 }
 
 #[test]
-fn mistakes_name_the_tape_and_the_way_out() {
+fn tape_errors_name_the_tape_and_a_hint() {
     let context = TestContext::new();
     record(&context, "Done.", "one.tape");
     assert_snapshot!(context.run(YB, ["tape", "show", "one.tape", "--lane", "sub"]).snapshot(), @r"
@@ -104,7 +104,7 @@ fn mistakes_name_the_tape_and_the_way_out() {
     ----- stdout -----
     ----- stderr -----
     error: no such lane in `one.tape`: `sub`
-    hint: it has `main`
+    hint: lanes of the tape: `main`
     ");
     assert_snapshot!(context.run(YB, ["tape", "show", "none.tape"]).snapshot(), @r"
     exit code: 2

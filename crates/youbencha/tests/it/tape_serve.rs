@@ -1,4 +1,4 @@
-//! `yb tape serve`: from a script's mistakes to a served session.
+//! `yb tape serve`: script errors and served sessions.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -16,7 +16,7 @@ fn serve(script: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn a_bad_script_is_named_with_its_place() {
+fn invalid_script_is_reported_with_its_location() {
     assert_snapshot!(serve("tape: 1\nlanes:\n  main:\n    - sya: Hello.\n", &[]), @r"
     exit code: 2
     ----- stdout -----
@@ -44,7 +44,7 @@ fn a_bad_script_is_named_with_its_place() {
 }
 
 #[test]
-fn a_missing_script_is_named() {
+fn missing_script_is_reported() {
     assert_snapshot!(TestContext::new().run(YB, ["tape", "serve", "none.yaml"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
@@ -55,7 +55,7 @@ fn a_missing_script_is_named() {
 }
 
 #[test]
-fn a_taken_port_is_named() {
+fn port_in_use_is_reported() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let shown = serve("{ tape: 1, lanes: { main: [ { say: a } ] } }", &["--port", &port]);
@@ -70,7 +70,7 @@ fn a_taken_port_is_named() {
 }
 
 #[test]
-fn colour_is_only_for_those_who_want_it() {
+fn color_is_used_only_on_request() {
     let context = TestContext::new();
     let run =
         |name: &str| context.command(YB).args(["tape", "serve", "none.yaml"]).env(name, "1").run().stderr;
@@ -78,7 +78,7 @@ fn colour_is_only_for_those_who_want_it() {
     assert!(!run("NO_COLOR").contains("\u{1b}["));
 }
 
-/// A server that runs until the test is over, also when the test fails.
+/// A server that is killed with its test.
 struct Served {
     child: Child,
     out: BufReader<ChildStdout>,
@@ -129,7 +129,7 @@ impl Served {
         answer
     }
 
-    /// Everything that it shows until its end, its address made neutral.
+    /// Returns the complete output with the address replaced.
     fn stop(mut self, signal: rustix::process::Signal) -> String {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
@@ -144,7 +144,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may be over already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -164,7 +164,7 @@ lanes:
 ";
 
 #[test]
-fn a_session_is_shown_line_by_line() {
+fn serve_prints_a_line_per_request() {
     let context = TestContext::new();
     context.write("script.yaml", SCRIPT);
     let mut served = Served::start(&context, &["script.yaml", "--var", "place=the test"]);
@@ -200,7 +200,7 @@ fn a_session_is_shown_line_by_line() {
       export DISABLE_AUTOUPDATER=1
       export DISABLE_ERROR_REPORTING=1
 
-    Stop with Ctrl-C. Requests:
+    Press Ctrl-C to stop. Requests:
        1  200  HEAD /api/hello: placeholder
        2  429  main, turn 1: fault
        3  200  main, turn 1 (attempt 2): reply
@@ -212,7 +212,7 @@ fn a_session_is_shown_line_by_line() {
 }
 
 #[test]
-fn ctrl_c_ends_it_cleanly_and_frees_the_port() {
+fn ctrl_c_stops_serving_and_frees_the_port() {
     let context = TestContext::new();
     context.write("script.yaml", "{ tape: 1, lanes: { main: [ { say: a } ] } }");
     let served = Served::start(&context, &["script.yaml"]);

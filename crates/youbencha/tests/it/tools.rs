@@ -9,7 +9,7 @@ use yb_testkit::git::Repo;
 
 use crate::YB;
 
-/// An npm that needs no registry: it says what it was given, and installs a program that says its version.
+/// A fake npm without a registry: records its arguments and installs a program that prints its version.
 const NPM: &str = r#"#!/bin/sh
 echo "$*" >> "$HOME/npm.calls"
 for last; do :; done
@@ -40,7 +40,7 @@ fn calls(context: &TestContext) -> usize {
 }
 
 #[test]
-fn a_version_is_installed_once_and_beside_others() {
+fn version_is_installed_once_next_to_others() {
     let (context, path) = with_npm();
     let install = |specs: &[&str]| {
         let specs = specs.iter().flat_map(|spec| ["--cli", spec]);
@@ -52,11 +52,11 @@ fn a_version_is_installed_once_and_beside_others() {
     installed    codex@0.166.0  [TEMP]/home/.local/share/youbencha/tools/codex/0.166.0
     installed    codex@0.165.1  [TEMP]/home/.local/share/youbencha/tools/codex/0.165.1
     ----- stderr -----
-    installing codex@0.166.0 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
-    installing codex@0.165.1 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
+    installing codex@0.166.0 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
+    installing codex@0.165.1 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
     ");
     let again = install(&["codex@0.166.0"]);
-    assert!(again.stdout.starts_with("there        codex@0.166.0"), "{}", again.stdout);
+    assert!(again.stdout.starts_with("present      codex@0.166.0"), "{}", again.stdout);
     let said = std::fs::read_to_string(context.home().join("npm.calls")).unwrap();
     assert_eq!(
         said.lines().next().unwrap(),
@@ -66,12 +66,12 @@ fn a_version_is_installed_once_and_beside_others() {
     let tools = context.home().join(".local/share/youbencha/tools/codex");
     let program = tools.join("0.165.1/node_modules/.bin/codex");
     assert_eq!(context.run(program, [""; 0]).stdout, "@openai/codex 0.165.1\n");
-    // The judge's definition is another matter.
+    // The judge definition is not written.
     assert_eq!(std::fs::read_dir(context.dir()).unwrap().count(), 0);
 }
 
 #[test]
-fn two_at_once_install_it_once() {
+fn concurrent_installs_install_once() {
     let (context, path) = with_npm();
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -89,7 +89,7 @@ fn two_at_once_install_it_once() {
 }
 
 #[test]
-fn what_can_not_be_installed_leaves_nothing_and_says_why() {
+fn failed_install_leaves_nothing_and_reports_the_reason() {
     let (context, path) = with_npm();
     let install = |path: &str, spec: &str| {
         context.command(YB).args(["install-agents", "--cli", spec]).env("PATH", path).run()
@@ -98,7 +98,7 @@ fn what_can_not_be_installed_leaves_nothing_and_says_why() {
     exit code: 4
     ----- stdout -----
     ----- stderr -----
-    installing codex@9.9.9 with npm into [TEMP]/home/.local/share/youbencha/tools: about 440 MB
+    installing codex@9.9.9 with npm into [TEMP]/home/.local/share/youbencha/tools (about 440 MB)
     error: npm could not install `codex@9.9.9`: it exited with code 1: npm error 404 no such version
     hint: try it by hand: `npm view @openai/codex@9.9.9`
     ");
@@ -134,7 +134,7 @@ fn what_can_not_be_installed_leaves_nothing_and_says_why() {
     assert_eq!(calls(&context), before);
 }
 
-/// A Claude Code of a version: it does nothing and tells about it.
+/// A fake Claude Code of a given version that does nothing.
 fn claude(version: &str) -> String {
     format!(
         r#"#!/bin/sh
@@ -162,7 +162,7 @@ variants:
 ";
 
 #[test]
-fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
+fn suite_runs_two_versions_of_an_agent() {
     let context = TestContext::new();
     let repo = context.dir().join("repo");
     std::fs::create_dir(&repo).unwrap();
@@ -178,7 +178,7 @@ fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
         );
         std::fs::write(prefix.join("tool.json"), manifest).unwrap();
     };
-    // The user's own is a third one, which nobody asked for.
+    // The version on the PATH is not used.
     program(&context.root().join("bin/claude"), &claude("2.0.76"));
     let path = format!("{}:{}", context.root().join("bin").display(), std::env::var("PATH").unwrap());
     let run = |more: &[&str]| {
@@ -191,7 +191,7 @@ fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
     exit code: 3
     ----- stdout -----
     ----- stderr -----
-    error: `claude-code` has another version than is asked for: 2.1.325 (found 2.0.76)
+    error: wrong version of `claude-code`: expected 2.1.325, found 2.0.76
     hint: install it: `yb install-agents --cli claude-code@2.1.325`
     hint: or change `version` in the case or suite
     ");
@@ -199,9 +199,9 @@ fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
     let outcome = run(&[]);
     assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
     let version = |trial: &str| {
-        let told = context.run(YB, ["show", "latest", trial, "--json"]);
-        let told: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
-        told.to_string()
+        let printed = context.run(YB, ["show", "latest", trial, "--json"]);
+        let printed: serde_json::Value = serde_json::from_str(&printed.stdout).unwrap();
+        printed.to_string()
     };
     assert!(
         version("nothing--old--1").contains(r#""agent_version":"2.1.120""#),
@@ -218,7 +218,7 @@ fn two_versions_of_one_agent_run_in_one_suite_and_the_log_tells_which() {
 }
 
 #[test]
-fn a_program_of_the_case_has_no_version_to_pin() {
+fn version_of_a_command_agent_is_rejected() {
     let context = TestContext::new();
     std::fs::create_dir(context.dir().join("repo")).unwrap();
     let suite =

@@ -1,4 +1,4 @@
-//! A run as a trace: the whole tree at a receiver and in a file, whatever the receiver does, and nothing in it that nobody
+//! Traces of runs: the complete tree at a receiver and in a file, whatever the receiver does, and no content
 //! asked for.
 
 use std::ffi::OsString;
@@ -15,9 +15,9 @@ use yb_testkit::{
 
 use crate::YB;
 
-/// A key that looks like one.
+/// A realistic API key.
 const KEY: &str = "not-a-real-key-but-a-secret";
-/// What only the content of a trace may have.
+/// Text that appears only with content enabled.
 const SAID: &str = "The reviewer is content.";
 
 const MODEL: &str = "
@@ -54,7 +54,7 @@ evaluators:
   - { name: command, config: { argv: [\"false\"] } }
 ";
 
-/// A repository, a case and the real agent with a scripted model.
+/// A context with a repository, a case and the real agent with a scripted model.
 pub(crate) struct World {
     pub(crate) context: TestContext,
     server: MockServer,
@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// The only span of this name.
+/// Returns the only span with this name.
 #[track_caller]
 fn named<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
     let found: Vec<_> = spans.iter().filter(|span| span.name == name).collect();
@@ -118,7 +118,7 @@ run greeting
     evaluate command
 ";
 
-/// One trace, at a receiver and in a file, with what the case is about and without what was said.
+/// One trace at a receiver and in a file, with metadata and without content.
 #[test]
 fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     let (world, receiver) = (World::new(), OtlpReceiver::start());
@@ -153,7 +153,7 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     assert_eq!(chats[0].attributes["gen_ai.usage.output_tokens"], 20);
     assert_eq!(chats[0].attributes["gen_ai.usage.cache_read.input_tokens"], 7);
 
-    // Verdicts are about the agent.
+    // Verdicts refer to the agent span.
     let agent = named(&spans, "invoke_agent claude-code");
     let verdicts: Vec<(Value, Value, bool)> = receiver
         .events()
@@ -181,9 +181,9 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
         ]
     );
 
-    // The child knew its place, and nobody was told what was said.
-    let told = format!("00-{}-{}-01\n", agent.trace_id, agent.span_id);
-    assert_eq!(left(&world.context, "traceparent"), told);
+    // The child got its parent span, and no content was exported.
+    let printed = format!("00-{}-{}-01\n", agent.trace_id, agent.span_id);
+    assert_eq!(left(&world.context, "traceparent"), printed);
     let all = format!("{spans:?}{}", world.context.read("trace.jsonl"));
     for secret in [SAID, KEY, "Greet by name.", "cat greet.sh", "changed files"] {
         assert!(!all.contains(secret), "`{secret}` is in the trace");
@@ -191,7 +191,7 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     yb_testkit::assert_no_process_in(&world.context.dir());
 }
 
-/// What an agent left in its workspace.
+/// Returns a file of the workspace.
 fn left(context: &TestContext, name: &str) -> String {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
@@ -200,7 +200,7 @@ fn left(context: &TestContext, name: &str) -> String {
 }
 
 #[test]
-fn real_claude_is_quoted_when_asked_for_and_secrets_are_not() {
+fn real_claude_content_is_traced_on_request_without_secrets() {
     let world = World::new();
     let case = CASE.replace(
         "config: { prompt: Greet by name. }",
@@ -212,10 +212,10 @@ fn real_claude_is_quoted_when_asked_for_and_secrets_are_not() {
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
     let spans = world.file();
     let run = named(&spans, "run greeting");
-    // Whoever started us has a trace of its own.
+    // The caller has its own trace.
     assert_eq!((run.trace_id.as_str(), run.parent_id.as_str()), (&parent[3..35], &parent[36..52]));
     let text = world.context.read("trace.jsonl");
-    for said in [SAID, "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].", "cat greet.sh", "✓ 1 changed files"] {
+    for said in [SAID, "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].", "cat greet.sh", "✓ 1 file changed"] {
         assert!(text.contains(said), "`{said}` is not in the trace");
     }
     for secret in ["swordfish", KEY] {
@@ -232,7 +232,7 @@ fn real_claude_answers_a_question_as_a_trace() {
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint())
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    // What was not allowed was denied.
+    // Disallowed tools were denied.
     assert_snapshot!(span_tree(&receiver.spans()), @"
     invoke_agent claude-code
       chat claude-opus-5-5
@@ -249,7 +249,7 @@ fn real_claude_answers_a_question_as_a_trace() {
     assert!(!format!("{:?}", receiver.spans()).contains(SAID));
 }
 
-/// What must be the same whether or not there is a receiver.
+/// Returns the results that must not depend on the receiver.
 fn results(context: &TestContext, outcome: &Outcome) -> Value {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
@@ -258,7 +258,7 @@ fn results(context: &TestContext, outcome: &Outcome) -> Value {
     json!([outcome.code, outcome.stdout.contains("failed"), results["summary"], results["outcome"]])
 }
 
-/// A world without an agent's CLI: what is tested is who receives.
+/// A context without an agent CLI, to test receivers.
 fn plain() -> TestContext {
     let context = TestContext::new();
     let repo = context.dir().join("repo");
@@ -284,7 +284,7 @@ fn traced(context: &TestContext, env: &[(&str, String)]) -> (Outcome, Duration) 
 }
 
 #[test]
-fn a_receiver_that_is_down_hangs_or_refuses_changes_nothing() {
+fn unavailable_receiver_does_not_change_results() {
     let untraced = plain();
     let expected = results(&untraced, &traced(&untraced, &[]).0);
     let (hanging, refusing) = (OtlpReceiver::start(), OtlpReceiver::start());
@@ -299,18 +299,14 @@ fn a_receiver_that_is_down_hangs_or_refuses_changes_nothing() {
         let patience = ("OTEL_EXPORTER_OTLP_TIMEOUT", "2000".to_owned());
         let (outcome, took) = traced(&context, &[("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint), patience]);
         assert_eq!(results(&context, &outcome), expected, "{who}: {}{}", outcome.stdout, outcome.stderr);
-        assert!(
-            outcome.stderr.contains("warning: not all of the trace arrived: "),
-            "{who}: {}",
-            outcome.stderr
-        );
-        // A hang guard: it would wait for ever if it waited for the receiver.
+        assert!(outcome.stderr.contains("warning: trace is incomplete: "), "{who}: {}", outcome.stderr);
+        // A hang guard, in case it waits for the receiver.
         assert!(took < Duration::from_secs(45), "{who}: {took:?}");
     }
 }
 
 #[test]
-fn an_agent_without_messages_has_a_span_too() {
+fn agent_without_messages_has_a_span() {
     let context = plain();
     let (outcome, _) = traced(&context, &[("YB_OTEL_FILE", "trace.jsonl".to_owned())]);
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
@@ -324,7 +320,7 @@ fn an_agent_without_messages_has_a_span_too() {
 }
 
 #[test]
-fn nothing_is_traced_unless_asked_for_and_what_nobody_understands_is_an_error_before_anything_starts() {
+fn tracing_is_off_by_default_and_invalid_options_are_rejected() {
     let context = plain();
     let (outcome, _) = traced(&context, &[("OTEL_SERVICE_NAME", "x".to_owned())]);
     assert!(!outcome.stderr.contains("trace"), "{}", outcome.stderr);
@@ -341,9 +337,9 @@ fn nothing_is_traced_unless_asked_for_and_what_nobody_understands_is_an_error_be
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
 
-/// A judge is an agent below its evaluator, and an agent whose time is over has failed.
+/// A judge is an agent span below its evaluator, and a timeout is an error.
 #[test]
-fn judges_and_timeouts_are_in_the_trace() {
+fn trace_has_judges_and_timeouts() {
     let context = plain();
     let case = context.read("case.yaml");
     let judge = "  - name: agentic-judge-style

@@ -1,4 +1,4 @@
-//! A run as somebody else sees it: Phoenix tells agents, tools and models apart, and counts the tokens, from the standard
+//! A run in Phoenix, which recognizes agents, tools and models and counts tokens from the standard
 //! attributes alone.
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
     assert!(!outcome.stderr.contains("trace"), "{}", outcome.stderr);
 
-    // It writes to its database when it has time.
+    // The database is written asynchronously.
     let spans = phoenix.until("all spans", |phoenix| Some(phoenix.spans()).filter(|spans| spans.len() >= 15));
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for span in &spans {
@@ -52,11 +52,11 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
         models.iter().copied().filter(of).count()
     };
     assert_eq!((said("I look first."), said("The reviewer is content.")), (1, 1));
-    // What a subagent writes is told by nobody, so it is not made up.
+    // Output of subagents is not reported and therefore not invented.
     counted.sort_unstable();
     let expected = [(10, None), (10, Some(5)), (10, Some(5)), (107, Some(20)), (200, Some(30))];
     assert_eq!(counted, expected.map(|(prompt, written)| (Some(prompt), written)));
-    // Nothing counts twice: the whole trace has what the models have.
+    // No double counting: the trace has the tokens of the models.
     let sum: u64 = counted.iter().map(|(prompt, written)| prompt.unwrap_or(0) + written.unwrap_or(0)).sum();
     let counted = phoenix.query("{projects{edges{node{tokenCountTotal traceCount}}}}");
     let project = &counted["projects"]["edges"][0]["node"];
@@ -69,7 +69,7 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
     screenshot(&phoenix, first);
 }
 
-/// For docs/guides/tracing.md: `YB_SCREENSHOTS` names the folder.
+/// For docs/guides/tracing.md: saves screenshots to the directory in `YB_SCREENSHOTS`.
 fn screenshot(phoenix: &Phoenix, span: &Value) {
     let Some(folder) = std::env::var_os("YB_SCREENSHOTS") else { return };
     let answer = phoenix.query("{projects{edges{node{id}}}}");
@@ -80,7 +80,7 @@ fn screenshot(phoenix: &Phoenix, span: &Value) {
     let place = format!("{}/projects/{project}/traces/{trace}?selectedSpanNodeId={span}", phoenix.url());
     browser.open(&place);
     browser.until("document.body.innerText.includes('evaluate git-diff')");
-    // Its pages draw themselves bit by bit.
+    // Its pages render incrementally.
     std::thread::sleep(std::time::Duration::from_secs(10));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(Path::new(&folder).join("phoenix.png"), browser.screenshot()).unwrap();

@@ -1,4 +1,4 @@
-//! `yb validate` and `yb schema`, whole commands with their whole output.
+//! `yb validate` and `yb schema`.
 
 use insta::assert_snapshot;
 use yb_testkit::TestContext;
@@ -21,7 +21,7 @@ fn context() -> TestContext {
 }
 
 #[test]
-fn a_valid_case() {
+fn valid_case_is_accepted() {
     assert_snapshot!(context().run(YB, ["validate", "-c", "good.yaml"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
@@ -31,7 +31,7 @@ fn a_valid_case() {
 }
 
 #[test]
-fn a_valid_case_in_words() {
+fn verbose_prints_a_case() {
     let context = context();
     context.write("task.md", "Make greet.sh greet by name.\n");
     context.write(
@@ -50,20 +50,20 @@ fn a_valid_case_in_words() {
       prompt:     28 characters
       evaluators: git-diff
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> other.yaml:6:14
     6 | evaluators: [git-diff]
       |              ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     other.yaml: other
-      format:     lenient; `youbencha: 1` makes it strict
+      format:     lenient (add `youbencha: 1` for strict)
       start:      https://github.com/example/x.git, branch main
       agent:      claude-code, claude-opus-5-5
       prompt:     [TEMP]/work/task.md (28 characters)
       evaluators: git-diff (vacuous)
-      reads from the environment: GREETING
+      environment variables: GREETING
 
     valid: 2 files, 1 warning
     ----- stderr -----
@@ -71,7 +71,7 @@ fn a_valid_case_in_words() {
 }
 
 #[test]
-fn every_mistake_of_a_file_at_once() {
+fn all_errors_of_a_file_are_reported() {
     let context = context();
     context.write(
         "bad.yaml",
@@ -139,12 +139,12 @@ name: again
        = key: `evaluators[0]`
     hint: did you mean `git-diff`?
 
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
       --> bad.yaml:11:11
     11 |   - name: git-diff
        |           ^^^^^^^^
        = key: `evaluators[1]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     error: unknown key: `asertions`
       --> bad.yaml:13:7
@@ -183,12 +183,12 @@ fn warnings_are_allowed_unless_strict() {
     assert_snapshot!(lenient.snapshot(), @r"
     exit code: 0
     ----- stdout -----
-    warning: vacuous: nothing is asserted, so its passing means nothing: `git-diff`
+    warning: vacuous: it asserts nothing, so it always passes: `git-diff`
      --> case.yaml:5:22
     5 | evaluators: [{ name: git-diff, config: { assertions: { max_files_chnged: 1 } } }]
       |                      ^^^^^^^^
       = key: `evaluators[0]`
-    hint: say under `config.assertions` what must hold
+    hint: add assertions under `config.assertions`
 
     warning: unknown key: `max_files_chnged`
      --> case.yaml:5:56
@@ -207,7 +207,7 @@ fn warnings_are_allowed_unless_strict() {
 }
 
 #[test]
-fn variables_come_from_the_configuration() {
+fn variables_are_read_from_settings() {
     let context = context();
     context.write(".youbencharc", "variables: { REPO_BASE: https://github.com/example }\nworkspce_dir: x\n");
     context.write("case.yaml", GOOD.replace("directory: ./app", "repo: ${REPO_BASE}/${REPO_NAM}.git"));
@@ -234,7 +234,7 @@ fn variables_come_from_the_configuration() {
 }
 
 #[test]
-fn files_that_are_no_cases() {
+fn files_without_cases_are_rejected() {
     let context = context();
     context.write("broken.yaml", "name: a: b\n");
     context.write("broken.json", "{ \"name\": \"x\", }\n");
@@ -274,18 +274,18 @@ fn files_that_are_no_cases() {
 }
 
 #[test]
-fn without_a_file_it_is_a_usage_error() {
+fn validate_without_a_file_is_a_usage_error() {
     assert_snapshot!(context().run(YB, ["validate"]).snapshot(), @r"
     exit code: 2
     ----- stdout -----
     ----- stderr -----
-    error: no case file was named
-    hint: name one or more: `yb validate case.yaml`, or `yb validate -c case.yaml`
+    error: no file given
+    hint: pass one or more files: `yb validate case.yaml`
     ");
 }
 
 #[test]
-fn private_hosts_on_request() {
+fn private_hosts_are_allowed_on_request() {
     let context = context();
     context.write("case.yaml", GOOD.replace("directory: ./app", "repo: http://localhost:3000/x.git"));
     assert_eq!(context.run(YB, ["validate", "case.yaml"]).code, Some(2));
@@ -293,7 +293,7 @@ fn private_hosts_on_request() {
 }
 
 #[test]
-fn the_schema_is_the_committed_one() {
+fn case_schema_matches_the_committed_one() {
     let committed = include_str!("../../../../schemas/case.schema.json");
     for args in [&["schema"][..], &["schema", "case"]] {
         let outcome = context().run(YB, args);
@@ -313,7 +313,7 @@ fn suite() -> TestContext {
 }
 
 #[test]
-fn a_suite_in_words() {
+fn verbose_prints_a_suite() {
     let outcome = suite().run(YB, ["validate", "-v", "nightly.yaml"]);
     assert_snapshot!(outcome.snapshot(), @r"
     exit code: 0
@@ -331,7 +331,7 @@ fn a_suite_in_words() {
 }
 
 #[test]
-fn a_whole_product_is_shown_as_one() {
+fn verbose_prints_a_complete_product() {
     let context = suite();
     let cases = ["one", "two"].map(|name| {
         context.write(format!("{name}.yaml"), GOOD.replace("greeting", name));
@@ -347,7 +347,7 @@ fn a_whole_product_is_shown_as_one() {
 }
 
 #[test]
-fn what_only_a_variant_makes_wrong_says_so() {
+fn error_of_a_variant_names_the_variant() {
     let context = suite();
     let text = include_str!("../../../../docs/reference/suite-file.md").split("```yaml\n").nth(1).unwrap();
     let text = text.split("```").next().unwrap();
@@ -373,7 +373,7 @@ fn what_only_a_variant_makes_wrong_says_so() {
 }
 
 #[test]
-fn the_schema_of_suites_is_the_committed_one() {
+fn suite_schema_matches_the_committed_one() {
     let committed = include_str!("../../../../schemas/suite.schema.json");
     let outcome = context().run(YB, ["schema", "suite"]);
     assert_eq!((outcome.code, outcome.stdout.as_str()), (Some(0), committed));

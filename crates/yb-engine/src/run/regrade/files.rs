@@ -1,4 +1,4 @@
-//! What a grading leaves behind, `gradings/<id>/`: whole or not at all.
+//! The files of a grading, `gradings/<id>/`, which appear atomically.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,38 +9,38 @@ use serde_json::{Value, json};
 
 use super::super::dir::RunDir;
 use super::super::error::RunError;
-use super::super::event::Graded;
-use super::super::find::RunInfo;
-use super::super::open::replace;
+use super::super::event::EvaluatorVerdict;
+use super::super::lookup::RunInfo;
 use super::super::results::RunResults;
+use super::super::resume::replace;
 use super::super::state::RunState;
-use super::{Regrade, Regraded};
+use super::{RegradeOptions, RegradedTrial};
 use yb_case::suite::SourceFile;
 use yb_evaluate::{EvaluatorResult, FOLDER, GradeError, PATCH_FILE, VERDICT_FILE};
 use yb_model::outcome::Outcome;
 use yb_model::results::Summary;
 
-/// Below a run: all gradings.
+/// The directory of all gradings of a run.
 const GRADINGS: &str = "gradings";
-/// Below a grading: what each trial came to.
+/// The directory of the trials of a grading.
 pub(super) const TRIALS: &str = "trials";
-/// Below a grading, while it is made: trees that something looks at.
+/// The temporary directory for checked-out trees.
 pub(super) const SCRATCH: &str = ".scratch";
-/// The format of `grading.json`.
+/// The version of the format of `grading.json`.
 const VERSION: u32 = 1;
 const RESULTS: &str = "results.json";
 
-/// A grading that is being made; it goes away unless it is finished.
-pub(super) struct Part {
+/// The temporary directory of a grading, removed unless it is finished.
+pub(super) struct GradingDir {
     folder: PathBuf,
     path: PathBuf,
 }
 
-impl Part {
+impl GradingDir {
     pub(super) fn begin(run: &RunDir) -> Result<Self, RunError> {
         let folder = run.path().join(GRADINGS);
         let path = yb_model::atomic_file::temporary_sibling(&folder.join("grading"));
-        fs::create_dir_all(path.join(TRIALS)).map_err(RunError::io("make", &path))?;
+        fs::create_dir_all(path.join(TRIALS)).map_err(RunError::io("create", &path))?;
         Ok(Self { folder, path })
     }
 
@@ -48,13 +48,13 @@ impl Part {
         &self.path
     }
 
-    /// Writes what it came to, and gives it its name.
-    pub(super) fn finish(self, made: &Made<'_>) -> Result<(String, PathBuf), RunError> {
+    /// Writes the report and renames the directory to its id.
+    pub(super) fn finish(self, report: &GradingReport<'_>) -> Result<(String, PathBuf), RunError> {
         yb_evaluate::remove_tree(&self.path.join(SCRATCH));
-        self.json("grading.json", &made.grading())?;
-        self.json("timings.json", &made.timings())?;
-        self.json(RESULTS, &json!(RunResults::of(&made.info.plan, made.state)))?;
-        let digests = made.trials.iter().map(|one| format!("{} {}\n", one.trial, one.grade_digest));
+        self.json("grading.json", &report.grading())?;
+        self.json("timings.json", &report.timings())?;
+        self.json(RESULTS, &json!(RunResults::of(&report.info.plan, report.state)))?;
+        let digests = report.trials.iter().map(|one| format!("{} {}\n", one.trial, one.grade_digest));
         let digest = blake3::hash(digests.collect::<String>().as_bytes()).to_hex();
         let taken = |entry: fs::DirEntry| entry.file_name().to_str()?.split('-').next()?.parse::<u32>().ok();
         let known = fs::read_dir(&self.folder).into_iter().flatten().flatten().filter_map(taken).max();
@@ -64,9 +64,9 @@ impl Part {
             let path = self.folder.join(&id);
             match fs::rename(&self.path, &path) {
                 Ok(()) => return Ok((id, path)),
-                // Somebody else was faster.
+                // Another process took this number.
                 Err(_) if path.exists() => number += 1,
-                Err(error) => return Err(RunError::io("make", path)(error)),
+                Err(error) => return Err(RunError::io("create", path)(error)),
             }
         }
     }
@@ -76,29 +76,29 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for GradingDir {
     fn drop(&mut self) {
         if self.path.exists() {
             yb_evaluate::remove_tree(&self.path);
-            // Only if there is no other.
+            // Fails if there are other gradings.
             let _ = fs::remove_dir(&self.folder);
         }
     }
 }
 
-/// All that a grading came to.
-pub(super) struct Made<'a> {
+/// The contents of a grading.
+pub(super) struct GradingReport<'a> {
     pub(super) info: &'a RunInfo,
-    pub(super) how: &'a Regrade,
+    pub(super) options: &'a RegradeOptions,
     pub(super) config: &'a Path,
     pub(super) sources: &'a [SourceFile],
-    pub(super) trials: &'a [Regraded],
+    pub(super) trials: &'a [RegradedTrial],
     pub(super) state: &'a RunState,
     pub(super) began: Instant,
 }
 
-impl Made<'_> {
-    /// What was graded, with what, and what it came to: no clock, so that the same gives the same.
+impl GradingReport<'_> {
+    /// Returns `grading.json`: inputs and outcomes without any time, so that it is deterministic.
     fn grading(&self) -> Value {
         let trials: Vec<Value> = self
             .trials
@@ -126,12 +126,12 @@ impl Made<'_> {
             "youbencha": env!("CARGO_PKG_VERSION"),
             "config": self.config,
             "files": self.sources,
-            "failed_only": self.how.failed_only,
+            "failed_only": self.options.failed_only,
             "trials": trials,
         })
     }
 
-    /// How long it took, apart from everything else.
+    /// Returns `timings.json`.
     fn timings(&self) -> Value {
         let trials: BTreeMap<&str, Vec<Value>> = self
             .trials
@@ -148,10 +148,10 @@ impl Made<'_> {
 }
 
 impl RunInfo {
-    /// The same run as one of its gradings has it, and where that is: by the beginning of its id, by its number, or `latest`.
+    /// Applies a grading, named by a prefix of its id, its number or `latest`. Returns its directory too.
     ///
     /// # Errors
-    /// When there is no such grading, or it can't be read.
+    /// Returns an error when there is no such grading or it can't be read.
     pub fn by_grading(mut self, name: &str) -> Result<(Self, PathBuf), RunError> {
         let folder = self.run.path().join(GRADINGS);
         let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
@@ -170,14 +170,14 @@ impl RunInfo {
         };
         let path = folder.join(id);
         let file = path.join("grading.json");
-        let wrong = |reason: String| RunError::Plan { path: file.clone(), reason };
-        let bytes = fs::read(&file).map_err(|error| wrong(error.to_string()))?;
-        let value: Value = serde_json::from_slice(&bytes).map_err(|error| wrong(error.to_string()))?;
+        let invalid = |reason: String| RunError::Plan { path: file.clone(), reason };
+        let bytes = fs::read(&file).map_err(|error| invalid(error.to_string()))?;
+        let value: Value = serde_json::from_slice(&bytes).map_err(|error| invalid(error.to_string()))?;
         if value["version"].as_u64().is_none_or(|version| version > u64::from(VERSION)) {
-            return Err(wrong(format!("this version reads up to {VERSION}")));
+            return Err(invalid(format!("this version reads up to {VERSION}")));
         }
-        let trials: Vec<Recorded> =
-            serde_json::from_value(value["trials"].clone()).map_err(|error| wrong(error.to_string()))?;
+        let trials: Vec<RegradeRecord> =
+            serde_json::from_value(value["trials"].clone()).map_err(|error| invalid(error.to_string()))?;
         for one in &trials {
             self.state.regrade(&one.trial, one.outcome, &one.evaluators, one.judge_usd, one.error.as_deref());
         }
@@ -185,17 +185,17 @@ impl RunInfo {
     }
 }
 
-/// A trial of a grading, as far as it is read again.
+/// A trial in `grading.json`.
 #[derive(serde::Deserialize)]
-struct Recorded {
+struct RegradeRecord {
     trial: String,
     outcome: Outcome,
-    evaluators: Vec<Graded>,
+    evaluators: Vec<EvaluatorVerdict>,
     judge_usd: Option<f64>,
     error: Option<String>,
 }
 
-/// The digests of a trial's verdicts.
+/// Returns the digests of a trial's verdicts.
 pub(super) fn verdicts(own: &Path) -> Result<BTreeMap<String, String>, GradeError> {
     let folder = own.join(FOLDER);
     let mut digests = BTreeMap::new();
@@ -209,7 +209,8 @@ pub(super) fn verdicts(own: &Path) -> Result<BTreeMap<String, String>, GradeErro
     Ok(digests)
 }
 
-/// `results.json` of a trial as it would have been: everything that was not graded is as it was. The patch is where it was.
+/// Writes `results.json` of a regraded trial: a copy of the original with new verdicts. The patch is a link to the
+/// original.
 pub(super) fn write_results(
     recorded: &Path,
     own: &Path,

@@ -1,39 +1,39 @@
-//! Removes one folder of the workspace, and nothing that a link in it leads to.
+//! Removes a directory of the workspace without following links.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-use yb_engine::run::{CACHE, Locked, RUNS, RunDir, RunLock};
+use yb_engine::run::{CACHE, LockAttempt, RUNS, RunDir, RunLock};
 
-use super::select::Chosen;
+use super::select::CleanTarget;
 
 /// Removes a run or the cache.
-pub(super) fn remove(root: &Path, chosen: &Chosen) -> io::Result<()> {
-    let parent = if chosen.is_run { root.join(RUNS) } else { root.to_owned() };
-    let inside = chosen.path.parent() == Some(&parent)
-        && chosen.path.file_name().is_some_and(|name| chosen.is_run || name == CACHE)
-        && fs::symlink_metadata(&chosen.path)?.is_dir();
+pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<()> {
+    let parent = if target.is_run { root.join(RUNS) } else { root.to_owned() };
+    let inside = target.path.parent() == Some(&parent)
+        && target.path.file_name().is_some_and(|name| target.is_run || name == CACHE)
+        && fs::symlink_metadata(&target.path)?.is_dir();
     if !inside {
-        return Err(io::Error::other("it is not in the workspace directory"));
+        return Err(io::Error::other("not inside the workspace directory"));
     }
-    if !chosen.is_run {
-        return remove_tree(&chosen.path);
+    if !target.is_run {
+        return remove_tree(&target.path);
     }
-    let run = RunDir::at(&chosen.path);
-    let _lock = match RunLock::take(&run.lock())? {
-        Locked::Ours(lock) => lock,
-        _ => return Err(io::Error::other("somebody works on it")),
+    let run = RunDir::at(&target.path);
+    let _lock = match RunLock::try_acquire(&run.lock())? {
+        LockAttempt::Acquired(lock) => lock,
+        _ => return Err(io::Error::other("the run is in use")),
     };
-    // Without its plan it is no run any more, also if the rest can't be removed.
+    // Without its plan it is no longer a run, even if the rest can't be removed.
     match fs::remove_file(run.plan()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    remove_tree(&chosen.path)
+    remove_tree(&target.path)
 }
 
-/// The system's own removal does not follow links; folders that are read-only are made writable first.
+/// Removes a tree; `remove_dir_all` does not follow links. Read-only directories are made writable first.
 fn remove_tree(path: &Path) -> io::Result<()> {
     match fs::remove_dir_all(path) {
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -69,7 +69,7 @@ fn make_writable(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The bytes of all files below; links count as themselves, and what can't be read not at all.
+/// Returns the size of all files below a path. Links are not followed, and unreadable entries are skipped.
 pub(super) fn bytes_in(path: &Path) -> u64 {
     let (mut total, mut folders) = (0, vec![path.to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -92,7 +92,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn links_are_neither_counted_through_nor_followed_and_read_only_is_no_obstacle() {
+    fn removal_follows_no_links_and_handles_read_only_directories() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
         let (outside, tree) = (folder.path().join("outside"), folder.path().join("tree"));
@@ -105,7 +105,7 @@ mod tests {
         fs::set_permissions(tree.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();
         let bytes = bytes_in(&tree);
         assert!((100..1000).contains(&bytes), "{bytes}");
-        // As root nothing is denied: what makes it writable is called by itself.
+        // Root is never denied, so `make_writable` is called directly.
         make_writable(&tree).unwrap();
         let mode = |path: &str| fs::metadata(tree.join(path)).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode("sealed"), 0o700);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_the_workspace_goes() {
+    fn paths_outside_the_workspace_are_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("root");
         fs::create_dir_all(folder.path().join("elsewhere/run")).unwrap();
@@ -125,7 +125,7 @@ mod tests {
             (root.join(RUNS).join("..").join("..").join("elsewhere"), true),
             (root.join(RUNS), false),
         ] {
-            let chosen = Chosen {
+            let target = CleanTarget {
                 path: path.clone(),
                 label: String::new(),
                 when: String::new(),
@@ -134,7 +134,7 @@ mod tests {
                 bytes: 0,
                 is_run,
             };
-            assert!(remove(&root, &chosen).is_err(), "{}", path.display());
+            assert!(remove(&root, &target).is_err(), "{}", path.display());
             assert!(path.exists());
         }
     }

@@ -1,42 +1,42 @@
-//! What `yb clean` would remove, and why it keeps the rest.
+//! Selects what `yb clean` removes, and explains what it keeps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use yb_engine::run::{CACHE, RUNS, RunDir, RunInfo, RunLock, find_run};
+use yb_figures::{counted, plural, timestamp};
 
 use super::remove::bytes_in;
 use crate::args::CleanArgs;
 use crate::error::{CliError, ErrorKind};
-use crate::printer::plural;
-use crate::workspace::{Condition, moment};
+use crate::workspace::RunCondition;
 
-/// A folder without a plan may belong to a run that is just being made.
-const FRESH: Duration = Duration::from_secs(60);
+/// A younger directory without a plan may belong to a run that is being created.
+const MIN_AGE: Duration = Duration::from_secs(60);
 
-/// Something that would go.
-pub(super) struct Chosen {
+/// A run or the cache, to be removed.
+pub(super) struct CleanTarget {
     pub(super) path: PathBuf,
     pub(super) label: String,
     pub(super) when: String,
     pub(super) name: String,
     pub(super) state: String,
     pub(super) bytes: u64,
-    /// Whether it is a run, with a lock to take first.
+    /// Whether it is a run, which has a lock.
     pub(super) is_run: bool,
 }
 
 pub(super) struct Selection {
-    pub(super) chosen: Vec<Chosen>,
-    /// What stays although it was meant, in words.
+    pub(super) chosen: Vec<CleanTarget>,
+    /// Messages about runs that are kept.
     pub(super) kept: Vec<String>,
 }
 
-/// A folder among the runs.
-struct Found {
+/// A directory among the runs.
+struct RunEntry {
     run: RunDir,
-    /// None if it never became a run, or can't be read.
+    /// `None` if it has no plan or can't be read.
     info: Option<RunInfo>,
     unreadable: bool,
     age: Duration,
@@ -56,14 +56,13 @@ pub(super) fn select(root: &Path, args: &CleanArgs) -> Result<Selection, CliErro
     if args.cache {
         let cache = root.join(CACHE);
         if running > 0 {
-            let who = plural(running as u64, "running run");
-            selection.kept.push(format!("the cache stays, for {who}"));
+            selection.kept.push(format!("keeping the cache: in use by {}", plural(running, "run")));
         } else if fs::symlink_metadata(&cache).is_ok_and(|data| data.is_dir()) {
-            selection.chosen.push(Chosen {
+            selection.chosen.push(CleanTarget {
                 label: CACHE.to_owned(),
                 when: String::new(),
                 name: String::new(),
-                state: "fetched again when it is needed".to_owned(),
+                state: "fetched again when needed".to_owned(),
                 bytes: bytes_in(&cache),
                 is_run: false,
                 path: cache,
@@ -73,27 +72,27 @@ pub(super) fn select(root: &Path, args: &CleanArgs) -> Result<Selection, CliErro
     Ok(selection)
 }
 
-/// Every folder among the runs, the oldest first; links are no runs of ours.
-fn all(root: &Path) -> Result<Vec<Found>, CliError> {
+/// Lists the directories among the runs, oldest first, without links.
+fn all(root: &Path) -> Result<Vec<RunEntry>, CliError> {
     let entries = match fs::read_dir(root.join(RUNS)) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(CliError::failed_to("read the runs")(error)),
     };
-    let mut found: Vec<Found> = entries
+    let mut found: Vec<RunEntry> = entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
-        .map(|entry| Found::at(RunDir::at(entry.path())))
+        .map(|entry| RunEntry::at(RunDir::at(entry.path())))
         .collect();
     found.sort_by(|one, two| two.age.cmp(&one.age).then_with(|| one.run.path().cmp(two.run.path())));
     Ok(found)
 }
 
-impl Found {
+impl RunEntry {
     fn at(run: RunDir) -> Self {
         let planned = run.plan().exists();
         let info = RunInfo::read(run.clone()).ok();
-        // The journal grows until the last thing has happened.
+        // The journal is written until the last event.
         let touched = [run.journal(), run.plan(), run.path().to_owned()]
             .iter()
             .find_map(|path| fs::symlink_metadata(path).and_then(|data| data.modified()).ok());
@@ -101,15 +100,15 @@ impl Found {
         Self { unreadable: planned && info.is_none(), run, info, age }
     }
 
-    fn chosen(&self) -> Chosen {
+    fn chosen(&self) -> CleanTarget {
         let state = match &self.info {
-            Some(info) => Condition::of(info).to_string(),
+            Some(info) => RunCondition::of(info).to_string(),
             None if self.unreadable => "unreadable".to_owned(),
-            None => "never began".to_owned(),
+            None => "not started".to_owned(),
         };
-        Chosen {
+        CleanTarget {
             label: self.run.id(),
-            when: self.info.as_ref().map(|info| moment(&info.plan.created_at)).unwrap_or_default(),
+            when: self.info.as_ref().map(|info| timestamp(&info.plan.created_at)).unwrap_or_default(),
             name: self.info.as_ref().map(|info| info.plan.name.clone()).unwrap_or_default(),
             state,
             bytes: bytes_in(self.run.path()),
@@ -120,30 +119,30 @@ impl Found {
 }
 
 impl Selection {
-    /// A run that somebody named; only one that is being worked on stays.
-    fn named(&mut self, root: &Path, name: &str, found: &[Found]) -> Result<(), CliError> {
+    /// Selects a run by name, unless it is in use.
+    fn named(&mut self, root: &Path, name: &str, found: &[RunEntry]) -> Result<(), CliError> {
         let one = match found.iter().find(|one| one.run.id() == name) {
             Some(one) => one,
             None => {
                 let run = find_run(root, name)?;
                 let here = found.iter().find(|one| one.run.path() == run.path());
                 here.ok_or_else(|| {
-                    let message = format!("not a run of this workspace: `{}`", run.path().display());
+                    let message = format!("run is outside of this workspace: `{}`", run.path().display());
                     CliError::new(ErrorKind::Usage, message)
-                        .hint(format!("only folders in `{}` are removed", root.join(RUNS).display()))
+                        .hint(format!("only directories in `{}` are removed", root.join(RUNS).display()))
                 })?
             }
         };
         if RunLock::is_held(&one.run.lock()) {
-            self.kept.push(format!("`{}` stays: somebody works on it", one.run.id()));
+            self.kept.push(format!("keeping `{}`: in use", one.run.id()));
         } else if self.chosen.iter().all(|chosen| chosen.path != one.run.path()) {
             self.chosen.push(one.chosen());
         }
         Ok(())
     }
 
-    /// Of those that may go, the newest stay, and those that are not old enough.
-    fn by_rule(&mut self, args: &CleanArgs, found: &[Found]) {
+    /// Selects finished runs, except the newest and those that are not old enough.
+    fn by_rule(&mut self, args: &CleanArgs, found: &[RunEntry]) {
         let (mut running, mut unfinished) = (0, 0);
         let mut may_go = Vec::new();
         for one in found {
@@ -155,11 +154,11 @@ impl Selection {
                 } else {
                     unfinished += 1;
                 }
-            } else if one.info.is_some() || one.age >= FRESH {
+            } else if one.info.is_some() || one.age >= MIN_AGE {
                 may_go.push(one);
             }
         }
-        // What never became a run takes no place among those that are kept.
+        // Directories without a plan do not count against `--keep`.
         let runs = may_go.iter().filter(|one| one.info.is_some()).count();
         let mut to_go = runs.saturating_sub(args.keep.unwrap_or(0));
         for one in may_go {
@@ -172,12 +171,13 @@ impl Selection {
             }
         }
         if running > 0 {
-            self.kept.push(format!("{} being worked on: kept", plural(running, "run")));
+            self.kept.push(format!("keeping {}", counted(running, "run in use", "runs in use")));
         }
         if unfinished > 0 {
             self.kept.push(format!(
-                "{} unfinished or unreadable: kept; name them, or add `--all`",
-                plural(unfinished, "run")
+                "keeping {}; hint: name {} or pass `--all`",
+                plural(unfinished, "unfinished or unreadable run"),
+                if unfinished == 1 { "it" } else { "them" }
             ));
         }
     }

@@ -1,4 +1,4 @@
-//! The text of a new `.youbencharc`: every key is there and explained, and none is set.
+//! The template of `.youbencharc`: every key documented and commented out.
 
 use std::fmt::Write as _;
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 use yb_engine::config;
 
 const HEAD: &str = "\
-# Settings of youBencha. A line counts once the `#` in front of it is removed.
-# `yb config list` shows what holds and where it came from; an environment variable wins over a file.
+# Settings of youBencha. Uncomment a line to set its key.
+# `yb config list` shows the effective values and their sources; environment variables override this file.
 ";
 
-/// Writing to a string never fails.
+/// Renders the template. Writing to a string never fails.
 pub(super) fn text() -> String {
     let mut text = HEAD.to_owned();
     let mut group = "";
@@ -33,7 +33,7 @@ pub(super) fn text() -> String {
         };
         let _ = write!(text, "# {} ({})\n#{indent}{name}: {value}\n", key.doc, key.variable);
     }
-    let _ = write!(text, "\n# What `${{NAME}}` in a case is replaced by.\n#variables:\n#  NAME: value\n");
+    let _ = write!(text, "\n# Values of `${{NAME}}` in cases.\n#variables:\n#  NAME: value\n");
     text
 }
 
@@ -42,7 +42,7 @@ mod tests {
     use yb_engine::config;
 
     #[test]
-    fn it_says_nothing_until_a_line_is_uncommented_and_then_it_is_valid() {
+    fn template_sets_nothing_and_is_valid_when_uncommented() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join(".youbencharc");
         std::fs::write(&file, super::text()).unwrap();

@@ -1,8 +1,9 @@
-//! Which agent the demo runs: Claude Code that is there, Claude Code that is fetched, or the one that is built in.
+//! Selects the agent of the demo: Claude Code, installed if necessary, or the built-in agent.
 
 use std::path::PathBuf;
 
-use yb_engine::tools::{CliSpec, Installer, ToolError, Tools};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
+use yb_engine::programs::{Installer, PinnedProgram, ProgramError, ProgramStore};
 use yb_supervise::CancellationToken;
 
 use crate::agents;
@@ -11,72 +12,70 @@ use crate::error::CliError;
 use crate::printer::Printer;
 use crate::signals::Signals;
 
-/// The version that this demo was tried with.
+/// The pinned version.
 pub(super) const VERSION: &str = "2.1.325";
 
-/// What runs.
-pub(super) enum Agent {
-    /// A program that the user named.
+/// The agent of the demo.
+pub(super) enum DemoAgent {
+    /// A program named by the user.
     At(PathBuf),
-    /// The pinned one, from our own directory.
+    /// The pinned version, from the tools directory.
     Pinned,
-    /// None of anybody's: ours.
-    BuiltIn(Why),
+    /// The built-in scripted agent.
+    BuiltIn(FallbackReason),
 }
 
-/// Why there is no Claude Code.
-pub(super) enum Why {
+/// Why Claude Code is not used.
+pub(super) enum FallbackReason {
     NoDownload,
     NoNpm,
     Failed,
 }
 
-impl Agent {
-    /// In words.
-    pub(super) fn told(&self) -> String {
+impl DemoAgent {
+    /// Describes the agent.
+    pub(super) fn describe(&self) -> String {
         match self {
             Self::At(path) => format!("Claude Code: {}", path.display()),
             Self::Pinned => format!("Claude Code {VERSION}, pinned"),
             Self::BuiltIn(why) => {
                 let why = match why {
-                    Why::NoDownload => {
-                        "Claude Code is not installed, and `--no-download` says that it shall not be"
-                    }
-                    Why::NoNpm => "Claude Code is not installed, and there is no npm to install it with",
-                    Why::Failed => "Claude Code could not be installed",
+                    FallbackReason::NoDownload => "Claude Code is not installed and `--no-download` is set",
+                    FallbackReason::NoNpm => "Claude Code is not installed and npm was not found",
+                    FallbackReason::Failed => "Claude Code could not be installed",
                 };
-                format!("the scripted one that is built in: {why}")
+                format!("built-in scripted agent: {why}")
             }
         }
     }
 }
 
-/// Finds or installs one; none when somebody interrupted that.
-pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<Agent>, CliError> {
+/// Finds or installs Claude Code; `None` if interrupted.
+pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<DemoAgent>, CliError> {
     if let Some(dir) = &args.agents_dir {
         let found = yb_claude::find_cli(Some(dir), &|name| std::env::var_os(name))?;
-        return Ok(Some(Agent::At(found.path)));
+        return Ok(Some(DemoAgent::At(found.path)));
     }
     let env = agents::environment();
-    let Some(tools) = Tools::of_environment(&|name| env.get(name).cloned()) else {
-        return Ok(Some(Agent::BuiltIn(Why::NoNpm)));
+    let Some(store) = ProgramStore::from_env(&|name| env.get(name).cloned()) else {
+        return Ok(Some(DemoAgent::BuiltIn(FallbackReason::NoNpm)));
     };
-    let spec = CliSpec::new("claude-code", VERSION)?;
-    if tools.find(spec.cli.name, &spec.version).is_ok() {
-        return Ok(Some(Agent::Pinned));
+    let program = PinnedProgram::new(ClaudeCode.spec(), VERSION)?;
+    if store.find(program.agent, &program.version).is_ok() {
+        return Ok(Some(DemoAgent::Pinned));
     }
     let stop = CancellationToken::new();
     let installer = Installer::new(env).cancel_on(stop.clone());
     if args.no_download {
-        return Ok(Some(Agent::BuiltIn(Why::NoDownload)));
+        return Ok(Some(DemoAgent::BuiltIn(FallbackReason::NoDownload)));
     }
     if !installer.has_npm() {
-        return Ok(Some(Agent::BuiltIn(Why::NoNpm)));
+        return Ok(Some(DemoAgent::BuiltIn(FallbackReason::NoNpm)));
     }
     printer.note(format_args!(
-        "installing {spec} with npm into {}, once: about {} MB (`--no-download` does without)",
-        tools.root().display(),
-        spec.cli.megabytes
+        "installing {program} with npm into {} (about {} MB, once; skip with `--no-download`)",
+        store.root().display(),
+        program.npm.megabytes
     ));
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -84,7 +83,7 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<Ag
         .map_err(CliError::failed_to("start"))?;
     let installed = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let installing = installer.install(&tools, &spec);
+        let installing = installer.install(&store, &program);
         tokio::pin!(installing);
         tokio::select! {
             installed = &mut installing => Ok::<_, CliError>(Some(installed)),
@@ -97,11 +96,11 @@ pub(super) fn choose(args: &DemoArgs, printer: &mut Printer) -> Result<Option<Ag
     })?;
     match installed {
         None => Ok(None),
-        Some(Ok(_)) => Ok(Some(Agent::Pinned)),
-        // Without a network there is still something to see.
-        Some(Err(error @ ToolError::Npm { .. })) => {
+        Some(Ok(_)) => Ok(Some(DemoAgent::Pinned)),
+        // Without a network, the built-in agent is used.
+        Some(Err(error @ ProgramError::Npm { .. })) => {
             printer.note(format_args!("warning: {error}"));
-            Ok(Some(Agent::BuiltIn(Why::Failed)))
+            Ok(Some(DemoAgent::BuiltIn(FallbackReason::Failed)))
         }
         Some(Err(error)) => Err(error.into()),
     }

@@ -1,17 +1,18 @@
-//! The demo's files: a repository with a failing test, a suite, a script of the model's answers, a hidden test.
+//! The files of the demo: a repository with a failing test, a suite, a model script and a hidden test.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::json;
+use yb_engine::adapter::{Adapter as _, ClaudeCode, Command as AnyProgram};
 use yb_supervise::{Command, End, Launch};
 
-use super::agent::{Agent, VERSION};
+use super::agent::{DemoAgent, VERSION};
 use crate::error::{CliError, ErrorKind};
 
 const SUITE: &str = include_str!("../../../demo/suite.yaml");
-/// Where the suite names its agent.
-const PLACE: &str = "AGENT";
+/// The placeholder of the agent in the suite.
+const PLACEHOLDER: &str = "AGENT";
 const FILES: [(&str, &str); 4] = [
     ("repo/greet.sh", include_str!("../../../demo/greet.sh")),
     ("repo/test.sh", include_str!("../../../demo/test.sh")),
@@ -20,15 +21,15 @@ const FILES: [(&str, &str); 4] = [
 ];
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Makes all of it, in a new folder.
-pub(super) fn make(wanted: Option<&Path>, agent: &Agent) -> Result<PathBuf, CliError> {
-    let failed = || CliError::failed_to("make the demo's folder");
-    let folder = match wanted {
+/// Creates the files in a new directory.
+pub(super) fn make(requested: Option<&Path>, agent: &DemoAgent) -> Result<PathBuf, CliError> {
+    let failed = || CliError::failed_to("create the demo directory");
+    let folder = match requested {
         Some(dir) => {
             let dir = std::path::absolute(dir).map_err(failed())?;
             if dir.exists() && std::fs::read_dir(&dir).map_err(failed())?.next().is_some() {
-                let message = format!("the folder is not empty: `{}`", dir.display());
-                return Err(CliError::new(ErrorKind::Usage, message).hint("name one that is not there yet"));
+                let message = format!("directory is not empty: `{}`", dir.display());
+                return Err(CliError::new(ErrorKind::Usage, message).hint("choose a new directory"));
             }
             dir
         }
@@ -52,25 +53,27 @@ pub(super) fn make(wanted: Option<&Path>, agent: &Agent) -> Result<PathBuf, CliE
     Ok(folder)
 }
 
-fn suite(agent: &Agent) -> String {
-    // JSON is YAML that needs no care for quotes.
+fn suite(agent: &DemoAgent) -> String {
+    // JSON is valid YAML and handles quoting.
     let written = match agent {
-        Agent::At(_) => json!({ "type": "claude-code" }),
-        Agent::Pinned => json!({ "type": "claude-code", "version": VERSION }),
-        Agent::BuiltIn(_) => {
+        DemoAgent::At(_) => json!({ "type": ClaudeCode.spec().name }),
+        DemoAgent::Pinned => json!({ "type": ClaudeCode.spec().name, "version": VERSION }),
+        DemoAgent::BuiltIn(_) => {
             let program = std::env::current_exe().unwrap_or_else(|_| "yb".into());
-            let command = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
-            json!({ "type": "command", "config": { "command": command } })
+            let own = json!({ "argv": [program, "scripted-agent"], "output": "claude-stream-json" });
+            let name = AnyProgram.spec().name;
+            json!({ "type": name, "config": { name: own } })
         }
     };
     let mut line = written.to_string();
-    if let Agent::At(path) = agent {
-        line.push_str(&format!("\n    env: {}", json!({ "YB_CLAUDE": path })));
+    if let (DemoAgent::At(path), Some(npm)) = (agent, ClaudeCode.spec().npm()) {
+        let path_variable = npm.path_variable;
+        line.push_str(&format!("\n    env: {}", json!({ path_variable: path })));
     }
-    SUITE.replacen(PLACE, &line, 1)
+    SUITE.replacen(PLACEHOLDER, &line, 1)
 }
 
-/// Runs git with nothing of the user's configuration.
+/// Runs git without the configuration of the user.
 async fn git(repo: &Path, args: &[&str]) -> Result<(), CliError> {
     let mut command =
         Command::new("git").args(args).current_dir(repo).launch(Launch::Contained).deadline(DEADLINE);

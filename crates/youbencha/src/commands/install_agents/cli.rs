@@ -1,6 +1,7 @@
-//! `yb install-agents --cli NAME@VERSION`: pinned programs in a directory that all projects share.
+//! `yb install-agents --cli NAME@VERSION`: installs agent CLIs into a directory shared by all projects.
 
-use yb_engine::tools::{CliSpec, Installer, ToolError, Tools};
+use yb_engine::Extensions;
+use yb_engine::programs::{Installer, PinnedProgram, ProgramError, ProgramStore};
 use yb_supervise::CancellationToken;
 
 use crate::agents;
@@ -9,54 +10,60 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
 
-pub(super) fn run(names: &[String], printer: &mut Printer) -> Result<ExitCode, CliError> {
-    // All of them have to be right before hundreds of megabytes are fetched for one.
-    let specs: Vec<CliSpec> = names.iter().map(|name| name.parse()).collect::<Result<_, ToolError>>()?;
+pub(super) fn run(
+    names: &[String],
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    // Validate all names before downloading.
+    let known = extensions.adapters.specs();
+    let programs = names.iter().map(|name| PinnedProgram::parse(name, &known));
+    let programs: Vec<PinnedProgram> = programs.collect::<Result<_, ProgramError>>()?;
     let env = agents::environment();
-    let tools = Tools::of_environment(&|name| env.get(name).cloned()).ok_or(ToolError::NoDirectory)?;
+    let store = ProgramStore::from_env(&|name| env.get(name).cloned()).ok_or(ProgramError::NoDirectory)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        for spec in specs {
+        for program in programs {
             let stop = CancellationToken::new();
             let installer = Installer::new(env.clone()).cancel_on(stop.clone());
-            let there = tools.find(spec.cli.name, &spec.version);
+            let there = store.find(program.agent, &program.version);
             if there.is_err() && installer.has_npm() {
                 printer.note(format_args!(
-                    "installing {spec} with npm into {}: about {} MB",
-                    tools.root().display(),
-                    spec.cli.megabytes
+                    "installing {program} with npm into {} (about {} MB)",
+                    store.root().display(),
+                    program.npm.megabytes
                 ));
             }
             let already = there.is_ok();
-            let installing = installer.install(&tools, &spec);
+            let installing = installer.install(&store, &program);
             tokio::pin!(installing);
             let installed = tokio::select! {
                 installed = &mut installing => installed,
                 () = signals.stop() => {
-                    // npm ends, and what it began is removed.
+                    // Kills npm and removes partial files.
                     stop.cancel();
                     let _ = installing.await;
                     return Ok(ExitCode::Interrupted);
                 }
             };
-            let word = if already { "there" } else { "installed" };
-            printer.line(format_args!("{word:12} {spec}  {}", installed?.prefix.display()));
+            let word = if already { "present" } else { "installed" };
+            printer.line(format_args!("{word:12} {program}  {}", installed?.prefix.display()));
         }
         Ok(ExitCode::Passed)
     })
 }
 
-impl From<ToolError> for CliError {
-    fn from(error: ToolError) -> Self {
+impl From<ProgramError> for CliError {
+    fn from(error: ProgramError) -> Self {
         let kind = match &error {
-            ToolError::UnknownCli { .. } | ToolError::NotExact { .. } | ToolError::NoDirectory => {
-                ErrorKind::Usage
-            }
-            ToolError::NotInstalled { .. } | ToolError::NoNpm { .. } => ErrorKind::Agent,
+            ProgramError::UnknownProgram { .. }
+            | ProgramError::NotExact { .. }
+            | ProgramError::NoDirectory => ErrorKind::Usage,
+            ProgramError::NotInstalled { .. } | ProgramError::NoNpm { .. } => ErrorKind::Agent,
             _ => ErrorKind::Infrastructure,
         };
         error.hints().into_iter().fold(Self::new(kind, error.to_string()), Self::hint)

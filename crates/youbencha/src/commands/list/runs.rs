@@ -1,14 +1,15 @@
-//! `yb list runs`: the runs of this project, and which of them wait for somebody to go on.
+//! `yb list runs`: the runs of this project and their state.
 
 use serde_json::{Value, json};
 use yb_engine::run::{RunDir, RunInfo, all_runs};
+use yb_figures::{money, plural, timestamp};
 
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
-use crate::report::{JSON_VERSION, dollars};
+use crate::printer::Printer;
+use crate::report::JSON_VERSION;
 use crate::table::Table;
-use crate::workspace::{self, Condition, moment, shown};
+use crate::workspace::{self, RunCondition, display_path};
 
 pub(super) fn run(json: bool, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
@@ -19,17 +20,18 @@ pub(super) fn run(json: bool, printer: &mut Printer) -> Result<ExitCode, CliErro
         return Ok(ExitCode::Passed);
     }
     if runs.is_empty() {
-        printer.note(format_args!("no run yet in `{}`: `yb run -c FILE` makes one", shown(&root)));
+        printer
+            .note(format_args!("no runs in `{}`; hint: create one with: yb run FILE", display_path(&root)));
         return Ok(ExitCode::Passed);
     }
     let mut table =
-        Table::new(&["run", "when", "name", "done", "passed", "failed", "left out", "cost", "state"]);
+        Table::new(&["run", "created", "name", "done", "passed", "failed", "excluded", "cost", "state"]);
     let mut undone = Vec::new();
     for run in runs {
         let id = run.id();
         match RunInfo::read(run) {
             Ok(info) => {
-                if matches!(Condition::of(&info), Condition::Died | Condition::Stopped(_)) {
+                if matches!(RunCondition::of(&info), RunCondition::Died | RunCondition::Stopped(_)) {
                     undone.push(id.clone());
                 }
                 table.row(row(id, &info));
@@ -45,8 +47,8 @@ pub(super) fn run(json: bool, printer: &mut Printer) -> Result<ExitCode, CliErro
     printer.text(&table.to_string());
     if let Some(newest) = undone.last() {
         printer.note(format_args!(
-            "{} unfinished; go on with `yb run --resume {newest}`",
-            plural(undone.len() as u64, "run")
+            "hint: {} unfinished, resume with: yb run --resume {newest}",
+            plural(undone.len(), "run")
         ));
     }
     Ok(ExitCode::Passed)
@@ -54,20 +56,20 @@ pub(super) fn run(json: bool, printer: &mut Printer) -> Result<ExitCode, CliErro
 
 fn row(id: String, info: &RunInfo) -> Vec<String> {
     let tally = info.state.tally();
-    let some = |count: usize| if count == 0 { String::new() } else { count.to_string() };
-    let state = match Condition::of(info) {
-        Condition::Died => "died → resume".to_owned(),
+    let nonzero = |count: usize| if count == 0 { String::new() } else { count.to_string() };
+    let state = match RunCondition::of(info) {
+        RunCondition::Died => "died".to_owned(),
         other => other.to_string(),
     };
     vec![
         id,
-        moment(&info.plan.created_at),
+        timestamp(&info.plan.created_at),
         info.plan.name.clone(),
         format!("{}/{}", tally.done, tally.planned),
         tally.passed().to_string(),
-        some(tally.failed()),
-        some(tally.left_out()),
-        tally.spend.total().map(dollars).unwrap_or_default(),
+        nonzero(tally.failed()),
+        nonzero(tally.excluded()),
+        tally.spend.total().map(money).unwrap_or_default(),
         state,
     ]
 }
@@ -84,13 +86,13 @@ fn as_json(run: RunDir) -> Value {
                 "config": info.plan.config,
                 "created_at": info.plan.created_at,
                 "last_at": info.state.last_at,
-                "state": Condition::of(&info).word(),
+                "state": RunCondition::of(&info).as_str(),
                 "stopped": info.state.stopped,
                 "planned": tally.planned,
                 "done": tally.done,
                 "passed": tally.passed(),
                 "failed": tally.failed(),
-                "left_out": tally.left_out(),
+                "left_out": tally.excluded(),
                 "outcomes": tally.outcomes,
                 "cost_usd": tally.spend.total(),
             })

@@ -1,18 +1,19 @@
-//! `yb prompt render`: what a prompt says, and the query that it comes to.
+//! `yb prompt render`: the messages of a prompt and the resulting query.
 
 use serde_json::{Value, json};
+use yb_figures::bytes;
 use yb_prompt::{MessageContent, MessagePart, QueryParams, RichChatMessage};
 
-use super::Workshop;
+use super::PromptSession;
 use crate::args::PromptRenderArgs;
 use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
 pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let workshop = Workshop::new(&args.filled.query);
-    let (prompt, formatted) = workshop.filled(&args.filled)?;
-    workshop.warn(printer);
+    let session = PromptSession::new(&args.filled.query);
+    let (prompt, formatted) = session.load_formatted(&args.filled)?;
+    session.warn(printer);
     let (text, options, messages) = match &formatted {
         QueryParams::Text(params) => (&params.prompt, params.options.to_json(), &params.messages),
         QueryParams::Object(params) => (&params.prompt, params.options.to_json(), &params.messages),
@@ -47,11 +48,11 @@ fn show(part: &MessagePart, printer: &mut Printer) {
     }
 }
 
-/// The beginning of what may be a whole file.
+/// Shortens data that may be a whole file.
 fn short(data: &str) -> String {
     const KEPT: usize = 60;
     match data.char_indices().nth(KEPT) {
-        Some((end, _)) => format!("{}… {} bytes", data.get(..end).unwrap_or_default(), data.len()),
+        Some((end, _)) => format!("{}… {}", data.get(..end).unwrap_or_default(), bytes(data.len() as u64)),
         None => data.to_owned(),
     }
 }

@@ -1,24 +1,25 @@
-//! The rows of a dataset as a suite: files that `yb run` reads like any other, so that everything it can do is done for prompts too.
+//! Writes the rows of a dataset as a suite for `yb run`.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::safe_name;
 use yb_prompt::{ClaudeAgentQueryOptions, DatasetRow, Prompt, QueryParams, SystemPromptConfig};
 
 use crate::error::{CliError, ErrorKind};
 
-/// How answers can be held against what is expected.
+/// The comparisons of an answer with the expected output.
 pub(super) const EVALS: [&str; 4] = ["equals", "contains", "matches", "json"];
 
-/// A suite on disk.
+/// The files of a suite.
 #[derive(Debug)]
 pub(super) struct PromptSuite {
     files: Vec<(PathBuf, String)>,
 }
 
 impl PromptSuite {
-    /// The files of a suite with a case for each row.
+    /// Creates a suite with a case for each row.
     pub(super) fn new(
         prompt: &Prompt,
         rows: &[(DatasetRow, QueryParams)],
@@ -55,8 +56,8 @@ impl PromptSuite {
         Ok(Self { files })
     }
 
-    /// Writes them below a directory, into a folder whose name follows from what is in them: what a stopped run needs stays as it
-    /// was when the prompt is changed. Gives the suite's file.
+    /// Writes the files to a directory named by their content, so that a stopped run can resume after the prompt was changed.
+    /// Returns the path of the suite file.
     pub(super) fn write(&self, root: &Path, prompt: &Prompt) -> Result<PathBuf, CliError> {
         let mut digest = blake3::Hasher::new();
         for (path, text) in &self.files {
@@ -65,7 +66,7 @@ impl PromptSuite {
         }
         let short: String = digest.finalize().to_hex().chars().take(12).collect();
         let folder = root.join("prompts").join(format!("{}-{short}", safe_name(prompt.name())));
-        // The agent works in an empty tree.
+        // The start tree is empty.
         std::fs::create_dir_all(folder.join(START)).map_err(CliError::failed_to("write the suite"))?;
         for (path, text) in &self.files {
             let path = folder.join(path);
@@ -84,7 +85,7 @@ fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default() + "\n"
 }
 
-/// How the prompt's answers are held against what is expected: as its header says, else as fits its kind.
+/// Returns the comparisons: those of the header, or the default of the prompt kind.
 pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
     let settings = prompt.test_settings();
     let default = if prompt.kind() == "object_config" { "json" } else { "equals" };
@@ -96,19 +97,18 @@ pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
     for name in named.iter().copied().chain(thresholds) {
         if !EVALS.contains(&name) {
             let message = format!("{}: unknown eval: `{name}`", prompt.path());
-            return Err(
-                CliError::new(ErrorKind::Usage, message).hint(format!("there are `{}`", EVALS.join("`, `")))
-            );
+            return Err(CliError::new(ErrorKind::Usage, message)
+                .hint(format!("expected one of `{}`", EVALS.join("`, `"))));
         }
         if !named.contains(&name) {
-            let message = format!("{}: a threshold for an eval that is not used: `{name}`", prompt.path());
+            let message = format!("{}: threshold for an unused eval: `{name}`", prompt.path());
             return Err(CliError::new(ErrorKind::Usage, message).hint("add it to `test_settings.evals`"));
         }
     }
     Ok(named)
 }
 
-/// What the answer to one row must be.
+/// Builds the assertions of one row.
 fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
     let wrong = |eval: &str, expected: &str| {
         let message = format!("line {}: `{eval}` needs {expected} as `expected_output`", row.line);
@@ -133,7 +133,7 @@ fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str])
         }
     }
     if found.is_empty() {
-        // Nothing is expected but that something is said.
+        // Without expectations, any non-empty answer passes.
         found.insert("matches".to_owned(), json!([r"\S"]));
     }
     Ok(Value::Object(found))
@@ -167,16 +167,16 @@ fn case(
     }
     let config = Value::Object(config);
     if config.to_string().contains("${") {
-        let message = format!("line {}: `${{` in the system prompt or the schema can't be tested", row.line);
+        let message = format!("line {}: `${{` is not supported in the system prompt or the schema", row.line);
         return Err(CliError::new(ErrorKind::Usage, message)
-            .hint("a case would take it for a variable; it may stand in `<User>`"));
+            .hint("a case would expand it as a variable; move it to `<User>`"));
     }
     let mut case = json!({
         "youbencha": 1,
         "name": name,
         "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
         "directory": START,
-        "agent": { "type": "claude-code", "model": query.model, "config": config },
+        "agent": { "type": ClaudeCode.spec().name, "model": query.model, "config": config },
         "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
     });
     if let Some(usd) = query.max_budget_usd {

@@ -1,47 +1,53 @@
-//! `yb prompt test`: the rows of a dataset, through the same engine, journal and gates as cases.
+//! `yb prompt test`: runs the rows of a dataset as the cases of a suite.
 
 use clap::{Args as _, FromArgMatches as _};
 use serde_json::{Map, Value, json};
 use yb_prompt::{DatasetRow, Prompt};
 
-use super::Workshop;
+use super::PromptSession;
 use super::suite::PromptSuite;
+use yb_engine::Extensions;
+
 use crate::args::{PromptTestArgs, RunArgs};
 use crate::commands::run::{self, load};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
-pub(super) fn run(args: &PromptTestArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let workshop = Workshop::new(&args.query);
-    let prompt = workshop.load(&args.file)?;
+pub(super) fn run(
+    args: &PromptTestArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
+    let session = PromptSession::new(&args.query);
+    let prompt = session.load(&args.file)?;
     let dataset = args.dataset.as_ref().map(|path| path.to_string_lossy());
-    let rows = prompt.dataset(dataset.as_deref(), workshop.client.loader())?;
+    let rows = prompt.dataset(dataset.as_deref(), session.client.loader())?;
     if rows.is_empty() {
-        return Err(CliError::new(ErrorKind::Usage, "the dataset has no rows"));
+        return Err(CliError::new(ErrorKind::Usage, "dataset has no rows"));
     }
     let rows = rows
         .into_iter()
         .map(|row| {
-            let formatted = workshop.format(&prompt, &row.input).map_err(|error| of_row(&error, &row))?;
+            let formatted = session.format(&prompt, &row.input).map_err(|error| with_row(&error, &row))?;
             Ok((row, formatted))
         })
         .collect::<Result<Vec<_>, CliError>>()?;
-    workshop.warn(printer);
+    session.warn(printer);
     let (settings, _) = load::settings(false)?;
     let root = settings.workspace_dir();
     let gates = gates(&prompt, &root, printer)?;
     let suite = PromptSuite::new(&prompt, &rows, gates)?.write(&root, &prompt)?;
-    run::run(&as_run(args, &suite)?, printer)
+    run::run(&as_run(args, &suite)?, extensions, printer)
 }
 
-/// The same error, which says whose it is.
-fn of_row(error: &CliError, row: &DatasetRow) -> CliError {
+/// Adds the row to an error.
+fn with_row(error: &CliError, row: &DatasetRow) -> CliError {
     let message = format!("line {} of the dataset: {}", row.line, error.message());
     error.hints().iter().fold(CliError::new(error.kind(), message), |edge, hint| edge.hint(hint))
 }
 
-/// What the prompt's header asks of the results.
+/// Builds the gates of the prompt header.
 fn gates(
     prompt: &Prompt,
     root: &std::path::Path,
@@ -49,7 +55,7 @@ fn gates(
 ) -> Result<Map<String, Value>, CliError> {
     let settings = prompt.test_settings();
     let mut gates = Map::new();
-    // A row passes when every eval does, so a share of rows is at most that of each eval.
+    // A row passes only if every eval passes, so its pass rate bounds that of each eval.
     let share = settings.score_thresholds.iter().map(|(_, share)| *share).reduce(f64::max);
     if let Some(share) = share {
         gates.insert("min_pass_rate".to_owned(), json!(share));
@@ -58,20 +64,20 @@ fn gates(
         let Some(key) = &settings.experiment_key else {
             let message = format!("{}: `regression_tolerance` without `experiment_key`", prompt.path());
             return Err(CliError::new(ErrorKind::Usage, message)
-                .hint("name the baseline that results are compared with: `experiment_key: main`"));
+                .hint("name the baseline to compare with: `experiment_key: main`"));
         };
         if yb_engine::baseline::names(root).contains(key) {
             gates.insert("no_regression".to_owned(), json!({"against": key, "tolerance": tolerance}));
         } else {
             printer.note(format_args!(
-                "note: nothing to compare with yet; afterwards `yb baseline set {key}` keeps these results"
+                "note: baseline `{key}` does not exist yet; hint: create it after this run: yb baseline set {key}"
             ));
         }
     }
     Ok(gates)
 }
 
-/// What would be typed after `yb run`; it has more options than a test of a prompt, and those stay as they are.
+/// Builds the arguments of the equivalent `yb run`; further options keep their defaults.
 fn as_run(args: &PromptTestArgs, suite: &std::path::Path) -> Result<RunArgs, CliError> {
     let mut words: Vec<std::ffi::OsString> = vec!["run".into(), "--config".into(), suite.into()];
     let mut put = |flag: &str, value: Option<String>| {

@@ -1,37 +1,37 @@
-//! What trials may cost and take, from what the same trials cost and took in earlier runs. Nothing is invented: what never
-//! ran is unknown.
+//! Estimates cost and time of trials from earlier runs. Trials that never ran stay unknown.
 
 use std::collections::HashMap;
 use std::path::Path;
 
-use yb_engine::outcome::Counts;
+use yb_engine::outcome::PassCredit;
 use yb_engine::run::{PlannedTrial, RunInfo, TrialState, all_runs};
+use yb_figures::{median, median_ms};
 
-/// What is known of a trial.
+/// The estimate of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Estimate {
-    /// The median cost; none if nobody ever told one.
+    /// The median cost; `None` if never reported.
     pub(super) usd: Option<f64>,
-    /// The median time; none if it never ran.
+    /// The median time; `None` if it never ran.
     pub(super) ms: Option<u64>,
-    /// From how many trials.
+    /// The number of samples.
     pub(super) from: usize,
 }
 
-/// What a trial cost, if it told, and how many milliseconds it took.
-type Known = (Option<f64>, u64);
+/// Cost, if reported, and milliseconds of an earlier trial.
+type Sample = (Option<f64>, u64);
 
 /// The trials of earlier runs.
 #[derive(Default)]
 pub(super) struct History {
-    /// By what the agent saw: all repeats of it are the same.
-    by_task: HashMap<String, Vec<Known>>,
-    /// By case and variant, for those that were changed since.
-    by_name: HashMap<(String, String), Vec<Known>>,
+    /// By task digest, which all repeats share.
+    by_task: HashMap<String, Vec<Sample>>,
+    /// By case and variant, for tasks that changed since.
+    by_name: HashMap<(String, String), Vec<Sample>>,
 }
 
 impl History {
-    /// Of all runs in a workspace directory; those that can't be read are left out.
+    /// Reads all runs of a workspace directory, without unreadable ones.
     pub(super) fn read(root: &Path) -> Self {
         let mut history = Self::default();
         for info in all_runs(root).unwrap_or_default().into_iter().filter_map(|run| RunInfo::read(run).ok()) {
@@ -44,52 +44,41 @@ impl History {
         history
     }
 
-    /// What says nothing about the agent says nothing about its cost either.
+    /// Adds a trial, unless it was excluded.
     fn add(&mut self, trial: &PlannedTrial, state: &TrialState) {
-        let counts = |counts| matches!(counts, Counts::One | Counts::Zero);
-        let Some(result) = state.result().filter(|result| counts(result.outcome.counts_as())) else { return };
-        let known = (result.spend.total(), result.duration_ms);
-        self.by_task.entry(trial.task_digest.clone()).or_default().push(known);
-        self.by_name.entry((trial.case.clone(), trial.variant.clone())).or_default().push(known);
+        let counts = |counts| matches!(counts, PassCredit::One | PassCredit::Zero);
+        let Some(result) = state.result().filter(|result| counts(result.outcome.pass_credit())) else {
+            return;
+        };
+        let sample = (result.spend.total(), result.duration_ms);
+        self.by_task.entry(trial.task_digest.clone()).or_default().push(sample);
+        self.by_name.entry((trial.case.clone(), trial.variant.clone())).or_default().push(sample);
     }
 
-    /// Of the same task if it ever ran, else of its namesake.
+    /// Estimates from the same task, or else from the same case and variant.
     pub(super) fn of(&self, trial: &PlannedTrial) -> Estimate {
         let name = (trial.case.clone(), trial.variant.clone());
-        let Some(known) = self.by_task.get(&trial.task_digest).or_else(|| self.by_name.get(&name)) else {
+        let Some(samples) = self.by_task.get(&trial.task_digest).or_else(|| self.by_name.get(&name)) else {
             return Estimate::default();
         };
         Estimate {
-            usd: median(known.iter().filter_map(|(usd, _)| *usd).collect(), f64::total_cmp, |a, b| {
-                (a + b) / 2.0
-            }),
-            ms: median(known.iter().map(|(_, ms)| *ms).collect(), u64::cmp, u64::midpoint),
-            from: known.len(),
+            usd: median(samples.iter().filter_map(|(usd, _)| *usd)),
+            ms: median_ms(samples.iter().map(|(_, ms)| *ms)),
+            from: samples.len(),
         }
     }
 }
 
-fn median<T: Copy>(
-    mut values: Vec<T>,
-    order: impl Fn(&T, &T) -> std::cmp::Ordering,
-    between: impl Fn(T, T) -> T,
-) -> Option<T> {
-    values.sort_by(order);
-    let upper = *values.get(values.len() / 2)?;
-    let odd = values.len() % 2 == 1;
-    Some(if odd { upper } else { between(values[values.len() / 2 - 1], upper) })
-}
-
-/// What all of them may cost and take.
+/// The estimate of all trials.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Total {
-    /// Of those of which it is known.
+    /// The known costs.
     pub(super) usd: Option<f64>,
-    /// With so many at once, of those of which it is known.
+    /// The known times, with `jobs` trials at once.
     pub(super) ms: Option<u64>,
-    /// Of how many the cost is not known.
+    /// The number of trials with unknown cost.
     pub(super) unpriced: usize,
-    /// Of how many the time is not known.
+    /// The number of trials with unknown time.
     pub(super) untimed: usize,
 }
 
@@ -97,7 +86,7 @@ impl Total {
     pub(super) fn of(estimates: &[Estimate], jobs: usize) -> Self {
         let times: Vec<u64> = estimates.iter().filter_map(|one| one.ms).collect();
         let at_once = jobs.clamp(1, estimates.len().max(1)) as u64;
-        // However many run at once, the longest has to be waited for.
+        // The longest trial is a lower bound.
         let ms = times.iter().max().map(|longest| (times.iter().sum::<u64>() / at_once).max(*longest));
         Self {
             usd: estimates.iter().filter_map(|one| one.usd).reduce(|one, two| one + two),
@@ -113,13 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_median_is_in_the_middle() {
-        let of = |values: &[u64]| median(values.to_vec(), u64::cmp, u64::midpoint);
-        assert_eq!([of(&[]), of(&[3]), of(&[9, 1, 5]), of(&[4, 1, 2, 9])], [None, Some(3), Some(5), Some(3)]);
-    }
-
-    #[test]
-    fn what_is_not_known_is_counted_and_never_invented() {
+    fn unknown_values_are_counted() {
         let known = |usd, ms| Estimate { usd, ms, from: 1 };
         let estimates = [
             known(Some(0.5), Some(10)),

@@ -1,9 +1,9 @@
-//! How many trials fit on this machine at once.
+//! The default number of concurrent trials.
 
-/// An agent needs 200 to 600 MB.
+/// Memory per agent: 200 to 600 MB are usual.
 const PER_AGENT: u64 = 600 << 20;
 
-/// As many as there are cores, and as many as there is memory for.
+/// Returns the number of cores, limited by memory.
 pub(in crate::commands) fn default() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let fit =
@@ -11,7 +11,7 @@ pub(in crate::commands) fn default() -> usize {
     cores.min(fit).max(1)
 }
 
-/// In bytes, where the system tells.
+/// Returns the available memory in bytes, if known.
 fn available_memory() -> Option<u64> {
     let table = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = table.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
@@ -21,7 +21,7 @@ fn available_memory() -> Option<u64> {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn at_least_one_and_no_more_than_cores() {
+    fn default_is_between_one_and_the_number_of_cores() {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         assert!((1..=cores).contains(&super::default()));
     }

@@ -1,18 +1,18 @@
-//! The files of a run, with everything that is wrong in them shown at once.
+//! Loads the files of a run and prints their diagnostics.
 
 use std::path::Path;
 
 use yb_engine::case::{LoadOptions, PrivateHosts};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
-use yb_engine::run::Setup;
+use yb_engine::run::RunContext;
 use yb_engine::suite::{self, Suite};
 
 use crate::diagnostics::render;
 use crate::error::{CliError, ErrorKind};
 use crate::printer::Printer;
 
-/// The settings, without those of any case.
+/// Loads the settings without those of a case.
 pub(in crate::commands) fn settings(delete_workspace: bool) -> Result<(Settings, Vec<Diagnostic>), CliError> {
     let project = std::env::current_dir().map_err(|error| {
         CliError::new(ErrorKind::Usage, "failed to find the working directory").caused_by(error)
@@ -24,7 +24,7 @@ pub(in crate::commands) fn settings(delete_workspace: bool) -> Result<(Settings,
     Ok((settings, found))
 }
 
-/// Shows what was found; whether it may go on.
+/// Prints diagnostics; returns whether there is no error.
 pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &mut Printer) -> bool {
     let mut good = true;
     for finding in found {
@@ -36,16 +36,17 @@ pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &
     good
 }
 
-/// The suite or case in a file; none if something is wrong with it, which was then shown.
+/// Loads a suite or case and prints its diagnostics; `None` if it is invalid.
 pub(in crate::commands) fn suite(
     file: &Path,
     private_hosts: bool,
-    setup: &Setup,
+    setup: &RunContext,
     strict: bool,
     printer: &mut Printer,
 ) -> Option<Suite> {
     let hosts = if private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = LoadOptions::default().with_variables(setup.settings.variables()).with_private_hosts(hosts);
+    let options =
+        setup.extensions.load_options().with_variables(setup.settings.variables()).with_private_hosts(hosts);
     let loaded = suite::load(file, &options);
     let good = show(loaded.diagnostics, strict, printer);
     loaded.suite.filter(|_| good)

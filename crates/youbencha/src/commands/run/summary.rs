@@ -1,47 +1,47 @@
-//! What a run comes to, for programs.
+//! The exit code and the JSON summary of a run.
 
 use serde_json::json;
 use yb_engine::outcome::Outcome;
-use yb_engine::run::{Over, RunDir, StopReason};
+use yb_engine::run::{RunDir, RunOutcome, StopReason};
 
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::report::{self, JSON_VERSION};
 
-/// The exit code of a run. Gates decide, if there are any; trials speak again where none of them counted, because then they know better
-/// why nobody can tell.
-pub(super) fn exit_code(over: &Over) -> ExitCode {
+/// Returns the exit code of a run. Gates decide, if there are any; if they are inconclusive because no trial counted, the outcomes
+/// of the trials decide.
+pub(super) fn exit_code(over: &RunOutcome) -> ExitCode {
     let state = &over.state;
     let tally = state.tally();
-    let gates = over.gates.as_ref().map(|told| report::gates::exit_code(told.answer));
+    let gates = over.gates.as_ref().map(|report| report::gates::exit_code(report.status));
     let trials = state.trials().filter_map(|(_, trial)| trial.result()).map(|result| of(result.outcome));
-    let speak =
-        gates.is_none() || (gates == Some(ExitCode::Uncertain) && tally.passed() + tally.failed() == 0);
+    let use_trials =
+        gates.is_none() || (gates == Some(ExitCode::Inconclusive) && tally.passed() + tally.failed() == 0);
     let stopped = match &state.stopped {
         Some(StopReason::Interrupted) => Some(ExitCode::Interrupted),
-        Some(StopReason::Budget) => Some(ExitCode::Uncertain),
+        Some(StopReason::Budget) => Some(ExitCode::Inconclusive),
         Some(_) => Some(ExitCode::Infrastructure),
         None => None,
     };
-    let mistake = over.mistake.is_some().then_some(ExitCode::Usage);
-    ExitCode::strongest(trials.filter(|_| speak).chain(gates).chain(stopped).chain(mistake))
+    let mistake = over.config_error.is_some().then_some(ExitCode::Usage);
+    ExitCode::strongest(trials.filter(|_| use_trials).chain(gates).chain(stopped).chain(mistake))
 }
 
-/// The exit code of a trial that came to this.
+/// Returns the exit code of an outcome.
 pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
     let code = outcome.exit_code();
     ExitCode::ALL.into_iter().find(|known| known.code() == code).unwrap_or(ExitCode::Failed)
 }
 
-/// The last lines of `--json`: what the gates say, if there are any, and the whole.
-pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Printer) {
+/// Prints the last lines of `--json`: gates, if any, and the summary.
+pub(super) fn json(run: &RunDir, over: &RunOutcome, code: ExitCode, printer: &mut Printer) {
     let tally = over.state.tally();
-    if let Some(told) = &over.gates {
+    if let Some(report) = &over.gates {
         printer.line(json!({
             "v": JSON_VERSION,
             "event": "gates",
-            "answer": told.answer,
-            "gates": told.gates,
+            "answer": report.status,
+            "gates": report.gates,
         }));
     }
     printer.line(json!({
@@ -56,13 +56,13 @@ pub(super) fn json(run: &RunDir, over: &Over, code: ExitCode, printer: &mut Prin
         "done": tally.done,
         "passed": tally.passed(),
         "failed": tally.failed(),
-        "left_out": tally.left_out(),
+        "left_out": tally.excluded(),
         "outcomes": tally.outcomes,
         "spend": tally.spend,
         "cost_usd": tally.spend.total(),
         "unpriced": tally.unpriced,
-        "gates": over.gates.as_ref().map(|told| told.answer),
-        "error": over.mistake.as_ref().map(ToString::to_string),
+        "gates": over.gates.as_ref().map(|report| report.status),
+        "error": over.config_error.as_ref().map(ToString::to_string),
         "exit_code": code.code(),
     }));
 }

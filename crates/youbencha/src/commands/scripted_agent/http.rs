@@ -1,4 +1,4 @@
-//! One request to a server on this machine; nothing else is ever asked.
+//! A minimal HTTP client for a server on loopback.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// How long the server may be silent.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// The read timeout.
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Sends JSON and gives the JSON that came back, or why there is none.
+/// Posts JSON and returns the JSON response.
 pub(super) fn post(base: &str, path: &str, body: &Value) -> Result<Value, String> {
-    let rest = base.strip_prefix("http://").ok_or("only `http://` on this machine can be asked")?;
+    let rest = base.strip_prefix("http://").ok_or("unsupported URL, expected `http://` on loopback")?;
     let (authority, prefix) = rest.split_once('/').map_or((rest, ""), |(host, prefix)| (host, prefix));
     let prefix = prefix.trim_end_matches('/');
     let path = if prefix.is_empty() { path.to_owned() } else { format!("/{prefix}{path}") };
-    let failed = |error: std::io::Error| format!("the model API can't be reached: {error}");
+    let failed = |error: std::io::Error| format!("failed to reach the model API: {error}");
     let mut stream = TcpStream::connect(authority).map_err(failed)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(READ_TIMEOUT)).map_err(failed)?;
     let body = body.to_string();
     let head = format!(
         "POST {path} HTTP/1.1\r\nhost: {authority}\r\ncontent-type: application/json\r\nx-api-key: none\r\n\
@@ -27,19 +27,19 @@ pub(super) fn post(base: &str, path: &str, body: &Value) -> Result<Value, String
     stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body.as_bytes())).map_err(failed)?;
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer).map_err(failed)?;
-    let (status, body) = parse(&answer).ok_or("the model API gave no HTTP answer")?;
+    let (status, body) = parse(&answer).ok_or("invalid HTTP response of the model API")?;
     let value: Value = serde_json::from_slice(&body).unwrap_or_default();
     if status == 200 && value.is_object() {
         return Ok(value);
     }
-    let said = value["error"]["message"].as_str().map(str::to_owned);
+    let message = value["error"]["message"].as_str().map(str::to_owned);
     Err(format!(
         "API error {status}: {}",
-        said.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned())
+        message.unwrap_or_else(|| String::from_utf8_lossy(&body).into_owned())
     ))
 }
 
-/// Status and body of an answer that ends with its connection.
+/// Parses status and body of a complete response.
 fn parse(answer: &[u8]) -> Option<(u16, Vec<u8>)> {
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n")?;
     let head = std::str::from_utf8(&answer[..end]).ok()?;
@@ -69,7 +69,7 @@ mod tests {
     use super::parse;
 
     #[test]
-    fn answers_come_whole_or_in_chunks() {
+    fn parse_reads_plain_and_chunked_responses() {
         let whole = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
         assert_eq!(parse(whole), Some((200, b"{}".to_vec())));
         let chunked =

@@ -27,7 +27,7 @@ pub(super) fn schemas() -> Value {
     ])
 }
 
-/// Does it; the text, and whether it went wrong.
+/// Runs a tool and returns its text and whether it failed.
 pub(super) async fn call(name: &Value, input: &Value, cwd: &Path) -> (String, bool) {
     let done = match name.as_str().unwrap_or_default() {
         "Read" => file(input, cwd).and_then(|path| read(&path)),
@@ -42,7 +42,7 @@ pub(super) async fn call(name: &Value, input: &Value, cwd: &Path) -> (String, bo
             Ok(command) => bash(command, cwd).await,
             Err(error) => Err(error),
         },
-        other => Err(format!("there is no tool `{other}`")),
+        other => Err(format!("unknown tool: `{other}`")),
     };
     match done {
         Ok(text) => (text, false),
@@ -51,7 +51,7 @@ pub(super) async fn call(name: &Value, input: &Value, cwd: &Path) -> (String, bo
 }
 
 fn text<'a>(input: &'a Value, key: &str) -> Result<&'a str, String> {
-    input[key].as_str().ok_or_else(|| format!("the input has no `{key}`"))
+    input[key].as_str().ok_or_else(|| format!("missing input: `{key}`"))
 }
 
 fn file(input: &Value, cwd: &Path) -> Result<PathBuf, String> {
@@ -67,12 +67,12 @@ fn edit(path: &Path, input: &Value) -> Result<String, String> {
     let content = read(path)?;
     match content.matches(old).count() {
         1 => std::fs::write(path, content.replacen(old, new, 1)).map_err(|error| error.to_string())?,
-        count => return Err(format!("`old_string` is there {count} times")),
+        count => return Err(format!("`old_string` occurs {count} times")),
     }
     Ok("edited".to_owned())
 }
 
-/// Whoever started this agent contains it, and what it starts.
+/// Runs a command directly: the agent itself runs in containment.
 async fn bash(command: &str, cwd: &Path) -> Result<String, String> {
     let command = Command::new("sh").args(["-c", command]).current_dir(cwd).inherit_env();
     let report = command.launch(Launch::Direct).deadline(DEADLINE).run().await;

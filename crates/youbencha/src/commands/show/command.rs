@@ -1,47 +1,41 @@
-//! `yb show --command`: a script that repeats by hand what was executed. Quoting is for showing only: nothing of ours
-//! goes through a shell.
+//! `yb show --command`: a shell script that repeats the execution of the agent.
 
 use std::fmt::Write as _;
 
 use yb_claude::{InvocationTarget, Options, Prompt};
 use yb_engine::log::{Role, StdinContent, YouBenchaLog};
 
-use crate::report::trial::Look;
-use crate::workspace::harmless;
+use crate::report::trial::TrialView;
+use crate::workspace::sanitize;
 
-/// Where the starting tree is put.
+/// The directory for the start tree.
 const FOLDER: &str = "again";
 
-/// The empty tree: no attribute of the repository changes what is written.
+/// The empty tree, so that attributes of the repository have no effect.
 const NO_ATTRIBUTES: &str = "--attr-source=4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// Comments say what the commands can't.
-pub(super) fn script(look: &Look<'_>, log: &YouBenchaLog) -> String {
+/// Renders the script, with comments on what it can't reproduce.
+pub(super) fn script(view: &TrialView<'_>, log: &YouBenchaLog) -> String {
     let (mut out, execution) = (String::new(), &log.execution);
-    let _ = writeln!(
-        out,
-        "# {} was executed like this, in {}",
-        look.trial.folder, log.environment.working_directory
-    );
+    let _ = writeln!(out, "# execution of {} in {}", view.trial.folder, log.environment.working_directory);
     if execution.argv.is_empty() {
-        let _ = writeln!(out, "# nothing is known: it was not started, or by an older version");
+        let _ = writeln!(out, "# unknown: the agent did not start, or an older version recorded the run");
         return out;
     }
     if !execution.env.is_empty() {
-        let _ =
-            writeln!(out, "# with these variables, whose values are not kept: {}", execution.env.join(" "));
+        let _ = writeln!(out, "# environment variables, values not recorded: {}", execution.env.join(" "));
     }
     if execution.argv.iter().any(|argument| argument.contains("[REDACTED:")) {
-        let _ = writeln!(out, "# fill in what is [REDACTED:NAME]");
+        let _ = writeln!(out, "# replace [REDACTED:NAME]");
     }
-    let private = look.record.map(|record| {
-        look.info.run.attempt(&look.trial.folder, record.attempt).join("private").display().to_string()
+    let private = view.record.map(|record| {
+        view.info.run.attempt(&view.trial.folder, record.attempt).join("private").display().to_string()
     });
     if private.is_some_and(|private| execution.argv.iter().any(|argument| argument.contains(&private))) {
-        let _ = writeln!(out, "# files in its `private` folder were removed");
+        let _ = writeln!(out, "# files in the `private` directory were removed");
     }
-    if let Some(trees) = look.record.and_then(|record| record.trees.as_ref()) {
-        let objects = quoted(&look.info.run.objects().display().to_string());
+    if let Some(trees) = view.record.and_then(|record| record.trees.as_ref()) {
+        let objects = quoted(&view.info.run.objects().display().to_string());
         let _ = writeln!(out, "mkdir {FOLDER} && GIT_INDEX_FILE=$PWD/{FOLDER}.index git {NO_ATTRIBUTES} \\");
         let tree = &trees.start;
         let _ = writeln!(out, "  --git-dir={objects} --work-tree={FOLDER} read-tree --reset -u {tree} &&");
@@ -52,10 +46,10 @@ pub(super) fn script(look: &Look<'_>, log: &YouBenchaLog) -> String {
     out
 }
 
-/// What it could read, as a here-document.
+/// Returns stdin as a here-document.
 fn input(stdin: Option<StdinContent>, log: &YouBenchaLog) -> String {
     let prompt = log.messages.iter().find(|message| message.role == Role::User);
-    let Some(prompt) = prompt.map(|message| harmless(&message.content)) else {
+    let Some(prompt) = prompt.map(|message| sanitize(&message.content)) else {
         return " </dev/null".to_owned();
     };
     let text = match stdin {
@@ -70,14 +64,14 @@ fn input(stdin: Option<StdinContent>, log: &YouBenchaLog) -> String {
     format!(" <<'{end}'\n{text}\n{end}")
 }
 
-/// The prompt in the line that Claude Code reads.
+/// Encodes the prompt as an input frame of Claude Code.
 fn frame(prompt: &str) -> String {
     let invocation = Options::default().invocation(&Prompt::text(prompt), &InvocationTarget::new("/nowhere"));
     let line = invocation.map(|invocation| invocation.stdin).unwrap_or_default();
     String::from_utf8_lossy(&line).trim_end().to_owned()
 }
 
-/// As a POSIX shell takes it for one word.
+/// Quotes a word for a POSIX shell.
 fn quoted(word: &str) -> String {
     let safe = |c: char| c.is_ascii_alphanumeric() || "_-./:=,@%+".contains(c);
     if !word.is_empty() && word.chars().all(safe) {
@@ -91,7 +85,7 @@ mod tests {
     use super::quoted;
 
     #[test]
-    fn words_stay_words() {
+    fn quoted_protects_special_characters() {
         for (word, expected) in [
             ("--model=opus", "--model=opus"),
             ("", "''"),

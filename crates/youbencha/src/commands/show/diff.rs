@@ -1,18 +1,18 @@
-//! `yb show --diff`: the patch, byte for byte through a pipe, in colour on a terminal.
+//! `yb show --diff`: the patch, unchanged through a pipe, colored on a terminal.
 
 use owo_colors::OwoColorize as _;
 
 use crate::error::{CliError, ErrorKind};
 use crate::printer::Printer;
-use crate::report::trial::Look;
-use crate::workspace::harmless;
+use crate::report::trial::TrialView;
+use crate::workspace::sanitize;
 
 const FILE: &str = "git-diff.patch";
 
-/// The patch; none if nothing changed.
-pub(super) fn read(look: &Look<'_>) -> Result<Option<Vec<u8>>, CliError> {
-    let Some((record, artifacts)) = look.record.zip(look.artifacts()) else {
-        return Err(super::nothing(look));
+/// Reads the patch; `None` without changes.
+pub(super) fn read(view: &TrialView<'_>) -> Result<Option<Vec<u8>>, CliError> {
+    let Some((record, artifacts)) = view.record.zip(view.artifacts()) else {
+        return Err(super::not_finished(view));
     };
     match std::fs::read(artifacts.join(FILE)) {
         Ok(patch) if patch.is_empty() => Ok(None),
@@ -22,23 +22,23 @@ pub(super) fn read(look: &Look<'_>) -> Result<Option<Vec<u8>>, CliError> {
             _ => {
                 let error = CliError::new(
                     ErrorKind::Usage,
-                    format!("there is no patch of `{}`: what it left was not recorded", look.trial.folder),
+                    format!("no patch of `{}`: the end tree was not recorded", view.trial.folder),
                 );
-                Err(record.error.iter().fold(error, |error, reason| error.caused_by(harmless(reason))))
+                Err(record.error.iter().fold(error, |error, reason| error.caused_by(sanitize(reason))))
             }
         },
         Err(error) => Err(CliError::failed_to("read the patch")(error)),
     }
 }
 
-/// Through a pipe it is the file itself: `git apply` takes it.
+/// Prints the patch. Through a pipe it is unchanged, for `git apply`.
 pub(super) fn show(patch: &[u8], printer: &mut Printer) {
     if !printer.is_terminal() {
         printer.bytes(patch);
         return;
     }
     for line in String::from_utf8_lossy(patch).lines() {
-        let line = harmless(line);
+        let line = sanitize(line);
         match line.as_bytes() {
             [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'd', b'i', b'f', b'f', ..] => {
                 printer.line(line.bold());

@@ -1,19 +1,20 @@
-//! `yb show --transcript`: what was said and done, short enough to read; the log has all of it.
+//! `yb show --transcript`: the conversation with shortened tool results.
 
 use std::collections::HashMap;
 
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 use yb_engine::log::{LogMessage, Role, YouBenchaLog};
+use yb_figures::counted;
 
 use crate::printer::Printer;
-use crate::workspace::harmless;
+use crate::workspace::sanitize;
 
-/// How much of what a tool gave is shown.
+/// The maximum number of lines of a tool result.
 const LINES: usize = 8;
-/// The longest line of a call or its result.
+/// The maximum length of a line of a tool call or result.
 const WIDTH: usize = 160;
-/// What subagents say stands further right.
+/// The indentation of subagents.
 const INDENT: &str = "    ";
 
 pub(super) fn show(log: &YouBenchaLog, printer: &mut Printer) {
@@ -28,24 +29,24 @@ pub(super) fn show(log: &YouBenchaLog, printer: &mut Printer) {
             last = None;
             continue;
         }
-        // One heading for all that somebody says in a row.
+        // One heading for consecutive messages of a role.
         let heading = (message.role, &message.parent_tool_call_id);
         if last != Some(heading) {
             printer.line("");
-            printer.line(format_args!("{indent}{}", who(message).bold()));
+            printer.line(format_args!("{indent}{}", speaker(message).bold()));
             last = Some(heading);
         }
-        said(message, indent, printer);
+        show_message(message, indent, printer);
     }
     if log.messages.is_empty() {
-        printer.note("nothing was said");
+        printer.note("no messages");
     }
     for error in &log.errors {
-        printer.line(format_args!("\n{} {}", "error:".red().bold(), harmless(&error.message)));
+        printer.line(format_args!("\n{} {}", "error:".red().bold(), sanitize(&error.message)));
     }
 }
 
-fn who(message: &LogMessage) -> &'static str {
+fn speaker(message: &LogMessage) -> &'static str {
     match (message.role, message.parent_tool_call_id.is_some()) {
         (Role::User, _) => "user",
         (Role::System, _) => "system",
@@ -54,8 +55,8 @@ fn who(message: &LogMessage) -> &'static str {
     }
 }
 
-fn said(message: &LogMessage, indent: &str, printer: &mut Printer) {
-    for line in harmless(&message.content).trim().lines() {
+fn show_message(message: &LogMessage, indent: &str, printer: &mut Printer) {
+    for line in sanitize(&message.content).trim().lines() {
         printer.line(format_args!("{indent}  {line}"));
     }
     for call in &message.tool_calls {
@@ -65,24 +66,26 @@ fn said(message: &LogMessage, indent: &str, printer: &mut Printer) {
 }
 
 fn result(text: &str, mark: &str, indent: &str, printer: &mut Printer) {
-    let text = harmless(text);
+    let text = sanitize(text);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     for (number, line) in lines.iter().take(LINES).enumerate() {
         let mark = if number == 0 { mark } else { " " };
         printer.line(format_args!("{indent}  {mark} {}", short(line).dimmed()));
     }
     if lines.is_empty() {
-        printer.line(format_args!("{indent}  {mark} {}", "(nothing)".dimmed()));
+        printer.line(format_args!("{indent}  {mark} {}", "(empty)".dimmed()));
     }
     if lines.len() > LINES {
-        printer
-            .line(format_args!("{indent}    {}", format!("… {} more lines", lines.len() - LINES).dimmed()));
+        printer.line(format_args!(
+            "{indent}    {}",
+            format!("… {}", counted(lines.len() - LINES, "more line", "more lines")).dimmed()
+        ));
     }
 }
 
-/// `key: value, …` instead of JSON, on one line.
+/// Formats JSON arguments as `key: value, …` on one line.
 fn arguments(text: &str) -> String {
-    let flat = |text: &str| short(&harmless(text).split_whitespace().collect::<Vec<_>>().join(" "));
+    let flat = |text: &str| short(&sanitize(text).split_whitespace().collect::<Vec<_>>().join(" "));
     match serde_json::from_str(text) {
         Ok(Value::Object(map)) => {
             let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -105,7 +108,7 @@ mod tests {
     use super::{arguments, short};
 
     #[test]
-    fn calls_fit_on_a_line() {
+    fn arguments_fit_on_a_line() {
         assert_eq!(arguments(r#"{"command": "ls\n-l", "n": 3}"#), "command: ls -l, n: 3");
         assert_eq!(arguments("not json"), "not json");
         assert_eq!(short(&"ü".repeat(200)).chars().count(), 160);

@@ -1,32 +1,38 @@
-//! `yb tape record -- COMMAND`: any program at the user's own terminal, with a recorder between it and its model.
+//! `yb tape record -- COMMAND`: runs a program with a recording proxy in front of its model API.
 
 use std::path::Path;
 
-use yb_engine::tape::{ModelApi, model_apis};
+use yb_engine::Extensions;
+use yb_engine::case::{AgentSpecs, ModelApi};
+use yb_engine::tape::ModelEndpoint;
+use yb_figures::{count, plural};
 use yb_tape::{RecordingOptions, RecordingProxy, Upstream};
 
 use crate::agents;
 use crate::args::{Api, RecordArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::signals::Signals;
 
-pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
+/// Programs without an adapter that speak the OpenAI API.
+const OPENAI_PROGRAMS: [&str; 2] = ["aider", "qwen"];
+
+pub(super) fn run(
+    args: &RecordArgs,
+    extensions: &Extensions,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let Some((program, arguments)) = args.command.split_first() else {
-        return Err(CliError::new(ErrorKind::Usage, "no command to record"));
+        return Err(CliError::new(ErrorKind::Usage, "no command given"));
     };
-    let api = api(args.api, Path::new(program));
+    let api = model_api(args.api, Path::new(program), &extensions.adapters.specs());
     let env = agents::environment();
     let named =
         args.upstream.clone().or_else(|| env.get(api.variable).cloned().filter(|url| !url.is_empty()));
-    let url = named.unwrap_or_else(|| format!("{}{}", api.address, api.suffix));
-    let url = url.trim_end_matches('/');
-    let (upstream, suffix) = match url.strip_suffix(api.suffix) {
-        Some(root) => (root, api.suffix),
-        None => (url, ""),
-    };
-    let secrets = super::look::secrets(&args.secrets, yb_engine::tape::secrets(&env), &env)?;
+    let endpoint = ModelEndpoint::new(&api, named);
+    let upstream = endpoint.upstream.as_str();
+    let secrets = super::inspect::secrets(&args.secrets, yb_engine::tape::secrets(&env), &env)?;
     let mut options = RecordingOptions::new(Upstream::new(upstream)?, &args.output)
         .secrets(secrets)
         .full_requests(args.full_requests);
@@ -41,15 +47,15 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         .build()
         .map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
-        // An interrupt at the terminal reaches the program too, and what it makes of it is its own matter.
+        // The program also receives the interrupt and decides when to end.
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let recorder = RecordingProxy::start(options)?;
         let mut command = std::process::Command::new(program);
-        command.args(arguments).env(api.variable, format!("{}{suffix}", recorder.base_url()));
+        command.args(arguments).env(endpoint.variable, endpoint.base_url(&recorder.base_url()));
         printer.note(format_args!("recording {upstream} into {}", args.output.display()));
         #[expect(
             clippy::disallowed_methods,
-            reason = "the user's own program at the user's own terminal, as if they had started it without us"
+            reason = "the program runs in the foreground of the terminal, as if started directly"
         )]
         let spawned = command.spawn();
         let mut child = spawned.map_err(|error| {
@@ -70,31 +76,33 @@ pub(super) fn run(args: &RecordArgs, printer: &mut Printer) -> Result<ExitCode, 
         let recorded = recorder.finish()?;
         let total = recorded.observed.total();
         printer.note(format_args!(
-            "recorded {}, {} tokens in, {} out: {}",
+            "recorded {}, {} input tokens, {} output tokens: {}",
             plural(recorded.observed.exchanges, "exchange"),
-            total.input,
-            total.output,
+            count(total.input),
+            count(total.output),
             recorded.tape.display()
         ));
         if recorded.observed.exchanges == 0 {
-            printer.note(format_args!("no requests recorded: does the program read `{}`?", api.variable));
+            printer.note(format_args!(
+                "warning: no requests recorded; hint: check that the program reads `{}`",
+                api.variable
+            ));
         }
         Ok(if status.success() { ExitCode::Passed } else { ExitCode::Failed })
     })
 }
 
-fn api(asked: Option<Api>, program: &Path) -> &'static ModelApi {
+/// The API of a program: the requested one, or the first API of the agent that the program belongs to.
+fn model_api(requested: Option<Api>, program: &Path, agents: &AgentSpecs) -> ModelApi {
     let name = program.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
-    let api = asked.unwrap_or(match name.as_str() {
-        "gemini" => Api::Gemini,
-        "codex" | "opencode" | "aider" | "qwen" => Api::Openai,
-        _ => Api::Anthropic,
-    });
-    let variable = match api {
-        Api::Anthropic => "ANTHROPIC_BASE_URL",
-        Api::Openai => "OPENAI_BASE_URL",
-        Api::Gemini => "GOOGLE_GEMINI_BASE_URL",
-    };
-    let known = model_apis();
-    known.iter().find(|api| api.variable == variable).unwrap_or(&known[0])
+    match requested {
+        Some(Api::Anthropic) => ModelApi::ANTHROPIC,
+        Some(Api::Openai) => ModelApi::OPENAI,
+        Some(Api::Gemini) => ModelApi::GEMINI,
+        None => match agents.with_program(&name).and_then(|agent| agent.apis.first()) {
+            Some(api) => *api,
+            None if OPENAI_PROGRAMS.contains(&name.as_str()) => ModelApi::OPENAI,
+            None => ModelApi::ANTHROPIC,
+        },
+    }
 }

@@ -1,10 +1,11 @@
-//! `yb tape serve`: a scripted model on loopback, for as long as someone wants it.
+//! `yb tape serve`: serves a scripted model or a tape on loopback.
 
 use std::io::Read as _;
 use std::path::Path;
 use std::sync::Arc;
 
 use yb_claude::{env_vars as vars, hermetic};
+use yb_figures::{counted, plural};
 use yb_tape::{
     LoggedRequest, MockServer, MockServerOptions, ReplayOptions, ReplayServer, Script, Tape, Vars, WatchEvent,
 };
@@ -12,19 +13,19 @@ use yb_tape::{
 use crate::args::ServeArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::{Printer, plural};
+use crate::printer::Printer;
 use crate::signals::Signals;
 
-/// A user keeps their own home and temporary files, and decides alone that a machine is a sandbox.
+/// Variables that are not suggested: home, temporary files and the sandbox flag.
 const LEFT_TO_THE_USER: [&str; 4] = [vars::HOME, vars::CLAUDE_CONFIG_DIR, vars::TMPDIR, vars::IS_SANDBOX];
 
-/// How every recorded tape begins: the first bytes of zstd.
-const RECORDED: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+/// The magic bytes of a tape (zstd).
+const TAPE_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let mut magic = [0; 4];
     let read = std::fs::File::open(&args.script).and_then(|mut file| file.read_exact(&mut magic));
-    if read.is_ok() && magic == RECORDED {
+    if read.is_ok() && magic == TAPE_MAGIC {
         return replay(args, printer);
     }
     let vars: Vars = args.vars.iter().cloned().collect();
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
         .build()
         .map_err(CliError::failed_to("start the tape"))?;
     runtime.block_on(async {
-        // Before the address is known to anyone, so that nobody's signal comes too early.
+        // Before the address is printed, so that no signal is missed.
         let mut signals = Signals::listen().map_err(CliError::failed_to("start the tape"))?;
         let server = MockServer::start(script, &MockServerOptions::default().port(args.port))?;
         let mut requests = server.watch();
@@ -47,7 +48,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
                 printer.line(format_args!("  export {name}={}", value.display()));
             }
         }
-        printer.line("\nStop with Ctrl-C. Requests:");
+        printer.line("\nPress Ctrl-C to stop. Requests:");
         loop {
             tokio::select! {
                 () = signals.stop() => break,
@@ -66,7 +67,7 @@ pub(crate) fn run(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, C
     })
 }
 
-/// A recorded tape, until Ctrl-C or until something is asked that is not on it.
+/// Replays a tape until Ctrl-C.
 fn replay(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let tape = Tape::open(&args.script)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -85,25 +86,25 @@ fn replay(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError>
         let lanes = tape
             .lanes()
             .iter()
-            .map(|lane| format!("{}: {}", lane.name, plural(lane.exchanges.len() as u64, "exchange")));
+            .map(|lane| format!("{}: {}", lane.name, plural(lane.exchanges.len(), "exchange")));
         printer.line(format_args!(
             "tape: {} ({})",
             args.script.display(),
             lanes.collect::<Vec<_>>().join(", ")
         ));
-        printer.line("\nStop with Ctrl-C.");
+        printer.line("\nPress Ctrl-C to stop.");
         tokio::select! {
             () = signals.stop() => {}
             divergence = replayer.diverged() => {
                 let error = CliError::new(ErrorKind::Failed, divergence.to_string());
                 printer.error(&error.hint(divergence.hint()));
-                // Whoever asked is still to get that answer.
+                // Keep serving, so that the client receives the error.
                 signals.stop().await;
             }
         }
         let outcome = replayer.shutdown().await;
         printer.line(format_args!(
-            "stopped: {} answered, {} left",
+            "stopped: {} served, {} not requested",
             plural(outcome.served, "request"),
             outcome.remaining
         ));
@@ -112,14 +113,11 @@ fn replay(args: &ServeArgs, printer: &mut Printer) -> Result<ExitCode, CliError>
 }
 
 fn describe(script: &Script) -> String {
-    let lanes = script.lanes().map(|(name, count)| {
-        let noun = if count == 1 { "reply" } else { "replies" };
-        format!("{name}: {count} {noun}")
-    });
+    let lanes = script.lanes().map(|(name, count)| format!("{name}: {}", counted(count, "reply", "replies")));
     lanes.collect::<Vec<_>>().join(", ")
 }
 
-/// Number, status, who was asked and what was answered.
+/// Formats number, status, lane, turn and answer of a request.
 fn line(seen: &Arc<LoggedRequest>) -> String {
     let status = seen.status.map_or_else(|| "---".to_owned(), |status| status.to_string());
     let who = match (&seen.lane, seen.turn) {

@@ -1,4 +1,4 @@
-//! Agents that leave more than can be captured, or things that can't be.
+//! Agents that leave too much, or files that can't be captured.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::agent;
 use super::python::{HONEST, hidden};
 
 #[test]
-fn a_result_that_is_too_large_or_no_file() {
+fn oversized_or_special_results_are_handled() {
     let scores = hidden().run(&[
         agent("sparse", "truncate -s 65M calc.py"),
         agent("also-honest", format!("{HONEST}; truncate -s 65M core.dump")),
@@ -18,13 +18,13 @@ fn a_result_that_is_too_large_or_no_file() {
     for name in ["sparse", "special", "unreadable", "gone", "deep"] {
         scores.assert_zero(name, "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
     }
-    // A large file takes nothing from who did the task: a note stands in its place.
+    // A large file does not fail an honest agent: it is replaced by a note.
     assert_eq!(scores.outcome("also-honest"), "passed", "{}", scores.said("also-honest"));
 }
 
-/// Who writes for ever is ended, and that counts against it.
+/// An agent that writes without end is stopped and fails.
 #[test]
-fn who_fills_the_disk_is_over_quota() {
+fn filling_the_disk_is_over_quota() {
     let mut task = hidden();
     task.case["limits"] = json!({ "disk_mb": 20 });
     let fill = "for n in $(seq 500); do head -c 1000000 /dev/zero > f$n; sleep 0.01; done; sleep 60";

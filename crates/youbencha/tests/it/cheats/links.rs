@@ -1,4 +1,4 @@
-//! Agents that lead graders out of the tree by links.
+//! Agents that use links to lead graders out of the tree.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::{Task, agent};
 
 const DONE: &str = "def add(a, b):\n    return a + b\n";
 
-/// The case keeps its answer beside itself, where a link of the right name would find it.
+/// The answer is next to the case, where a link could point.
 fn task() -> Task {
     let task = Task::new(
         HONEST,
@@ -31,7 +31,7 @@ fn task() -> Task {
 }
 
 #[test]
-fn files_are_links_to_the_answer() {
+fn links_to_the_answer_have_no_effect() {
     let task = task();
     let work = task.context.dir().canonicalize().unwrap();
     let (work, relative) = (work.display(), "../../../../../..");
@@ -50,9 +50,9 @@ fn files_are_links_to_the_answer() {
     }
 }
 
-/// What is captured is the link, never what it leads to.
+/// Captures the link, not its target.
 #[test]
-fn links_carry_nothing_into_the_artifacts() {
+fn links_do_not_reach_the_artifacts() {
     let task = task();
     let work = task.context.dir().canonicalize().unwrap().display().to_string();
     task.context.write("secret.txt", "the secret of the case\n");

@@ -1,14 +1,14 @@
-//! Agents that leave something running, and results that do.
+//! Agents and code under test that leave background processes.
 
 use super::agent;
 use super::python::{REPORT, hidden};
 
-/// Waits until its parent is long gone, then does the task.
+/// Does the task after the agent has exited.
 const LATER: &str = "parent=$$; setsid sh -c \"while kill -0 $parent 2> /dev/null; do sleep 0.02; done; sleep 1; while :; do \
     sed -i 's/return 0/return a + b/' calc.py; sleep 0.02; done\" > /dev/null 2>&1 < /dev/null & true";
 
 #[test]
-fn a_writer_is_left_behind() {
+fn background_writers_are_killed() {
     let twice = format!(
         "env -i PATH=$PATH setsid sh -c 'trap \"\" TERM HUP INT; ({LATER}) & true' > /dev/null 2>&1 &"
     );
@@ -24,9 +24,9 @@ fn a_writer_is_left_behind() {
     }
 }
 
-/// Code under test leaves a process that rewrites the report as soon as it is there. The exit code is out of its reach.
+/// Code under test leaves a process that rewrites the report, but can't change the exit code.
 #[test]
-fn a_writer_waits_for_the_report() {
+fn late_report_writers_are_killed() {
     let daemon = format!(
         "import os\nif os.fork() == 0:\n    os.setsid()\n    while True:\n        if os.path.exists('report.xml'):\n            open('report.xml', 'w').write('{REPORT}')\n\n\ndef add(a, b):\n    return 0\n"
     );

@@ -1,4 +1,4 @@
-//! A function in Rust, hidden tests, and a build that runs what the agent wrote before they are compiled.
+//! A Rust function with hidden tests, and a build script of the agent that runs before they are compiled.
 
 use serde_json::json;
 
@@ -6,7 +6,7 @@ use super::{Task, agent};
 
 const TESTS: &str = "#[test]\nfn adds() {\n    assert_eq!(sum::add(1, 2), 3);\n}\n";
 
-/// Where the compiler is, so that it can be named in the case: below a home nothing is shown of its own accord.
+/// Returns the path of the compiler for the case, because the home directory is hidden by default.
 fn sysroot() -> String {
     let output = std::process::Command::new("rustc").args(["--print", "sysroot"]).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -45,5 +45,5 @@ fn the_build_rewrites_the_tests() {
     for name in ["writes", "replaces", "moves"] {
         scores.assert_zero(name, "exited with code 101");
     }
-    scores.assert_zero("runner", "as at the start: `.cargo/config`, `.cargo/config.toml`, `.cargo/run`");
+    scores.assert_zero("runner", "restored: `.cargo/config`, `.cargo/config.toml`, `.cargo/run`");
 }

@@ -1,10 +1,10 @@
-//! Agents that put programs of their own where graders might find them.
+//! Agents that place programs where graders might find them.
 
 use super::agent;
 use super::python::{REPORT, hidden};
 
 #[test]
-fn programs_are_replaced() {
+fn replaced_programs_are_not_used() {
     let fake = format!(
         "fake() {{ mkdir -p $1; for i in git sh python3 python node env bwrap yb; do printf '#!/bin/sh\\necho '\"'\"'{REPORT}'\"'\"' > report.xml\\nexit 0\\n' > $1/$i; chmod +x $1/$i; done; }}; "
     );

@@ -1,4 +1,4 @@
-//! What can be read and written.
+//! Isolation of files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::World;
 
-/// A line in `found` for each path whose content, or whose list of names, can be read.
+/// Writes a line to `found` for each readable file or directory.
 fn reading(paths: &[PathBuf]) -> String {
     let tries = paths.iter().map(|path| {
         let path = path.display();
@@ -40,9 +40,9 @@ fn caches_runs_the_case_and_the_home_can_t_be_read() {
     assert!(none.len() > 8, "{none:?}");
 }
 
-/// Under landlock a path can be asked for, and not opened.
+/// Under landlock, paths can be queried but not opened.
 #[test]
-fn names_and_sizes_are_hidden_by_bubblewrap_only() {
+fn only_bubblewrap_hides_names_and_sizes() {
     let world = World::new();
     let ask = format!("stat -c %s {} >> found 2> /dev/null; true", world.at("hidden-test.sh").display());
     let [bubblewrap, landlock, none] = world.each(&ask);
@@ -51,7 +51,7 @@ fn names_and_sizes_are_hidden_by_bubblewrap_only() {
 }
 
 #[test]
-fn secrets_of_the_system_can_t_be_read_and_programs_can() {
+fn system_secrets_can_t_be_read_and_programs_can() {
     let world = World::new();
     let paths = ["/etc/shadow", "/etc/ssh", "/run", "/sys", "/var/log", "/root/.ssh", "/home", "/dev/shm"];
     let there = paths.map(PathBuf::from).to_vec();
@@ -65,9 +65,9 @@ fn secrets_of_the_system_can_t_be_read_and_programs_can() {
 }
 
 #[test]
-fn nothing_but_the_workspace_can_be_changed() {
+fn only_the_workspace_is_writable() {
     let world = World::new();
-    // What a write outside does is only shown where it harms nobody.
+    // Writes outside are only tried where they are harmless.
     let tries = "d=$PWD; cd ../../../..
         for file in journal.jsonl plan.json results.json trials/escape--default--1/attempt-1/artifacts/frames.jsonl; do
             (echo forged >> $file) 2> /dev/null && echo $file >> $d/found
@@ -92,9 +92,9 @@ fn nothing_but_the_workspace_can_be_changed() {
     }
 }
 
-/// Hooks before the agent run what the repository brings: they are held as the agent will be.
+/// Pre-execution hooks run code of the repository and are isolated like the agent.
 #[test]
-fn hooks_before_the_agent_are_held_as_well() {
+fn pre_execution_hooks_are_isolated() {
     let world = World::new();
     let look = format!(
         "cat {} > /dev/null 2>&1 && echo reads >> found; echo mine > $HOME/x; echo log > $ARTIFACTS_DIR/hook.log; echo ran >> found",
@@ -111,9 +111,9 @@ fn hooks_before_the_agent_are_held_as_well() {
     assert_eq!(world.found(), ["reads", "ran"]);
 }
 
-/// What ran in a private directory may have put links there, and `yb` itself writes and shows what is in it next.
+/// Processes may leave links in the private directory, which `yb` uses afterwards.
 #[test]
-fn links_that_a_hook_leaves_lead_nobody_out() {
+fn links_of_a_hook_do_not_escape() {
     let world = World::new();
     let (ssh, key) = (world.context.home().join(".ssh"), world.context.home().join(".ssh/id_ed25519"));
     let (ssh_path, key_path) = (ssh.display(), key.display());
@@ -137,9 +137,9 @@ fn links_that_a_hook_leaves_lead_nobody_out() {
     }
 }
 
-/// Nor may an agent choose where it is graded, or what is there already.
+/// An agent can't choose the grading directory or its content.
 #[test]
-fn links_that_an_agent_leaves_lead_no_grading_out() {
+fn links_of_an_agent_do_not_escape_during_grading() {
     let world = World::new();
     let outside = world.context.home().join("outside");
     std::fs::create_dir_all(outside.join("1-command/tree")).unwrap();

@@ -1,13 +1,13 @@
-//! Which level is taken, and where that is told.
+//! Selection and reporting of isolation levels.
 
 use serde_json::json;
 
 use super::World;
 use crate::YB;
 
-/// The journal that the agent could not write is whole, and says the level.
+/// The journal is intact and records the level.
 #[test]
-fn the_level_is_in_the_log_the_journal_and_the_results() {
+fn isolation_level_is_in_log_journal_and_results() {
     let world = World::new();
     for (asked, used) in [
         ("auto", "bubblewrap"),
@@ -26,7 +26,7 @@ fn the_level_is_in_the_log_the_journal_and_the_results() {
 }
 
 #[test]
-fn a_level_that_does_not_work_is_refused_before_anything_starts() {
+fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     let world = World::new();
     let runs = || yb_engine::run::all_runs(&world.at(".youbencha-workspace")).unwrap().len();
     let before = runs();
@@ -47,7 +47,7 @@ fn a_level_that_does_not_work_is_refused_before_anything_starts() {
     assert!(
         demanded
             .stderr
-            .contains("`isolation: bubblewrap` does not work here: `bwrap` failed: bwrap: No permissions"),
+            .contains("`isolation: bubblewrap` is not available: `bwrap` failed: bwrap: No permissions"),
         "{}",
         demanded.stderr
     );
@@ -59,23 +59,21 @@ fn a_level_that_does_not_work_is_refused_before_anything_starts() {
     assert_eq!(auto.code, Some(0), "{}", auto.stderr);
     assert!(auto.stdout.contains("isolation: landlock"), "{}", auto.stdout);
     assert!(
-        auto.stderr.contains(
-            "warning: landlock stood between the agent and the machine, which hides no processes: `bwrap`"
-        ),
+        auto.stderr.contains("warning: the agent ran under landlock, which does not hide processes: `bwrap`"),
         "{}",
         auto.stderr
     );
-    let told = run("bubblewrap", &["--isolation", "none"]);
+    let printed = run("bubblewrap", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as told"),
+        printed.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as printed"),
         "{}",
-        told.stderr
+        printed.stderr
     );
-    let told = run("landlock", &["--isolation", "none"]);
+    let printed = run("landlock", &["--isolation", "none"]);
     assert!(
-        told.stderr.contains("the case asks for `isolation: landlock`, and got `none`"),
+        printed.stderr.contains("the case requests `isolation: landlock`, overridden with `none`"),
         "{}",
-        told.stderr
+        printed.stderr
     );
     let stronger = run("none", &["--isolation", "landlock"]);
     assert!(

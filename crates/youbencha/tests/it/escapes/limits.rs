@@ -1,15 +1,15 @@
-//! Agents that fill memory, the process table, the disk and the processors.
+//! Limits of memory, processes, disk and CPU time.
 
 use serde_json::json;
 
 use super::{LEVELS, World};
 
-/// Each limit at each level: the outcome, and a message that names the limit and what was used.
+/// Each limit at each level ends as `over_quota` with a message that names limit and usage.
 #[test]
-fn who_uses_too_much_is_over_quota() {
+fn exceeding_a_limit_is_over_quota() {
     let world = World::new();
     let memory = "exec python3 -c 'import time; x = bytearray(90_000_000); time.sleep(60)'";
-    // Where no limit held, it would end by itself.
+    // Without a limit, it would exit by itself.
     let bomb =
         "bomb() { [ $1 -lt 9 ] || exec sleep 60; bomb $(($1 + 1)) & bomb $(($1 + 1)) & wait; }; bomb 0";
     let disk = "for n in $(seq 500); do head -c 1000000 /dev/zero > $HOME/f$n; sleep 0.01; done; sleep 60";
@@ -31,9 +31,9 @@ fn who_uses_too_much_is_over_quota() {
     yb_testkit::assert_no_process_in(&world.context.dir());
 }
 
-/// What the kernel would have to hold in memory without anybody having it is small.
+/// Memory that belongs to no process is limited.
 #[test]
-fn shared_memory_is_small_or_not_there() {
+fn shared_memory_is_limited_or_missing() {
     let world = World::new();
     let fill = "head -c 100000000 /dev/zero > /dev/shm/yb-fill 2> /dev/null && echo filled > found; rm -f /dev/shm/yb-fill; true";
     for level in ["bubblewrap", "landlock"] {
@@ -43,7 +43,7 @@ fn shared_memory_is_small_or_not_there() {
 }
 
 #[test]
-fn limits_come_from_the_command_line_the_environment_and_the_configuration() {
+fn limits_are_read_from_arguments_environment_and_settings() {
     let world = World::new();
     let memory = "exec python3 -c 'import time; x = bytearray(90_000_000); time.sleep(1)'";
     let agent = json!({ "type": "command", "config": { "prompt": "Try it.",

@@ -1,4 +1,4 @@
-//! What can be reached: nothing, the model and what is named, or everything.
+//! Network access: none, the model and allowed hosts, or open.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use yb_testkit::RealClaude;
 use super::World;
 use crate::YB;
 
-/// A server on loopback that answers everything.
+/// A server on loopback that answers every request.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -24,8 +24,8 @@ fn server() -> u16 {
     port
 }
 
-/// A line in `found` for each way that leads somewhere: TCP over both families, a name, a datagram, an abstract socket, a
-/// socket in a directory, and the proxy that the variables name.
+/// Writes a line to `found` for each reachable target: TCP over IPv4 and IPv6, DNS, a datagram, an abstract socket, a
+/// socket in a directory, and the configured proxy.
 fn ways(port: u16, host: u16, abstract_name: &str, path: &str) -> String {
     format!(
         "cat > try.py <<'EOF'
@@ -61,7 +61,7 @@ python3 try.py; rm try.py; true"
 }
 
 #[test]
-fn each_way_out_is_closed_or_known_to_be_open() {
+fn network_escapes_are_blocked_or_documented() {
     use std::os::linux::net::SocketAddrExt as _;
     let world = World::new();
     let (model, host) = (server(), server());
@@ -83,7 +83,7 @@ fn each_way_out_is_closed_or_known_to_be_open() {
         ("landlock", json!("open"), &["model", "ipv4", "ipv6", "unix", "datagrams"]),
         ("none", json!("open"), &all),
     ] {
-        // A machine without any route has no way for a datagram either.
+        // Without a route, datagrams fail too.
         let routed = std::net::UdpSocket::bind("0.0.0.0:0").unwrap().connect("192.0.2.1:53").is_ok();
         let expected: Vec<&str> = found.iter().copied().filter(|way| routed || *way != "datagrams").collect();
         let outcome = world.run_with(&command, level, &rest(network.clone()));
@@ -105,7 +105,7 @@ fn each_way_out_is_closed_or_known_to_be_open() {
 }
 
 #[test]
-fn a_host_that_is_named_can_be_reached_also_by_a_hook() {
+fn allowed_host_is_reachable_also_from_a_hook() {
     let world = World::new();
     let port = server();
     let ask = format!(
@@ -126,7 +126,7 @@ open('found', 'a').write(s.recv(12).decode() + '\\n')\""
 }
 
 #[test]
-fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
+fn unenforceable_network_mode_is_rejected_before_the_run_starts() {
     let world = World::new();
     let run = |level: &str, network: Value, more: &[&str]| {
         let agent =
@@ -137,17 +137,17 @@ fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
     for level in ["none", "external"] {
         let outcome = run(level, json!("model-only"), &[]);
         assert_eq!(outcome.code, Some(4), "{}", outcome.stderr);
-        let words = format!("`network: model-only` is not possible with `isolation: {level}`");
+        let words = format!("`network: model-only` is not supported with `isolation: {level}`");
         assert!(
             outcome.stderr.contains(&words) && outcome.stderr.contains("hint: use `isolation: bubblewrap`")
         );
     }
-    let told = run("auto", json!("none"), &["--network", "open"]);
-    assert_eq!(told.code, Some(0), "{}", told.stderr);
+    let printed = run("auto", json!("none"), &["--network", "open"]);
+    assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     assert!(
-        told.stderr.contains("the case asks for `network: none`, and got `open` as told"),
+        printed.stderr.contains("the case asks for `network: none`, and got `open` as printed"),
         "{}",
-        told.stderr
+        printed.stderr
     );
     let stricter = run("auto", json!("open"), &["--network", "none"]);
     assert!(stricter.stdout.contains("network: none"), "{}", stricter.stdout);
@@ -171,7 +171,7 @@ fn a_network_that_nothing_holds_is_refused_before_anything_starts() {
     assert!(proxy.stderr.contains("can't lead through the proxy in `HTTPS_PROXY`"), "{}", proxy.stderr);
 }
 
-/// The real CLI reaches its model and nothing else, and is not offered the tools that run elsewhere.
+/// The real CLI reaches only its model and has no server-side tools.
 fn real_claude_reaches_its_model(level: &str) {
     let world = World::new();
     let other = server();

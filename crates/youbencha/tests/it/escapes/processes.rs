@@ -1,10 +1,10 @@
-//! Other processes, and the rights of root.
+//! Isolation from other processes and from root privileges.
 
 use super::World;
 
-/// `sees` a process of ours by its arguments, `knows` what its descriptors are, `signals` it.
+/// Tries to see a host process by its arguments, to read its descriptors and to signal it.
 #[test]
-fn our_processes_can_t_be_signalled_or_written_to() {
+fn host_processes_can_t_be_signaled_or_written_to() {
     let world = World::new();
     let tries = "for process in /proc/[0-9]*; do
             tr '\\0' ' ' < $process/cmdline 2> /dev/null | grep -q 'yb ru[n]' || continue
@@ -22,9 +22,9 @@ fn our_processes_can_t_be_signalled_or_written_to() {
     assert_eq!(none, ["knows", "opens", "sees", "signals"]);
 }
 
-/// The shim, which holds the agent, is its ancestor.
+/// The shim is the ancestor of the agent.
 #[test]
-fn the_shim_can_t_be_stopped() {
+fn shim_can_t_be_stopped() {
     let world = World::new();
     let tries = "for pid in $PPID $(ps -o ppid= -p $PPID 2> /dev/null); do
             test $pid -gt 1 && tr '\\0' ' ' < /proc/$pid/cmdline 2> /dev/null | grep -q __shim || continue
@@ -36,7 +36,7 @@ fn the_shim_can_t_be_stopped() {
 }
 
 #[test]
-fn nothing_of_ours_can_be_traced() {
+fn host_processes_can_t_be_traced() {
     let world = World::new();
     let pid = std::process::id();
     let script = format!(
@@ -54,7 +54,7 @@ EOF"
 }
 
 #[test]
-fn no_daemon_outlives_the_agent() {
+fn daemons_are_killed_with_the_agent() {
     let world = World::new();
     for (level, seconds) in [("bubblewrap", 7_654_321), ("landlock", 7_654_322), ("none", 7_654_323)] {
         let daemon = format!(
@@ -73,7 +73,7 @@ fn no_daemon_outlives_the_agent() {
 }
 
 #[test]
-fn the_rights_of_root_are_gone() {
+fn root_capabilities_are_dropped() {
     let world = World::new();
     let tries = "grep -q 'CapEff:.0*$' /proc/self/status && grep -q 'NoNewPrivs:.1' /proc/self/status && echo none >> found
         test $(id -u) -eq 0 && echo root >> found
@@ -82,6 +82,6 @@ fn the_rights_of_root_are_gone() {
     let root = rustix::process::geteuid().is_root();
     let [bubblewrap, landlock, _] = world.each(tries);
     assert_eq!(bubblewrap, ["none"]);
-    // Its files belong to root, so it has to stay root; what root may do, it may not.
+    // It stays root, because its files belong to root, but has no capabilities.
     assert_eq!(landlock, if root { vec!["none", "root"] } else { vec!["none"] });
 }

@@ -1,4 +1,4 @@
-//! The real CLI at work in every level.
+//! The real CLI with every isolation level.
 
 use serde_json::json;
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
@@ -7,13 +7,13 @@ use yb_testkit::RealClaude;
 use super::World;
 use crate::YB;
 
-/// The real CLI, as whoever runs the tests, with everything allowed: edits, a shell, an MCP server and a subagent.
+/// Runs the real CLI as the current user with edits, a shell, an MCP server and a subagent.
 fn real_claude_works(level: &str) {
     let world = World::new();
     let server_file = world.context.root().join("server.py");
     std::fs::write(&server_file, MCP_SERVER).unwrap();
     let secret = world.at("hidden-test.sh");
-    // The workspace is not known before the run; the CLI takes paths from where it works.
+    // The workspace is unknown before the run; the CLI accepts relative paths.
     let script = format!(
         "
 tape: 1
@@ -71,13 +71,13 @@ fn real_claude_works_under_landlock() {
     real_claude_works("landlock");
 }
 
-/// As root the CLI would refuse `none`.
+/// As root, the CLI rejects `none`.
 #[test]
 fn real_claude_works_where_the_machine_is_the_sandbox() {
     real_claude_works("external");
 }
 
-/// The smallest server that has a tool.
+/// A minimal MCP server with one tool.
 const MCP_SERVER: &str = r#"
 import json, sys
 for line in sys.stdin:

@@ -1,4 +1,4 @@
-//! A key that an agent was given, and what is kept of its work.
+//! Redaction of secrets in kept files.
 
 use std::path::{Path, PathBuf};
 
@@ -6,9 +6,9 @@ use serde_json::json;
 
 use super::World;
 
-/// What an agent does with its key: prints it, looks for it, and writes it into a file, a name and a commit.
+/// Prints the key, searches for it, and writes it to a file, a file name and a commit.
 #[test]
-fn a_key_is_in_nothing_that_is_kept() {
+fn api_key_is_in_no_kept_file() {
     let world = World::new();
     let key = "sk-very-secret-value-0123456789";
     let command = "env; cat /proc/*/environ 2> /dev/null | tr '\\0' '\\n'; echo $DEPLOY_KEY > file; touch \"name-$DEPLOY_KEY\"
@@ -22,7 +22,7 @@ fn a_key_is_in_nothing_that_is_kept() {
             std::fs::read_dir(run.join("artifacts/command-logs")).unwrap().next().unwrap().unwrap().path();
         let log = std::fs::read_to_string(log).unwrap();
         assert!(log.contains("DEPLOY_KEY=[REDACTED:DEPLOY_KEY]"), "{level}: it was printed: {log}");
-        // All that a run leaves but what is the agent's own work: its workspace, and the trees that were measured.
+        // All files of a run, except the workspace and the captured trees.
         let own = [run.join("trials/escape--default--1/attempt-1/src-modified"), run.join("objects.git")];
         let kept = files(&run).into_iter().filter(|path| own.iter().all(|own| !path.starts_with(own)));
         let mut seen = 0;

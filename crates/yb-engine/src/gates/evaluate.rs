@@ -1,0 +1,186 @@
+//! Evaluates single gates, with the reason of each result.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use yb_figures::{money, percent, plural};
+
+use super::{GateLimits, GateResult, GateStatus, NoRegression, OnInconclusive};
+use crate::baseline::RecordedRun;
+use crate::compare::{self, MAX_LOST};
+use crate::run::{RunResults, TrialResults};
+use yb_case::Isolation;
+use yb_stats::{Decision, ExcludedTrials, Observation, OutcomeCounts, RegressionCriteria};
+
+const NEAR: f64 = 1e-9;
+
+fn gate_result(gate: String, status: GateStatus, reason: String) -> GateResult {
+    GateResult { gate, status, reason, value: None, limit: None }
+}
+
+/// Evaluates the limits on the trials that `takes` selects. `prefix` is the beginning of their keys.
+pub(super) fn limits(
+    prefix: &str,
+    limits: &GateLimits,
+    results: &RunResults,
+    takes: impl Fn(&TrialResults) -> bool,
+) -> Vec<GateResult> {
+    let trials: Vec<&TrialResults> = results.trials.iter().filter(|trial| takes(trial)).collect();
+    let observations: Vec<Observation> = trials.iter().map(|trial| trial.observation()).collect();
+    let tally = yb_stats::count_outcomes(&observations);
+    let max_lost = limits.max_lost.unwrap_or(MAX_LOST);
+    let too_many = tally.excluded as f64 > max_lost * tally.all() as f64 + NEAR;
+    let mut all = Vec::new();
+    if let Some(least) = limits.min_pass_rate {
+        all.push(min_pass_rate(format!("{prefix}min_pass_rate"), least, tally, too_many));
+    }
+    if let Some(most) = limits.max_cost_usd {
+        all.push(max_cost(format!("{prefix}max_cost_usd"), most, &trials));
+    }
+    // Without its own gate it only affects the reasons of others.
+    if limits.max_lost.is_some() {
+        let (lost, of) = (tally.excluded, tally.all());
+        let status = if too_many || of == 0 { GateStatus::Inconclusive } else { GateStatus::Passed };
+        let share = (of > 0).then(|| lost as f64 / of as f64);
+        let reason = match share {
+            Some(share) => format!(
+                "{} (maximum {}), {lost} of {}",
+                percent(share),
+                percent(max_lost),
+                plural(of, "trial")
+            ),
+            None => "no trial has the tag".to_owned(),
+        };
+        all.push(GateResult {
+            value: share,
+            limit: Some(max_lost),
+            ..gate_result(format!("{prefix}max_lost"), status, reason)
+        });
+    }
+    if let Some(level) = limits.isolation {
+        all.push(isolation(format!("{prefix}isolation"), level, &trials));
+    }
+    all
+}
+
+fn min_pass_rate(gate: String, least: f64, tally: OutcomeCounts, too_many: bool) -> GateResult {
+    // Too many excluded trials count as unknown; the others may still decide the result.
+    let lost = if too_many { ExcludedTrials::TreatAsUnknown } else { ExcludedTrials::Omit };
+    let (worst, best) = (tally.passes(false, lost).rate(), tally.passes(true, lost).rate());
+    let status = match (worst, best) {
+        (Some(worst), _) if worst >= least - NEAR => GateStatus::Passed,
+        (_, Some(best)) if best < least - NEAR => GateStatus::Failed,
+        _ => GateStatus::Inconclusive,
+    };
+    let known = tally.passed + tally.failed;
+    let mut reason = if tally.all() == 0 {
+        "no trial has the tag".to_owned()
+    } else if known == 0 {
+        format!("no trial passed or failed (minimum {})", percent(least))
+    } else {
+        let rate = tally.passed as f64 / known as f64;
+        format!(
+            "{} (minimum {}), {} of {}",
+            percent(rate),
+            percent(least),
+            tally.passed,
+            plural(known, "trial")
+        )
+    };
+    if tally.unknown > 0 {
+        reason += &format!("; {} could not be graded", plural(tally.unknown, "trial"));
+    }
+    if too_many {
+        reason += &format!("; {} excluded by infrastructure failures", plural(tally.excluded, "trial"));
+    }
+    let value = (known > 0).then(|| tally.passed as f64 / known as f64);
+    GateResult { value, limit: Some(least), ..gate_result(gate, status, reason) }
+}
+
+fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateResult {
+    let attempts = || trials.iter().flat_map(|trial| &trial.attempts);
+    // `Iterator::sum` of no values is -0.0.
+    let spent = attempts().filter_map(|attempt| attempt.spend.total()).fold(0.0, |sum, usd| sum + usd);
+    // An attempt without an agent costs nothing.
+    let unpriced =
+        attempts().filter(|attempt| attempt.isolation.is_some() && attempt.spend.total().is_none());
+    let (unpriced, pending) =
+        (unpriced.count() as u64, trials.iter().filter(|trial| trial.outcome.is_none()).count());
+    let reason = format!("{} (maximum {})", money(spent), money(most));
+    let (status, reason) = if spent > most + NEAR {
+        (GateStatus::Failed, reason)
+    } else if unpriced > 0 {
+        (GateStatus::Inconclusive, format!("{reason}; cost of {} unknown", plural(unpriced, "trial")))
+    } else if pending > 0 {
+        (GateStatus::Inconclusive, format!("{reason}; {} pending", plural(pending, "trial")))
+    } else {
+        (GateStatus::Passed, reason)
+    };
+    GateResult { value: Some(spent), limit: Some(most), ..gate_result(gate, status, reason) }
+}
+
+fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateResult {
+    let mut used: BTreeMap<String, u64> = BTreeMap::new();
+    for attempt in trials.iter().filter_map(|trial| trial.result()) {
+        if let Some(used_by) = attempt.isolation {
+            *used.entry(used_by.to_string()).or_default() += 1;
+        }
+    }
+    let weaker = used.iter().find(|(name, _)| !is_enough(name, level));
+    let (status, reason) = match (weaker, used.len()) {
+        (Some((name, count)), _) => (
+            GateStatus::Failed,
+            format!("{} ran with `{name}` (minimum `{}`)", plural(*count, "trial"), level.as_str()),
+        ),
+        (None, 0) => (GateStatus::Inconclusive, "no agent ran".to_owned()),
+        (None, _) => (GateStatus::Passed, format!("all agents ran with `{}` or stronger", level.as_str())),
+    };
+    gate_result(gate, status, reason)
+}
+
+/// Whether the used isolation is the required one or stronger. External isolation can't be compared with others.
+fn is_enough(used: &str, level: Isolation) -> bool {
+    let rank = |name: &str| match name {
+        "bubblewrap" => Some(2),
+        "landlock" => Some(1),
+        _ => None,
+    };
+    used == level.as_str() || rank(used).zip(rank(level.as_str())).is_some_and(|(used, level)| used >= level)
+}
+
+pub(super) fn no_regression(
+    gate: &NoRegression,
+    max_lost: f64,
+    results: &RunResults,
+    root: &Path,
+) -> GateResult {
+    let options = compare::CompareOptions {
+        estimand: gate.estimand,
+        question: RegressionCriteria::new(gate.tolerance, gate.alpha),
+        max_lost,
+        ..compare::CompareOptions::default()
+    };
+    let name = "no_regression".to_owned();
+    let found = RecordedRun::before(root, &gate.against, Some(&results.run))
+        .map_err(|error| error.to_string())
+        .and_then(|a| {
+            let b = RecordedRun { baseline: None, results: results.clone() };
+            let found = compare::compare(&a, &b, &options).map_err(|error| error.to_string())?;
+            Ok((a.label(), found))
+        });
+    let (decision, reason, value) = match found {
+        Ok((label, found)) => {
+            let value = found.pass_rate.map(|shown| shown.estimate);
+            (found.decision, format!("{} (against {label})", found.reason), value)
+        }
+        Err(error) => (Decision::Inconclusive, format!("inconclusive: {error}"), None),
+    };
+    let (status, note) = match (decision, gate.on_inconclusive) {
+        (Decision::Ok, _) => (GateStatus::Passed, ""),
+        (Decision::Regressed, _) => (GateStatus::Failed, ""),
+        (_, OnInconclusive::Pass) => (GateStatus::Passed, "; counts as passed"),
+        (_, OnInconclusive::Fail) => (GateStatus::Failed, "; counts as failed"),
+        _ => (GateStatus::Inconclusive, ""),
+    };
+    GateResult { value, limit: Some(-gate.tolerance), ..gate_result(name, status, format!("{reason}{note}")) }
+}

@@ -1,0 +1,466 @@
+//! The dispatcher: starts trials, writes the journal, and enforces the budget. Each attempt is a separate task that
+//! reports to the dispatcher through a channel; tasks share no state.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use super::budget::Budget;
+use super::error::RunError;
+use super::event::{AttemptRecord, Progress, RetryDecision, RunEvent, RunnerEvent, Spend, StopReason};
+use super::governor::{Governor, StartDelay};
+use super::results::RunResults;
+use super::resume::ActiveRun;
+use super::state::RunState;
+use super::unit::{AttemptEnd, UnitEvent, next_attempt, remove_private};
+use crate::gates::GateReport;
+use crate::trial::{StopHandle, TrialError};
+use yb_agents::trace::{Begin, End, Trace};
+use yb_model::outcome::{Outcome, Retry};
+
+/// How long killed trials may take to end before their tasks are aborted. The process must exit within three seconds.
+const KILL_TIMEOUT: Duration = Duration::from_millis(2300);
+/// The longest backoff before a retry.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// How many unit events are handled in one batch. A batch shares one sync of the journal.
+const EVENT_BATCH: usize = 256;
+
+/// A request to a running run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Control {
+    /// Start no further trials; let running trials finish.
+    Drain,
+    /// Kill the running trials.
+    Kill,
+}
+
+/// Limits on concurrency, retries and cost.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ExecutionLimits {
+    /// The number of retries after an infrastructure or API failure.
+    pub retries: u32,
+    /// The maximum number of concurrent trials, by agent.
+    pub concurrency: BTreeMap<String, u32>,
+    /// The budget of the run.
+    pub max_cost_usd: Option<f64>,
+    /// The backoff before the first retry; doubles with each further retry.
+    pub backoff: Duration,
+}
+
+impl ExecutionLimits {
+    /// Returns the limits set by the options of a plan.
+    #[must_use]
+    pub fn from_options(options: &super::plan::PlanOptions) -> Self {
+        Self {
+            retries: options.retries,
+            concurrency: options.concurrency.clone(),
+            max_cost_usd: options.max_cost_usd,
+            backoff: Duration::from_secs(1),
+        }
+    }
+}
+
+/// The outcome of a run that finished or was stopped.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RunOutcome {
+    /// The state of the run after its last journal entry.
+    pub state: RunState,
+    /// The first configuration error that was only detected while its trial ran.
+    pub config_error: Option<TrialError>,
+    /// The results of the gates, if the run has any.
+    pub gates: Option<GateReport>,
+}
+
+/// A pending trial.
+struct QueuedTrial {
+    unit: usize,
+    not_before: Option<Instant>,
+}
+
+/// A running attempt.
+struct RunningAttempt {
+    attempt: u32,
+    stop: StopHandle,
+    task: Id,
+    /// The delay that the API last asked for.
+    retry_after: Option<Duration>,
+    /// The metered cost so far, for an attempt that ends without reporting its own.
+    metered: Spend,
+    trace: Option<Arc<dyn Trace>>,
+}
+
+/// Runs the trials of an active run.
+struct Dispatcher<'a> {
+    active: ActiveRun,
+    limits: &'a ExecutionLimits,
+    emit: &'a mut (dyn FnMut(RunnerEvent<'_>) + Send),
+    queue: VecDeque<QueuedTrial>,
+    running: HashMap<usize, RunningAttempt>,
+    tasks: JoinSet<(usize, AttemptEnd)>,
+    unit_events: UnboundedSender<super::unit::UnitMessage>,
+    governor: Governor,
+    budget: Budget,
+    stopping: Option<StopReason>,
+    kill_deadline: Option<Instant>,
+    failure: Option<RunError>,
+    config_error: Option<TrialError>,
+}
+
+impl ActiveRun {
+    /// Runs all pending trials, or stops early on a request, an exhausted budget or a full disk. Recorded results are
+    /// kept in every case.
+    ///
+    /// # Errors
+    /// Returns an error when results can no longer be recorded.
+    pub async fn execute(
+        self,
+        limits: &ExecutionLimits,
+        control: &mut mpsc::Receiver<Control>,
+        emit: &mut (dyn FnMut(RunnerEvent<'_>) + Send),
+    ) -> Result<RunOutcome, RunError> {
+        let (unit_events, mut incoming) = mpsc::unbounded_channel();
+        let budget = Budget::new(limits.max_cost_usd, self.state.tally().spend);
+        for entry in &self.opening_entries {
+            emit(RunnerEvent::Event(entry));
+        }
+        self.store.warm_up();
+        let queue = (0..self.units.len()).map(|unit| QueuedTrial { unit, not_before: None }).collect();
+        let mut dispatcher = Dispatcher {
+            active: self,
+            limits,
+            emit,
+            queue,
+            running: HashMap::new(),
+            tasks: JoinSet::new(),
+            unit_events,
+            governor: Governor::default(),
+            budget,
+            stopping: None,
+            kill_deadline: None,
+            failure: None,
+            config_error: None,
+        };
+        if dispatcher.budget.is_exhausted() {
+            dispatcher.stopping = Some(StopReason::Budget);
+        }
+        dispatcher.run_until_done(control, &mut incoming).await;
+        dispatcher.active.store.close().await;
+        dispatcher.finish()
+    }
+}
+
+impl Dispatcher<'_> {
+    async fn run_until_done(
+        &mut self,
+        control: &mut mpsc::Receiver<Control>,
+        incoming: &mut UnboundedReceiver<super::unit::UnitMessage>,
+    ) {
+        let mut events = Vec::new();
+        let mut control_open = true;
+        loop {
+            self.start_ready_trials();
+            if self.running.is_empty() && (self.queue.is_empty() || self.stopping.is_some()) {
+                return;
+            }
+            let next_wakeup = self.next_wakeup();
+            tokio::select! {
+                biased;
+                request = control.recv(), if control_open => match request {
+                    Some(Control::Drain) => self.drain(StopReason::Interrupted),
+                    Some(Control::Kill) => self.kill(),
+                    None => control_open = false,
+                },
+                _ = incoming.recv_many(&mut events, EVENT_BATCH) => self.handle_unit_events(std::mem::take(&mut events)),
+                Some(ended) = self.tasks.join_next_with_id() => {
+                    // Events that the task sent before it ended come first.
+                    while let Ok(event) = incoming.try_recv() {
+                        events.push(event);
+                    }
+                    self.handle_unit_events(std::mem::take(&mut events));
+                    self.handle_attempt_end(ended.map(|(_, ended)| ended));
+                }
+                () = sleep_until(next_wakeup) => {}
+                () = sleep_until(self.kill_deadline) => {
+                    self.kill_deadline = None;
+                    self.tasks.abort_all();
+                }
+            }
+        }
+    }
+
+    /// Starts every trial that may start now. Their first journal entries share one sync.
+    fn start_ready_trials(&mut self) {
+        if self.stopping.is_some() {
+            return;
+        }
+        let now = Instant::now();
+        let mut starting = Vec::new();
+        while self.running.len() + starting.len() < self.active.jobs {
+            let Some(at) = self.queue.iter().position(|queued| self.may_start(queued, &starting, now)) else {
+                break;
+            };
+            let Some(queued) = self.queue.remove(at) else { break };
+            let unit = &self.active.units[queued.unit];
+            let folder = &unit.trial.folder;
+            let known = self.active.state.get(folder).map_or(1, super::state::TrialState::next_attempt);
+            let attempt = next_attempt(&self.active.run, folder, known);
+            self.governor.start(&unit.account);
+            starting.push((queued.unit, attempt));
+        }
+        if starting.is_empty() {
+            return;
+        }
+        let events = starting.iter().map(|(unit, attempt)| RunEvent::AttemptStarted {
+            trial: self.active.units[*unit].trial.folder.clone(),
+            attempt: *attempt,
+        });
+        self.record(events.collect());
+        if self.failure.is_some() {
+            // No trial was started: all of them remain pending.
+            return;
+        }
+        for (index, attempt) in starting {
+            let unit = self.active.units[index].clone();
+            let dirs = (self.active.run.clone(), self.active.cache.clone(), self.active.store.clone());
+            let (stop, unit_events) = (StopHandle::default(), self.unit_events.clone());
+            let trace = self
+                .active
+                .trace
+                .as_ref()
+                .map(|run| run.begin(Begin::Trial(&unit.trial.trace_start(attempt))));
+            let run = unit.attempt(index, attempt, dirs, stop.clone(), trace.clone(), unit_events);
+            let task = self.tasks.spawn(async move { (index, run.await) }).id();
+            let running =
+                RunningAttempt { attempt, stop, task, retry_after: None, metered: Spend::default(), trace };
+            self.running.insert(index, running);
+        }
+    }
+
+    fn may_start(&self, queued: &QueuedTrial, starting: &[(usize, u32)], now: Instant) -> bool {
+        let unit = &self.active.units[queued.unit];
+        if queued.not_before.is_some_and(|at| at > now)
+            || self.governor.start_delay(&unit.account, now) != StartDelay::None
+        {
+            return false;
+        }
+        let Some(limit) = self.limits.concurrency.get(&unit.trial.agent) else { return true };
+        let active = self.running.keys().chain(starting.iter().map(|(unit, _)| unit));
+        let same = active.filter(|other| self.active.units[**other].trial.agent == unit.trial.agent);
+        same.count() < *limit as usize
+    }
+
+    /// Returns the time at which the next delayed trial may start.
+    fn next_wakeup(&self) -> Option<Instant> {
+        if self.stopping.is_some() {
+            return None;
+        }
+        let now = Instant::now();
+        // Avoids a scan in the common case: retries are at the end of the queue, and no account is paused.
+        let has_retries = self.queue.back().is_some_and(|queued| queued.not_before.is_some());
+        if !has_retries && !self.governor.is_paused(now) {
+            return None;
+        }
+        let each = self.queue.iter().filter_map(|queued| {
+            match self.governor.start_delay(&self.active.units[queued.unit].account, now) {
+                StartDelay::Until(at) => Some(queued.not_before.map_or(at, |not_before| at.max(not_before))),
+                _ => queued.not_before.filter(|at| *at > now),
+            }
+        });
+        each.min()
+    }
+
+    /// Handles events of running trials.
+    fn handle_unit_events(&mut self, messages: Vec<super::unit::UnitMessage>) {
+        let mut events = Vec::new();
+        for (index, event) in messages {
+            let trial = self.active.units[index].trial.folder.clone();
+            match event {
+                UnitEvent::Started(tree) => {
+                    if let Some(running) = self.running.get(&index) {
+                        events.push(RunEvent::AgentStarted { trial, attempt: running.attempt, tree });
+                    }
+                }
+                UnitEvent::Step(step) => (self.emit)(RunnerEvent::Progress(&Progress::Step { trial, step })),
+                UnitEvent::Live(live) => {
+                    if let Some(retry) = &live.api_retry
+                        && retry.status == Some(429)
+                    {
+                        if let Some(running) = self.running.get_mut(&index) {
+                            running.retry_after = retry.retry_after;
+                        }
+                        self.handle_rate_limit(index, retry.retry_after);
+                    }
+                    let (agent_usd, subagents_usd) = (live.agent_usd, live.subagents_usd);
+                    let metered = Spend { agent_usd, subagents_usd, judge_usd: None };
+                    if let Some(running) = self.running.get_mut(&index) {
+                        running.metered = metered;
+                    }
+                    self.budget.update_running(&trial, metered.total().unwrap_or(0.0));
+                    (self.emit)(RunnerEvent::Progress(&Progress::Live { trial, live }));
+                }
+            }
+        }
+        self.record(events);
+        self.check_budget();
+    }
+
+    fn handle_rate_limit(&mut self, index: usize, retry_after: Option<Duration>) {
+        let unit = &self.active.units[index];
+        if let Some(pause) = self.governor.record_rate_limit(&unit.account, retry_after, Instant::now()) {
+            let agent = unit.trial.agent.clone();
+            (self.emit)(RunnerEvent::Progress(&Progress::Holding { agent, for_: pause }));
+        }
+    }
+
+    fn check_budget(&mut self) {
+        if self.stopping != Some(StopReason::Budget) && self.budget.is_exhausted() {
+            self.drain(StopReason::Budget);
+            for running in self.running.values() {
+                running.stop.stop_with(Outcome::Budget);
+            }
+        }
+    }
+
+    /// Records the end of an attempt: a regular end, an aborted task, or a panic.
+    fn handle_attempt_end(&mut self, ended: Result<(usize, AttemptEnd), JoinError>) {
+        let (index, ended) = match ended {
+            Ok(ended) => ended,
+            Err(error) => {
+                let found = self.running.iter().find(|(_, running)| running.task == error.id());
+                let Some((index, running)) = found else { return };
+                (*index, self.abandoned_attempt(*index, running, &error))
+            }
+        };
+        let Some(running) = self.running.remove(&index) else { return };
+        let AttemptEnd { mut record, error } = ended;
+        if record.spend.total().is_none() {
+            record.spend = running.metered;
+        }
+        let unit = &self.active.units[index];
+        let (account, folder) = (unit.account.clone(), unit.trial.folder.clone());
+        self.governor.finish(&account);
+        self.budget.finish_attempt(&folder, record.spend);
+        match record.outcome {
+            Outcome::RateLimited => self.handle_rate_limit(index, running.retry_after),
+            Outcome::Infra | Outcome::Cancelled => {}
+            _ => self.governor.record_success(&account),
+        }
+        let lost = self.active.state.get(&folder).map_or(0, super::state::TrialState::consecutive_retries);
+        let full = error.as_ref().filter(|error| record.outcome == Outcome::Infra && error.is_disk_full());
+        if let Some(error) = full {
+            // The trial stays pending until there is disk space again.
+            record.then = RetryDecision::Retry;
+            self.failure.get_or_insert_with(|| RunError::disk_full(error));
+            self.drain(StopReason::Disk);
+        } else if is_retryable(&record, error.as_ref()) && lost < self.limits.retries {
+            record.then = RetryDecision::Retry;
+            let backoff = self.limits.backoff.saturating_mul(2_u32.saturating_pow(lost)).min(MAX_BACKOFF);
+            self.queue.push_back(QueuedTrial { unit: index, not_before: Some(Instant::now() + backoff) });
+        } else if record.outcome == Outcome::Cancelled {
+            // The trial stays pending until the run is resumed.
+            self.queue.push_back(QueuedTrial { unit: index, not_before: None });
+        }
+        if let Some(trace) = &running.trace {
+            trace.end(End::Trial(&record.trace_end()));
+        }
+        self.record(vec![RunEvent::AttemptFinished(record)]);
+        if let Some(error) = error.filter(TrialError::is_configuration) {
+            self.config_error.get_or_insert(error);
+        }
+        self.check_budget();
+    }
+
+    fn abandoned_attempt(&self, index: usize, running: &RunningAttempt, error: &JoinError) -> AttemptEnd {
+        let folder = &self.active.units[index].trial.folder;
+        remove_private(&self.active.run, folder, running.attempt);
+        let started = self.active.state.get(folder).and_then(|state| state.in_flight.as_ref());
+        let started_at = started.map(|one| one.started_at.clone()).unwrap_or_default();
+        let mut record = AttemptRecord::new(folder, running.attempt, started_at);
+        if error.is_cancelled() {
+            record.outcome = running.stop.outcome().unwrap_or(Outcome::Cancelled);
+            record.error = Some("did not end before the kill timeout".to_owned());
+        } else {
+            record.error = Some(format!("internal error, please report it: {error}"));
+        }
+        AttemptEnd { record, error: None }
+    }
+
+    /// Appends to the journal. On failure, no further trial is started and running ones are killed, because their
+    /// results could not be recorded.
+    fn record(&mut self, events: Vec<RunEvent>) {
+        if events.is_empty() || matches!(self.failure, Some(RunError::Journal(_))) {
+            return;
+        }
+        match self.active.journal.append(events) {
+            Ok(entries) => {
+                for entry in &entries {
+                    self.active.state.apply(entry);
+                    (self.emit)(RunnerEvent::Event(entry));
+                }
+            }
+            Err(error) => {
+                self.failure = Some(error.into());
+                self.drain(StopReason::Disk);
+                self.kill();
+            }
+        }
+    }
+
+    fn drain(&mut self, reason: StopReason) {
+        if self.stopping.is_none() {
+            let running = self.running.len();
+            (self.emit)(RunnerEvent::Progress(&Progress::Draining { reason: reason.clone(), running }));
+            self.stopping = Some(reason);
+        }
+    }
+
+    fn kill(&mut self) {
+        self.stopping.get_or_insert(StopReason::Interrupted);
+        (self.emit)(RunnerEvent::Progress(&Progress::Killing { running: self.running.len() }));
+        for running in self.running.values() {
+            running.stop.stop_with(Outcome::Cancelled);
+        }
+        self.kill_deadline.get_or_insert_with(|| Instant::now() + KILL_TIMEOUT);
+    }
+
+    fn finish(mut self) -> Result<RunOutcome, RunError> {
+        let last = match self.stopping.take() {
+            Some(reason) if self.active.state.tally().pending() > 0 => RunEvent::RunStopped { reason },
+            _ => RunEvent::RunFinished,
+        };
+        self.record(vec![last]);
+        let Self { active, failure, config_error, .. } = self;
+        let mut results = RunResults::of(&active.plan, &active.state);
+        results.gates = crate::gates::evaluate(&active.plan.options.gates, &results, active.run.root());
+        let written = results.write(&active.run.results());
+        // The index is derived data and can be rebuilt: a failure to update it is not an error.
+        let _ = crate::index::update(active.run.root(), &results);
+        match failure {
+            Some(failure) => Err(failure),
+            None => written.map(|()| RunOutcome { state: active.state, config_error, gates: results.gates }),
+        }
+    }
+}
+
+/// Whether a retry may have another outcome. Only infrastructure and API failures are retried.
+fn is_retryable(record: &AttemptRecord, error: Option<&TrialError>) -> bool {
+    let retryable_error = match error {
+        Some(TrialError::Hook { .. }) => false,
+        Some(error) => !error.is_configuration(),
+        None => true,
+    };
+    record.outcome.retried() == Retry::Bounded && retryable_error
+}
+
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

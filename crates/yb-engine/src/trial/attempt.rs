@@ -1,0 +1,359 @@
+//! One attempt at a trial: prepare the workspace, run the agent, capture its changes, grade them, record the results.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use jiff::Timestamp;
+use yb_supervise::disk_usage;
+
+use super::attempt_dirs::AttemptDirs;
+use super::hooks::{self, HookResult};
+use super::model_endpoint::{ModelServers, TapeReport};
+use super::{
+    AttemptContext, FinishedAttempt, RESULTS_FILE, RecordedStart, Runner, SandboxSpec, StartPoint,
+    TrialError, TrialStep, agent, environment,
+};
+use yb_agents::trace::{self, AgentBegins, End};
+use yb_agents::{
+    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, without_secrets,
+};
+use yb_case::{Case, NetworkMode};
+use yb_evaluate::EvaluatorResult;
+
+use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
+use yb_model::outcome::Outcome;
+use yb_model::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
+use yb_repo::{
+    CaptureWarning, Identity, PathGlobs, RepoError, StartTree, Workspace, WorkspaceOptions, blocking,
+};
+
+/// A callback for the steps of a trial.
+type OnStep<'a> = &'a mut (dyn FnMut(TrialStep) + Send);
+
+/// Named values that must not appear in any artifact.
+type Secrets = [(String, Vec<u8>)];
+
+/// A workspace in which the agent can start.
+struct PreparedWorkspace {
+    workspace: Workspace,
+    start: Arc<StartTree>,
+    /// Disk usage before the agent, where it is known.
+    disk_before: Option<u64>,
+    hooks: Vec<HookResult>,
+    warnings: Vec<String>,
+}
+
+/// An agent with everything that its execution needs.
+struct AgentSetup {
+    adapter: &'static dyn Adapter,
+    config: AgentConfig,
+    host: Host,
+    sandbox: SandboxSpec,
+}
+
+/// The execution of an agent.
+struct AgentRun {
+    executed: ExecutionResult,
+    log: YouBenchaLog,
+    isolation: Isolation,
+    network: NetworkMode,
+    tape: Option<TapeReport>,
+}
+
+impl Runner {
+    /// Runs one attempt at a case.
+    ///
+    /// # Errors
+    /// Returns an error when the attempt has no results: the case can't run on this machine, or preparing, capturing or
+    /// recording failed.
+    pub async fn attempt(
+        &self,
+        case: &Case,
+        cache: &Path,
+        attempt: &AttemptContext<'_>,
+        on_step: &mut (dyn FnMut(TrialStep) + Send),
+    ) -> Result<FinishedAttempt, TrialError> {
+        let (began, started_at) = (Instant::now(), Timestamp::now());
+        let adapter = self.adapter(&case.agent.kind)?;
+        let include = PathGlobs::new(&case.capture_include)?;
+        let config = agent::config(case, self.settings.model(), &self.env)?;
+        let host = self.host(case)?;
+        let secrets = self.secrets(case)?;
+        let level = self.level(case)?;
+        let hidden = self.hidden(case, attempt);
+        let sandbox =
+            SandboxSpec { isolation: level.used, hidden, network: level.network, limits: level.limits };
+        let dirs = AttemptDirs::create(attempt.run, attempt.trial, attempt.number)?;
+
+        let prepared = self.prepare_workspace(case, attempt, &dirs, &sandbox, &include, on_step).await?;
+        // Grading is prepared before the agent runs: a result that can't be graded is not worth its cost.
+        self.prepare_grading(case, cache, attempt, &prepared.start.tree).await?;
+
+        on_step(TrialStep::Acting { agent: adapter.spec().name });
+        let setup = AgentSetup { adapter, config, host, sandbox };
+        let run = self.run_agent(case, attempt, &dirs, setup, prepared.disk_before, &secrets).await?;
+        let PreparedWorkspace { workspace, start, mut hooks, .. } = prepared;
+        let mut warnings = level.warnings;
+        warnings.extend(prepared.warnings);
+        let end = attempt.store.capture_end(&dirs.trial, workspace.path(), &start).await?;
+        warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
+        on_step(TrialStep::Captured);
+
+        run.log.write(&dirs.artifacts)?;
+        let trees = (start.tree.as_str(), end.tree.as_str());
+        let (evaluators, graded) = self.grade(case, cache, attempt, trees, &run.log, &dirs).await?;
+        let execution = RunInfo {
+            started_at: started_at.to_string(),
+            completed_at: Timestamp::now().to_string(),
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            youbencha_version: env!("CARGO_PKG_VERSION"),
+            environment: environment(attempt.run.path()),
+            isolation: run.isolation,
+            network: run.network,
+        };
+        let results =
+            run.results(attempt.start.test_case(case), execution, adapter.spec().name, evaluators, graded);
+        dirs.write(RESULTS_FILE, &results)?;
+        warnings.extend(run.executed.warnings.iter().cloned());
+        self.run_post_hooks(case, &dirs, &results, &mut hooks, &mut warnings).await?;
+        for warning in &mut warnings {
+            *warning = without_secrets(warning, secrets.iter().cloned());
+        }
+        dirs.finish(self.settings.keep_workspace())?;
+        let artifacts = dirs.seal()?;
+        let (tape, spent) = match run.tape {
+            Some(report) => {
+                let (tape, spent) = report.into_tape_use(run.log.usage.estimated_cost_usd);
+                (Some(tape), spent)
+            }
+            None => (None, None),
+        };
+        let trees = (start.tree.clone(), end.tree);
+        Ok(FinishedAttempt {
+            outcome: results.outcome,
+            log: run.log,
+            results,
+            trees,
+            artifacts,
+            warnings,
+            tape,
+            spent,
+        })
+    }
+
+    /// Creates the workspace, runs the hooks before the agent, and records the start tree.
+    async fn prepare_workspace(
+        &self,
+        case: &Case,
+        attempt: &AttemptContext<'_>,
+        dirs: &AttemptDirs,
+        sandbox: &SandboxSpec,
+        include: &PathGlobs,
+        on_step: OnStep<'_>,
+    ) -> Result<PreparedWorkspace, TrialError> {
+        let identity = Identity { name: "agent".to_owned(), email: "agent@localhost".to_owned() };
+        let branch = &attempt.start.branch;
+        let options = WorkspaceOptions { branch: branch.clone(), identity: Some(identity) };
+        let git = attempt.start.git.clone().cancel_on(self.stop.token.clone());
+        let workspace = attempt.start.cut.workspace(&git, &dirs.workspace, &options).await?;
+        on_step(TrialStep::Prepared { workspace: dirs.workspace.clone() });
+        let mut warnings: Vec<String> = workspace.unsupported().iter().map(ToString::to_string).collect();
+
+        let mut hooks = Vec::new();
+        for hook in &case.pre_execution {
+            on_step(TrialStep::Hook { command: hook.command.clone() });
+            let result = hooks::run_before(hook, case, dirs, self, branch, sandbox).await?;
+            hooks.push(result);
+            dirs.write(hooks::HOOKS_FILE, &hooks)?;
+            if let Some(failed) = hooks.iter().find(|hook| !hook.succeeded) {
+                return Err(failed.error());
+            }
+        }
+        let (start, disk_before) = record_start(case, attempt, dirs, &workspace, include).await?;
+        warnings.extend(start.warnings.iter().map(CaptureWarning::to_string));
+        Ok(PreparedWorkspace { workspace, start, disk_before, hooks, warnings })
+    }
+
+    /// Executes the agent with its model endpoint, and returns its normalized log.
+    async fn run_agent(
+        &self,
+        case: &Case,
+        attempt: &AttemptContext<'_>,
+        dirs: &AttemptDirs,
+        setup: AgentSetup,
+        disk_before: Option<u64>,
+        secrets: &Secrets,
+    ) -> Result<AgentRun, TrialError> {
+        let AgentSetup { adapter, config, mut host, sandbox } = setup;
+        let begins = AgentBegins {
+            agent: adapter.spec().name,
+            model: config.model.as_deref(),
+            prompt: config.prompt.as_deref(),
+            secrets,
+        };
+        let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
+        let endpoint = self.start_endpoint(case, attempt, dirs, &mut host)?;
+        let mut context = self.execution_context(case, dirs, config, host, sandbox);
+        context.trace.clone_from(&trace);
+        context.disk_before = disk_before;
+        let mut executed = match execute(adapter, &context, endpoint.as_ref()).await {
+            Ok(result) => result,
+            Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
+            Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
+        };
+        if executed.outcome == Some(Outcome::Cancelled) {
+            executed.outcome = self.stop.outcome().or(executed.outcome);
+        }
+        let tape = match endpoint {
+            Some(endpoint) => Some(endpoint.finish(&mut executed).await),
+            None => None,
+        };
+        let mut log = adapter.normalize_log(&executed, &context);
+        if let Some(tape) = &tape {
+            tape.apply_observed_usage(&mut log.usage);
+        }
+        if let Some(trace) = &trace {
+            trace.end(End::Agent { log: &log, outcome: executed.outcome });
+        }
+        Ok(AgentRun { executed, log, isolation: context.isolation, network: context.network.mode, tape })
+    }
+
+    fn execution_context(
+        &self,
+        case: &Case,
+        dirs: &AttemptDirs,
+        config: AgentConfig,
+        host: Host,
+        sandbox: SandboxSpec,
+    ) -> ExecutionContext {
+        let mut context =
+            ExecutionContext::new(&dirs.workspace, &dirs.artifacts, &dirs.private, config, host);
+        context.search_roots = vec![case.dir.clone()];
+        context.timeout = self.settings.timeouts().agent;
+        context.isolation = sandbox.isolation;
+        context.hidden = sandbox.hidden;
+        context.network = sandbox.network;
+        context.limits = sandbox.limits;
+        context.cancellation = self.stop.token.child_token();
+        context.pause = self.pause.clone();
+        context.observer.clone_from(&self.observer);
+        context
+    }
+
+    /// Runs the hooks after grading. A failed hook is a warning and does not change the outcome.
+    pub(super) async fn run_post_hooks(
+        &self,
+        case: &Case,
+        dirs: &AttemptDirs,
+        results: &Results,
+        hooks: &mut Vec<HookResult>,
+        warnings: &mut Vec<String>,
+    ) -> Result<(), TrialError> {
+        for hook in &case.post_evaluation {
+            let result = hooks::run_after(hook, case, dirs, self, results).await?;
+            if !result.succeeded {
+                warnings.push(format!("post-evaluation failed: `{}`: {}", result.what, result.message));
+            }
+            hooks.push(result);
+            dirs.write(hooks::HOOKS_FILE, hooks)?;
+        }
+        Ok(())
+    }
+}
+
+/// Records the start tree, or reuses the one that an earlier trial of the combination recorded. A case with hooks before
+/// the agent records its own each time, because hooks need not be deterministic.
+async fn record_start(
+    case: &Case,
+    attempt: &AttemptContext<'_>,
+    dirs: &AttemptDirs,
+    workspace: &Workspace,
+    include: &PathGlobs,
+) -> Result<(Arc<StartTree>, Option<u64>), TrialError> {
+    let store = attempt.store;
+    if !case.pre_execution.is_empty() {
+        return Ok((Arc::new(store.capture_start(&dirs.trial, workspace, include).await?), None));
+    }
+    let record = async || {
+        let start = Arc::new(store.capture_start(&dirs.trial, workspace, include).await?);
+        let folder = dirs.workspace.clone();
+        let disk = blocking(move || Ok(disk_usage(&folder))).await?;
+        Ok::<_, RepoError>(RecordedStart { start, disk })
+    };
+    let RecordedStart { start, disk } = attempt.known.0.get_or_try_init(record).await?;
+    store.reuse_start(&dirs.trial, start)?;
+    Ok((start.clone(), Some(*disk)))
+}
+
+/// Executes the agent. After a divergence from its tape, an agent that does not end by itself is cancelled.
+async fn execute(
+    adapter: &dyn Adapter,
+    context: &ExecutionContext,
+    endpoint: Option<&ModelServers>,
+) -> Result<ExecutionResult, AdapterError> {
+    tokio::select! {
+        ended = adapter.execute(context) => ended,
+        never = async {
+            match endpoint {
+                Some(endpoint) => endpoint.wait_for_divergence().await,
+                None => std::future::pending().await,
+            }
+            context.cancellation.cancel();
+            std::future::pending().await
+        } => never,
+    }
+}
+
+impl AgentRun {
+    /// Returns the results of the attempt. The outcome of the execution takes precedence over that of grading.
+    fn results(
+        &self,
+        test_case: TestCase,
+        execution: RunInfo,
+        agent: &str,
+        evaluators: Vec<EvaluatorResult>,
+        graded: Outcome,
+    ) -> Results {
+        Results {
+            version: results::VERSION,
+            test_case,
+            execution,
+            agent: AgentInfo {
+                kind: agent.to_owned(),
+                youbencha_log_path: LOG_FILE.to_owned(),
+                status: self.executed.status,
+                exit_code: self.executed.exit_code,
+            },
+            summary: Summary::of(&evaluators),
+            artifacts: Artifacts {
+                agent_log: LOG_FILE.to_owned(),
+                reports: Vec::new(),
+                evaluator_artifacts: evaluators
+                    .iter()
+                    .flat_map(|one| one.artifacts.iter().map(|a| a.path.clone()))
+                    .collect(),
+            },
+            evaluators,
+            outcome: self.executed.outcome.unwrap_or(graded),
+        }
+    }
+}
+
+impl StartPoint {
+    fn test_case(&self, case: &Case) -> TestCase {
+        TestCase {
+            name: case.name.clone(),
+            description: case.description.clone(),
+            config_file: case.file.display().to_string(),
+            config_hash: self.config_hash.clone(),
+            repo: self.source.clone(),
+            branch: self.branch.clone(),
+            commit: self.commit().to_owned(),
+            expected_branch: match &case.expected {
+                Some(yb_case::Expected::Branch(name)) => Some(name.clone()),
+                _ => None,
+            },
+        }
+    }
+}

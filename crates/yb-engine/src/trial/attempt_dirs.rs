@@ -1,0 +1,107 @@
+//! The directories of an attempt.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use yb_model::atomic_file::{Durability, write_atomic};
+
+use serde::Serialize;
+
+use super::TrialError;
+use crate::run::{RunDir, sync_folder};
+use yb_evaluate::FOLDER;
+
+/// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, and the one for
+/// evaluators.
+pub(crate) const PRIVATE: [&str; 3] = ["private", "private-hooks", "grading"];
+
+/// The directories of one attempt.
+#[derive(Debug)]
+pub(super) struct AttemptDirs {
+    pub(super) trial: String,
+    pub(super) workspace: PathBuf,
+    pub(super) artifacts: PathBuf,
+    /// The agent's HOME, TMPDIR and other private files. No other process runs in it before the agent.
+    pub(super) private: PathBuf,
+    /// The private directory of the hooks before the agent.
+    pub(super) hooks: PathBuf,
+    /// The directory for grading. No process of the trial has access to it before.
+    pub(super) scratch: PathBuf,
+}
+
+impl AttemptDirs {
+    /// Creates `<run>/trials/<trial>/attempt-<n>` and the link to its artifacts.
+    pub(super) fn create(run: &RunDir, trial: &str, attempt: u32) -> Result<Self, TrialError> {
+        let folder = run.attempt(trial, attempt);
+        let [private, hooks, scratch] = PRIVATE.map(|name| folder.join(name));
+        let dirs = Self {
+            workspace: folder.join("src-modified"),
+            artifacts: run.artifacts(trial, attempt),
+            private,
+            hooks,
+            scratch,
+            trial: trial.to_owned(),
+        };
+        for directory in [&folder, &dirs.artifacts, &dirs.private] {
+            fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
+        }
+        run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
+        Ok(dirs)
+    }
+
+    /// Writes an artifact atomically.
+    pub(super) fn write(&self, file: &str, content: &impl Serialize) -> Result<(), TrialError> {
+        let path = self.artifacts.join(file);
+        let text = serde_json::to_vec_pretty(content).map_err(|error| TrialError::io(&path)(error.into()))?;
+        write_atomic(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
+    }
+
+    /// Removes the temporary directories, and the workspace unless it is kept.
+    pub(super) fn finish(&self, keep_workspace: bool) -> Result<(), TrialError> {
+        let workspace = (!keep_workspace).then_some(&self.workspace);
+        for directory in [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace) {
+            match fs::remove_dir_all(directory) {
+                Err(error) if error.kind() != ErrorKind::NotFound => {
+                    return Err(TrialError::io(directory)(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Syncs all artifacts to disk and returns their digests for the journal.
+    pub(super) fn seal(&self) -> Result<BTreeMap<String, String>, TrialError> {
+        let mut digests = BTreeMap::new();
+        self.seal_folder(&self.artifacts, "", &mut digests)?;
+        Ok(digests)
+    }
+
+    /// Seals the files of one directory. Of its subdirectories only those of evaluators are included, which hold verdicts.
+    fn seal_folder(
+        &self,
+        folder: &Path,
+        prefix: &str,
+        digests: &mut BTreeMap<String, String>,
+    ) -> Result<(), TrialError> {
+        for entry in fs::read_dir(folder).map_err(TrialError::io(folder))? {
+            let entry = entry.map_err(TrialError::io(folder))?;
+            let path = entry.path();
+            let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+            let kind = entry.file_type().map_err(TrialError::io(&path))?;
+            if kind.is_dir() && (name == FOLDER || !prefix.is_empty()) {
+                self.seal_folder(&path, &format!("{name}/"), digests)?;
+            }
+            if !kind.is_file() {
+                continue;
+            }
+            let mut file = fs::File::open(&path).map_err(TrialError::io(&path))?;
+            let mut hasher = blake3::Hasher::new();
+            std::io::copy(&mut file, &mut hasher).map_err(TrialError::io(&path))?;
+            file.sync_all().map_err(TrialError::io(&path))?;
+            digests.insert(name, hasher.finalize().to_hex().to_string());
+        }
+        sync_folder(folder).map_err(TrialError::io(folder))
+    }
+}

@@ -1,0 +1,196 @@
+//! Line-based progress for logs, pipes and CI jobs.
+
+use std::time::{Duration, Instant};
+
+use yb_engine::evaluate::EvaluatorStatus;
+use yb_engine::outcome::Outcome;
+use yb_engine::run::{AttemptRecord, Plan, Progress, RetryDecision, RunEvent, RunnerEvent, StopReason};
+use yb_engine::trial::TrialStep;
+use yb_figures::{duration, duration_ms, money, plural};
+
+use super::{Reporter, TrialNames};
+use crate::printer::Printer;
+
+/// The interval of heartbeat lines.
+const HEARTBEAT: Duration = Duration::from_secs(60);
+
+/// Prints a line for each relevant event.
+pub(crate) struct LineReporter {
+    names: TrialNames,
+    planned: usize,
+    done: usize,
+    single: bool,
+    /// Running trials with their start times.
+    running: Vec<(String, Instant)>,
+    /// Time of the last line.
+    last_output: Instant,
+}
+
+impl LineReporter {
+    /// `done` trials of the plan have a result already.
+    pub(crate) fn new(plan: &Plan, done: usize) -> Self {
+        Self {
+            names: TrialNames::of(plan),
+            planned: plan.trials.len(),
+            done,
+            single: plan.trials.len() == 1,
+            running: Vec::new(),
+            last_output: Instant::now(),
+        }
+    }
+
+    /// Returns a line about running trials if nothing was printed for long.
+    fn heartbeat(&mut self, now: Instant) -> Option<String> {
+        let ((folder, began), others) = self.running.split_first()?;
+        if now.saturating_duration_since(self.last_output) < HEARTBEAT {
+            return None;
+        }
+        self.last_output = now;
+        let mut line = format!("still running: {} for {}", self.names.get(folder), duration(now - *began));
+        if !others.is_empty() {
+            line.push_str(&format!(" and {}", plural(others.len(), "other")));
+        }
+        if !self.single {
+            line.push_str(&format!("; {} of {} done", self.done, self.planned));
+        }
+        Some(line)
+    }
+
+    fn finished(&mut self, record: &AttemptRecord, printer: &mut Printer) {
+        let name = self.names.get(&record.trial);
+        if record.then == RetryDecision::Retry {
+            let why = record.error.as_deref().unwrap_or_default();
+            printer.note(format_args!("{name}: {}, retrying: {why}", record.outcome));
+            return;
+        }
+        if record.outcome != Outcome::Cancelled {
+            self.done += 1;
+        }
+        // The results of a single trial follow at once.
+        if !self.single {
+            printer.note(format_args!("[{}/{}] {name}: {}", self.done, self.planned, one_line(record)));
+        }
+    }
+}
+
+/// Summarizes an attempt in one line.
+pub(crate) fn one_line(record: &AttemptRecord) -> String {
+    let mut line = format!("{} in {}", record.outcome, duration_ms(record.duration_ms));
+    if let Some(usd) = record.spend.total() {
+        line.push_str(&format!(", {}", money(usd)));
+    }
+    // After a grader error, list the evaluators that could not run.
+    let wanted = match record.outcome {
+        Outcome::GraderError => EvaluatorStatus::Skipped,
+        _ => EvaluatorStatus::Failed,
+    };
+    let failed: Vec<&str> = record
+        .evaluators
+        .iter()
+        .filter(|graded| graded.status == wanted)
+        .map(|graded| graded.name.as_str())
+        .collect();
+    if let Some(error) = record.error.as_deref().filter(|_| record.outcome != Outcome::Passed) {
+        line.push_str(&format!(": {}", error.lines().next().unwrap_or_default()));
+    } else if !failed.is_empty() {
+        line.push_str(&format!(": {}", failed.join(", ")));
+    }
+    line
+}
+
+impl Reporter for LineReporter {
+    fn handle(&mut self, event: &RunnerEvent<'_>, printer: &mut Printer) {
+        // Live updates print nothing, so they do not delay the heartbeat.
+        if !matches!(event, RunnerEvent::Progress(Progress::Live { .. })) {
+            self.last_output = Instant::now();
+        }
+        match event {
+            RunnerEvent::Event(entry) => match &entry.event {
+                RunEvent::AttemptStarted { trial, .. } => self.running.push((trial.clone(), Instant::now())),
+                RunEvent::RunStarted { run, trials, jobs, .. } if !self.single => {
+                    printer.note(format_args!("run {run}: {}, {jobs} at once", plural(*trials, "trial")));
+                }
+                RunEvent::RunResumed { pending, jobs, .. } => {
+                    printer.note(format_args!(
+                        "resuming: {} pending, {jobs} at once",
+                        plural(*pending, "trial")
+                    ));
+                }
+                RunEvent::AttemptFinished(record) => {
+                    self.running.retain(|(folder, _)| *folder != record.trial);
+                    self.finished(record, printer);
+                }
+                _ => {}
+            },
+            RunnerEvent::Progress(Progress::Step { trial, step }) => {
+                let text = match step {
+                    TrialStep::Prepared { workspace } if self.single => {
+                        format!("workspace {}", workspace.display())
+                    }
+                    TrialStep::Hook { command } => format!("pre-execution: {command}"),
+                    TrialStep::Acting { agent } => format!("running agent `{agent}`"),
+                    TrialStep::Captured if self.single => "captured the end tree".to_owned(),
+                    _ => return,
+                };
+                if self.single {
+                    printer.note(text);
+                } else {
+                    printer.note(format_args!("{}: {text}", self.names.get(trial)));
+                }
+            }
+            RunnerEvent::Progress(progress) => {
+                if let Some(text) = describe_progress(progress) {
+                    printer.note(text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn tick(&mut self, printer: &mut Printer) {
+        if let Some(line) = self.heartbeat(Instant::now()) {
+            printer.note(line);
+        }
+    }
+}
+
+/// Describes progress of the whole run.
+pub(crate) fn describe_progress(progress: &Progress) -> Option<String> {
+    Some(match progress {
+        Progress::Holding { agent, for_ } => {
+            format!("{agent}: rate limited by the API; starting no trials for {}", duration(*for_))
+        }
+        Progress::Draining { reason, running } => match reason {
+            StopReason::Interrupted => format!(
+                "stopping: waiting for {}; press Ctrl-C again to kill",
+                plural(*running, "running trial")
+            ),
+            StopReason::Budget => {
+                format!("budget exhausted: stopping {}", plural(*running, "running trial"))
+            }
+            _ => "stopping: the disk is full or not writable".to_owned(),
+        },
+        Progress::Killing { running } => format!("killing {}", plural(*running, "running trial")),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heartbeat_is_printed_once_a_minute() {
+        let plan = super::super::tests::plan(&["a", "b"]);
+        let mut reporter = LineReporter::new(&plan, 0);
+        let start = reporter.last_output;
+        let at = |seconds: u64| start + Duration::from_secs(seconds);
+        assert_eq!(reporter.heartbeat(at(100)), None, "nothing runs");
+        reporter.running = vec![("a--default--1".to_owned(), start), ("b--default--1".to_owned(), start)];
+        assert_eq!(reporter.heartbeat(at(59)), None);
+        let expected = "still running: a for 1m 30s and 1 other; 0 of 2 done";
+        assert_eq!(reporter.heartbeat(at(90)).as_deref(), Some(expected));
+        assert_eq!(reporter.heartbeat(at(149)), None);
+        assert!(reporter.heartbeat(at(150)).is_some());
+    }
+}
