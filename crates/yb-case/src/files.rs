@@ -55,7 +55,7 @@ pub enum FileError {
     #[error("no such file")]
     Missing,
     /// A symbolic link leads out of the directory.
-    #[error("a link leads out of the directory")]
+    #[error("a symbolic link leads out of the directory")]
     Outside,
     /// It is a directory, a pipe or a device.
     #[error("not a file")]

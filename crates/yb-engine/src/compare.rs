@@ -189,7 +189,7 @@ pub struct MetricDifference {
     pub p_value: f64,
     /// P-value with Holm's correction for multiple comparisons.
     pub p_holm: f64,
-    /// PValueMethod of the test.
+    /// Method of the test.
     pub method: PValueMethod,
 }
 

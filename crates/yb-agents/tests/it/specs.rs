@@ -77,7 +77,7 @@ const MARKS: (&str, &str) = ("<!-- agents -->\n", "<!-- end of agents -->\n");
 
 #[test]
 fn the_page_has_the_table_of_agents() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/adapters.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/adapters.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();
     let (shown, after) = rest.split_once(MARKS.1).unwrap();

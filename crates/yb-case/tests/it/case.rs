@@ -116,7 +116,7 @@ fn case_with_all_own_keys_loads() {
 }
 
 #[test]
-fn the_seeds_examples_load() {
+fn seed_examples_load() {
     let vacuous = "warning: vacuous: it asserts nothing, so it always passes: `git-diff` [evaluators[0]]";
     let case = load(
         "seed-002.yaml",

@@ -153,7 +153,7 @@ fn invalid_setting_changes_nothing() {
     ----- stdout -----
     ----- stderr -----
     error: `timeout_ms`: wrong value: `soon`
-    hint: it must be an integer, at least 1
+    hint: expected an integer, at least 1
     ");
     assert_snapshot!(set("log_level", "wran"), @r"
     exit code: 2

@@ -227,7 +227,7 @@ fn missing_or_existing_tapes_are_reported_before_the_run_starts() {
     assert!(outcome.stderr.contains("sya"), "{}", outcome.stderr);
     context.write("suite.yaml", context.read("suite.yaml").replace("script: model.yaml", "mode: lenient"));
     let outcome = yb(&context, &["validate", "suite.yaml"]);
-    assert!(format!("{}{}", outcome.stdout, outcome.stderr).contains("neither `script` nor `replay`"));
+    assert!(format!("{}{}", outcome.stdout, outcome.stderr).contains("missing key: `script` or `replay`"));
 }
 
 #[test]

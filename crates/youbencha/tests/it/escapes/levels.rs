@@ -65,7 +65,7 @@ fn unavailable_isolation_level_is_rejected_before_the_run_starts() {
     );
     let printed = run("bubblewrap", &["--isolation", "none"]);
     assert!(
-        printed.stderr.contains("the case asks for `isolation: bubblewrap`, and got `none` as printed"),
+        printed.stderr.contains("the case requests `isolation: bubblewrap`, overridden with `none`"),
         "{}",
         printed.stderr
     );

@@ -145,7 +145,7 @@ fn unenforceable_network_mode_is_rejected_before_the_run_starts() {
     let printed = run("auto", json!("none"), &["--network", "open"]);
     assert_eq!(printed.code, Some(0), "{}", printed.stderr);
     assert!(
-        printed.stderr.contains("the case asks for `network: none`, and got `open` as printed"),
+        printed.stderr.contains("the case requests `network: none`, overridden with `open`"),
         "{}",
         printed.stderr
     );
