@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use yb_engine::Extensions;
-use yb_engine::case::LoadOptions;
 use yb_engine::config::Settings;
 use yb_engine::run::{Plan, RunContext, RunDir};
 

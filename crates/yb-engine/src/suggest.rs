@@ -12,7 +12,6 @@ use jiff::Timestamp;
 use crate::trial::{Runner, TrialError, agent_host};
 use prompt::OutputFacts;
 use yb_agents::{AgentConfig, AvailabilityStatus, CommandConfig, ExecutionContext, ExecutionResult};
-use yb_case::LoadOptions;
 use yb_model::log::ExecutionStatus;
 use yb_model::outcome::Outcome;
 use yb_repo::{Cache, Git, History, Refresh, RepoError, Revision, Source, WorkspaceOptions};

@@ -28,7 +28,7 @@ use crate::Extensions;
 use crate::run::RunDir;
 use yb_agents::tape::{TapeOptions, TapeUse};
 use yb_agents::trace::Trace;
-use yb_agents::{Adapter, AvailabilityStatus, Host, Intent, Isolation, Observer};
+use yb_agents::{Adapter, AvailabilityStatus, Intent, Isolation, Observer};
 use yb_case::config::Settings;
 use yb_case::{Case, Start};
 use yb_model::log::YouBenchaLog;

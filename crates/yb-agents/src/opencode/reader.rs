@@ -93,7 +93,7 @@ impl OpencodeReader {
         match (name, status) {
             (_, Some(status)) => self.failure = Some(Failure::status(status, message)),
             ("ProviderAuthError", _) => {
-                self.failure = Some(Failure::kind(FailureKind::Unauthenticated, message))
+                self.failure = Some(Failure::kind(FailureKind::Unauthenticated, message));
             }
             ("APIError", _) => self.failure = Some(failure(message)),
             _ => self.error = Some(format!("{name}: {message}")),

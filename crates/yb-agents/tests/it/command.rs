@@ -12,7 +12,7 @@ use crate::support::{PROMPT, Stage, files, init, success};
 
 /// A fake agent under a name of its own, with these arguments.
 fn agent(script: &str, arguments: &[&str]) -> Stage {
-    let stage = Stage::command(CommandConfig::new([""]));
+    let stage = Stage::command(&CommandConfig::new([""]));
     let program = FakeAgent::in_dir(stage.path("private")).name("tool").script(script);
     let argv = [program.to_str().unwrap()].into_iter().chain(arguments.iter().copied());
     let spec = CommandConfig::new(argv);
@@ -57,7 +57,7 @@ async fn a_prompt_goes_into_a_file() {
 #[tokio::test]
 async fn a_prompt_that_would_not_arrive_is_an_error() {
     let via = |via, argument: &str| {
-        let mut stage = dumping(&[argument]);
+        let stage = dumping(&[argument]);
         let spec = CommandConfig::from_section(&stage.context.config.section).unwrap();
         stage.configured(|config| config.section = spec.with_prompt_via(via).to_section())
     };
@@ -66,7 +66,7 @@ async fn a_prompt_that_would_not_arrive_is_an_error() {
     assert!(via(PromptVia::Stdin, "{prompt_file}").refused().await.to_string().contains("another way"));
     let long = dumping(&["{prompt}"]).configured(|config| config.prompt = Some("x".repeat(200_000)));
     assert!(long.refused().await.to_string().contains("200000 bytes"));
-    let none = Stage::command(CommandConfig::default());
+    let none = Stage::command(&CommandConfig::default());
     let error = none.refused().await;
     assert!(error.to_string().contains("names no program"), "{error}");
 }
@@ -85,7 +85,7 @@ async fn text_is_the_answer_and_its_numbers_are_unknown() {
 
 #[tokio::test]
 async fn output_that_does_not_count_is_logged_and_no_message() {
-    let mut stage = agent("[{print: noise}]", &[]);
+    let stage = agent("[{print: noise}]", &[]);
     let spec =
         CommandConfig::from_section(&stage.context.config.section).unwrap().with_output(DeclaredOutput::None);
     let done = stage.configured(|config| config.section = spec.to_section()).run().await;
@@ -96,7 +96,7 @@ async fn output_that_does_not_count_is_logged_and_no_message() {
 #[tokio::test]
 async fn messages_of_claude_are_understood() {
     let steps = json!([{"print": {"json": init()}}, {"print": {"json": success("ok")}}]);
-    let mut stage = agent(&steps.to_string(), &[]);
+    let stage = agent(&steps.to_string(), &[]);
     let spec = CommandConfig::from_section(&stage.context.config.section)
         .unwrap()
         .with_output(DeclaredOutput::ClaudeStreamJson);
@@ -121,7 +121,7 @@ async fn its_failures_have_codes_of_their_own() {
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_missing() {
-    let stage = Stage::command(CommandConfig::new(["no-such-program-anywhere"]));
+    let stage = Stage::command(&CommandConfig::new(["no-such-program-anywhere"]));
     let check = |stage: &Stage| {
         let (adapter, context) = (stage.adapter, stage.context.clone());
         async move { adapter.check_availability(&context.config, &context.host).await }
@@ -130,8 +130,8 @@ async fn a_program_that_is_not_there_is_missing() {
     assert_eq!(stage.refused().await.outcome(), Outcome::Unauthenticated);
     let there = dumping(&[]);
     assert_eq!(check(&there).await.into_contract(), Ok(true));
-    assert_eq!(check(&Stage::command(CommandConfig::new(["sh"]))).await.status, AvailabilityStatus::Ready);
-    assert_eq!(check(&Stage::command(CommandConfig::default())).await.status, AvailabilityStatus::Missing);
+    assert_eq!(check(&Stage::command(&CommandConfig::new(["sh"]))).await.status, AvailabilityStatus::Ready);
+    assert_eq!(check(&Stage::command(&CommandConfig::default())).await.status, AvailabilityStatus::Missing);
 }
 
 /// CR-4.2: whatever the agent, the log has the same shape.

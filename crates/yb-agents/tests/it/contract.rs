@@ -273,7 +273,7 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
 #[tokio::test]
 async fn a_configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
     type Change = fn(&mut AgentConfig);
-    let command = |argv: &[&str]| Stage::command(CommandConfig::new(argv.iter().copied()));
+    let command = |argv: &[&str]| Stage::command(&CommandConfig::new(argv.iter().copied()));
     let claude = || Stage::fake("[{exit: 1}]");
     let cases: [(Stage, Change, &str); 16] = [
         (claude(), |config| config.permission_mode = Some("whatever".into()), "`permission_mode`"),
@@ -333,7 +333,7 @@ async fn what_the_workspace_decides_is_left_to_the_execution() {
     for stage in [
         Stage::fake("[{exit: 1}]").configured(in_workspace),
         Stage::fake("[{exit: 1}]").configured(|config| config.agent_name = Some("in-the-repository".into())),
-        Stage::command(CommandConfig::new(["sh", "{prompt}"])).configured(in_workspace),
+        Stage::command(&CommandConfig::new(["sh", "{prompt}"])).configured(in_workspace),
     ] {
         validated(&stage).unwrap();
         let late = stage.refused().await;

@@ -132,7 +132,7 @@ impl Stage {
     }
 
     /// Any program.
-    pub(crate) fn command(spec: yb_agents::CommandConfig) -> Self {
+    pub(crate) fn command(spec: &yb_agents::CommandConfig) -> Self {
         let host = Host::new([("PATH", std::env::var_os("PATH").unwrap())]);
         let mut stage = Self::of(tempfile::tempdir().unwrap(), "command", host);
         stage.context.config.section = spec.to_section();

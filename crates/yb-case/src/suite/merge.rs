@@ -13,7 +13,7 @@ pub(super) fn merged(case: &Node, variant: &Variant, agents: &AgentSpecs) -> Nod
     }
     match entries.iter_mut().find(|entry| entry.key.name == "agent") {
         Some(Entry { node: Node { value: Value::Map(own), .. }, .. }) => {
-            merge_agent(own, &variant.agent, agents)
+            merge_agent(own, &variant.agent, agents);
         }
         Some(Entry { node, .. }) if node.value == Value::Null => {
             node.value = Value::Map(variant.agent.clone());

@@ -3,7 +3,6 @@
 use std::fs;
 
 use proptest::prelude::*;
-use yb_case::LoadOptions;
 
 use crate::case::{builtin, messages};
 

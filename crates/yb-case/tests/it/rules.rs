@@ -1,6 +1,6 @@
 //! The rules of the data model and the settlements, named after them: accepted and refused values.
 
-use yb_case::{Case, LoadOptions, Loaded, Start};
+use yb_case::{Case, Loaded, Start};
 
 use crate::case::{builtin, messages};
 

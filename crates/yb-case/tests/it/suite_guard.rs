@@ -2,7 +2,7 @@
 
 use crate::case::builtin;
 use yb_case::suite;
-use yb_case::{Isolation, LoadOptions, NetworkMode};
+use yb_case::{Isolation, NetworkMode};
 
 fn load(suite_keys: &str, variant_keys: &str, case_keys: &str) -> std::sync::Arc<yb_case::Case> {
     let dir = tempfile::tempdir().unwrap();

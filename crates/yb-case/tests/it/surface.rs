@@ -1,6 +1,6 @@
 //! The tables of the original's surface, row by row: accepted and refused values.
 
-use yb_case::{LoadOptions, PrivateHosts};
+use yb_case::PrivateHosts;
 
 use crate::case::{builtin, messages};
 use crate::rules::{BASE, accepts, long, parse, rejects, warns, with};

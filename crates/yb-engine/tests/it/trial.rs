@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt as _;
-use yb_case::LoadOptions;
 use yb_case::config::Settings;
 use yb_engine::Extensions;
 use yb_engine::run::RunDir;

@@ -13,8 +13,18 @@ fn workspace_root() -> PathBuf {
 /// The crates of the table under `## Crates`, in its order.
 fn layers() -> Vec<String> {
     let page = std::fs::read_to_string(workspace_root().join("ARCHITECTURE.md")).unwrap();
-    let section =
-        page.split("\n## ").find(|section| section.starts_with("Crates\n")).expect("a section `Crates`");
+    let section = page
+        .split(
+            "
+## ",
+        )
+        .find(|section| {
+            section.starts_with(
+                "Crates
+",
+            )
+        })
+        .unwrap();
     let names = section.lines().filter_map(|line| line.strip_prefix("| `"));
     names.map(|row| row.split('`').next().unwrap().to_owned()).collect()
 }

@@ -4,7 +4,7 @@ mod regrade;
 
 use serde_json::json;
 use yb_engine::Extensions;
-use yb_engine::case::{self, LoadOptions};
+use yb_engine::case::{self};
 use yb_engine::outcome::Outcome;
 use yb_engine::run::RunContext;
 use yb_engine::trial::{DirectoryEvaluation, Runner};

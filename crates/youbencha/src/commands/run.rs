@@ -85,7 +85,7 @@ pub(super) fn run(
 enum Preparation {
     /// Nothing to run.
     Done(ExitCode),
-    Run(Box<ActiveRun>, RunContext, ExecutionLimits),
+    Run(Box<ActiveRun>, Box<RunContext>, ExecutionLimits),
 }
 
 /// Prepares everything up to the first trial.
@@ -141,7 +141,7 @@ async fn open(
     yb_engine::gates::check(&options.gates, run.root())?;
     let mut open = setup.resume(run, plan, &suite, lost, jobs).await.map_err(|e| refused(e, printer))?;
     open.plan.options.gates.clone_from(&options.gates);
-    Ok(Preparation::Run(Box::new(open), setup, ExecutionLimits::from_options(&options)))
+    Ok(Preparation::Run(Box::new(open), Box::new(setup), ExecutionLimits::from_options(&options)))
 }
 
 async fn begin(
@@ -160,7 +160,7 @@ async fn begin(
     let jobs = jobs.min(ready.trials().count());
     let limits = ExecutionLimits::from_options(&options);
     let open = ready.start(options, jobs, rerun_of).await?;
-    Ok(Preparation::Run(Box::new(open), setup, limits))
+    Ok(Preparation::Run(Box::new(open), Box::new(setup), limits))
 }
 
 /// Applies the options of the command line, which override the file.

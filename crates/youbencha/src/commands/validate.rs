@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use yb_engine::Extensions;
-use yb_engine::case::{Case, LoadOptions, PrivateHosts, Prompt, Start};
+use yb_engine::case::{Case, PrivateHosts, Prompt, Start};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::suite::{self, Suite};

@@ -183,7 +183,7 @@ fn invalid_setting_changes_nothing() {
 
     error: failed to change `timeout_ms` in `[TEMP]/work/.youbencharc`
       caused by: the file is invalid
-    hint: nothing was changed; open the file in an editor
+    hint: edit the file by hand; nothing was changed
     ");
     assert_eq!(context.read(".youbencharc"), "agent: [\n");
 }

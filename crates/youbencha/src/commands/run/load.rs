@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use yb_engine::case::{LoadOptions, PrivateHosts};
+use yb_engine::case::PrivateHosts;
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::run::RunContext;
