@@ -428,7 +428,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_found_among_words() {
+    fn version_is_found_among_words() {
         for (output, version) in [
             ("codex-cli 0.166.0\n", Some("0.166.0")),
             ("GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.", Some("1.0.102")),

@@ -89,7 +89,7 @@ mod tests {
     use crate::{Adapter as _, ClaudeCode, Command};
 
     #[test]
-    fn the_codes_of_the_data_model() {
+    fn codes_of_the_data_model() {
         let codes = [
             ErrorCode::CliNotFound,
             ErrorCode::AuthFailed,

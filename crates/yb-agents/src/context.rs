@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_constants_of_the_data_model() {
+    fn constants_of_the_data_model() {
         let context = ExecutionContext::new("/w", "/a", "/p", AgentConfig::new("x"), Host::default());
         assert_eq!(context.timeout.as_millis(), 300_000);
         assert_eq!(super::super::MAX_OUTPUT_SIZE, 10 * 1024 * 1024);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_read_from_its_section() {
+    fn command_is_read_from_its_section() {
         let read = |section: Value| CommandConfig::from_section(section.as_object().unwrap());
         let spec =
             read(serde_json::json!({"argv": ["a", "{prompt}"], "prompt_via": "argument", "output": "none"}));
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_secret_is_not_shown() {
+    fn debug_output_hides_possible_secrets() {
         let mut config = AgentConfig::new("prompt-secret");
         config.settings = serde_json::json!({"env": {"K": "settings-secret"}}).as_object().cloned();
         let host = Host::new([("API_KEY", "env-secret")]);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_on_this_machine_is_passed_on_and_another_is_a_host() {
+    fn model_on_this_machine_is_passed_on_and_another_is_a_host() {
         let ask = |url: &str| exits(&model_only(&[]), &Host::default(), &[Model::At(url.to_owned())]);
         let forward = |address: &str| EgressRules::new().forward(address.parse().unwrap());
         let host = |name: &str, port| EgressRules::new().host(HostRule::new(name, port));

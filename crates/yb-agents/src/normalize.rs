@@ -256,19 +256,7 @@ fn tool_calls(output: &AgentOutput<'_>) -> Vec<ToolCallRecord> {
 
 /// The usage; unreported numbers are 0 with the source `unreported`.
 fn usage(output: &AgentOutput<'_>) -> Usage {
-    let mut usage = Usage {
-        input_tokens: 0,
-        prompt_tokens: 0,
-        output_tokens: 0,
-        completion_tokens: 0,
-        total_tokens: 0,
-        cache_read_input_tokens: 0,
-        cache_creation_input_tokens: 0,
-        cost_usd: None,
-        estimated_cost_usd: None,
-        source: UsageSource::Unreported,
-        by_model: BTreeMap::new(),
-    };
+    let mut usage = Usage::unreported();
     let mut count = |input: u64, output: u64| {
         (usage.input_tokens, usage.prompt_tokens) = (input, input);
         (usage.output_tokens, usage.completion_tokens) = (output, output);

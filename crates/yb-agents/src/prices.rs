@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_may_be_decorated_and_an_unknown_one_has_the_default() {
+    fn name_may_be_decorated_and_an_unknown_one_has_the_default() {
         let haiku = price(1.0, 5.0, 0.1);
         for name in [
             "claude-haiku-4-5-20251001",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_may_cost_more() {
+    fn long_prompt_may_cost_more() {
         let used =
             |input, cache_read| TokenCounts { input, output: 100_000, cache_read, ..TokenCounts::default() };
         let haiku = of("claude-haiku-5-5");

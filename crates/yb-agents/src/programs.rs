@@ -121,7 +121,7 @@ mod tests {
     use crate::{Adapter as _, Codex, Gemini};
 
     #[test]
-    fn the_directory_is_the_users_unless_a_variable_names_another() {
+    fn directory_is_the_users_unless_a_variable_names_another() {
         let root = |variables: &[(&str, &str)]| {
             let get =
                 |name: &str| variables.iter().find(|(known, _)| *known == name).map(|(_, v)| (*v).to_owned());
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_incomplete_installation_is_not_found() {
+    fn incomplete_installation_is_not_found() {
         let root = tempfile::tempdir().unwrap();
         let store = ProgramStore::at(root.path());
         let place = |version: &str, manifest: &str| {

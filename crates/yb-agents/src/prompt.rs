@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prompt_file_stays_below_its_root() {
+    fn prompt_file_stays_below_its_root() {
         for path in ["task.md", "./prompts/task.md", "a/b.md", ".hidden/x"] {
             assert!(is_within(Path::new(path)), "{path}");
         }

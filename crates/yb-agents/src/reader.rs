@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_has_its_kind_with_and_without_a_status() {
+    fn failure_has_its_kind_with_and_without_a_status() {
         let kind = |failure| {
             let finish = RunEnd { failure: Some(failure), ..RunEnd::default() };
             ended(&finish).api_failure().unwrap().kind
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_an_event_is_no_parse_error() {
+    fn line_without_an_event_is_no_parse_error() {
         assert_eq!(event(b"hello"), Ok(None));
         assert!(event(b"{\"type\":").is_err());
         assert_eq!(event(b" {\"type\":\"a\"}\r").unwrap().unwrap()["type"], "a");

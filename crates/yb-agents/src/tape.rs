@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trial_without_a_tape_uses_the_tape_of_the_first_repeat() {
+    fn trial_without_a_tape_uses_the_tape_of_the_first_repeat() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["a--x--1.tape", "a--x--2.tape", "all.tape"] {
             std::fs::write(dir.path().join(name), "").unwrap();

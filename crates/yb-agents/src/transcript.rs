@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_one_answer_are_one_message() {
+    fn parts_of_one_answer_are_one_message() {
         let transcript = folded(&[
             r#"{"type":"assistant","message":{"id":"m1","content":[{"type":"text","text":"I look."}]}}"#,
             r#"{"type":"assistant","message":{"id":"m1","content":[{"type":"tool_use","id":"t1","name":"Read","input":{"p":1}}]}}"#,
@@ -226,14 +226,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_harms_nothing() {
+    fn non_message_lines_are_ignored() {
         let transcript = folded(&["[debug] hello", "{\"type\":", "", "{\"type\":\"new_thing\"}"]);
         assert_eq!(transcript.problems().len(), 1);
         assert!(transcript.messages().is_empty() && transcript.spoke());
     }
 
     #[test]
-    fn a_long_message_is_cut_and_says_so() {
+    fn long_message_is_cut_and_says_so() {
         let text = "é".repeat(MESSAGE_LIMIT);
         let line = serde_json::json!({"type": "user", "message": {"content": text}}).to_string();
         let transcript = folded(&[&line]);

@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_of_the_case_gets_no_shared_variables() {
+    fn program_of_the_case_gets_no_shared_variables() {
         assert_eq!(ANY.host_variables(), ["ANY_KEY"]);
         let all = TOY.host_variables();
         assert!(all.starts_with(&["TOY_KEY", "HOME"]) && all.ends_with(&["YB_TOY"]), "{all:?}");
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn the_sections_of_all_agents_are_fields_of_agent_config_alone() {
+    fn sections_of_all_agents_are_fields_of_agent_config_alone() {
         let names: Vec<_> = specs().fields_of(&CONFIG).map(|field| field.name).collect();
         assert!(names.starts_with(&["prompt"]) && names.ends_with(&["toy-agent", "any"]), "{names:?}");
         let agent = &crate::fields_agent::AGENT;

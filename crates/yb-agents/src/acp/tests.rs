@@ -63,7 +63,7 @@ impl Play {
 }
 
 #[test]
-fn a_conversation_becomes_messages_calls_and_figures() {
+fn conversation_becomes_messages_calls_and_figures() {
     let mut play = Play::new(&AcpConfig::new(["a"]), |_| {});
     let prompt = play.begin();
     for text in ["I lo", "ok."] {
@@ -120,7 +120,7 @@ fn a_conversation_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn a_call_without_permission_is_rejected_and_reported() {
+fn call_without_permission_is_rejected_and_reported() {
     let mut play =
         Play::new(&AcpConfig::new(["a"]), |config| config.permission_mode = Some("acceptEdits".to_owned()));
     play.begin();
@@ -160,7 +160,7 @@ fn credentials_models_and_servers_follow_the_protocol() {
 }
 
 #[test]
-fn an_error_ends_it_and_says_whose_it_is() {
+fn error_ends_it_and_says_whose_it_is() {
     use yb_claude::ApiFailureKind as Is;
     for (error, kind) in [
         (json!({ "code": -32000, "message": "Authentication required" }), Some(Is::Unauthenticated)),
@@ -183,7 +183,7 @@ fn an_error_ends_it_and_says_whose_it_is() {
 }
 
 #[test]
-fn a_case_names_the_program() {
+fn case_names_the_program() {
     let read = |section: Value| AcpConfig::from_section(section.as_object().unwrap());
     assert_eq!(read(json!({ "argv": ["gemini", "--acp"] })).unwrap(), AcpConfig::new(["gemini", "--acp"]));
     assert!(read(json!({})).unwrap_err().to_string().contains("`acp`: "));

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stored_login_is_shown_as_it_is_and_its_home_is_not() {
+    fn stored_login_is_shown_as_it_is_and_its_home_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (home, private) = (dir.path().join("home"), dir.path().join("private"));
         for name in [".claude", ".ssh", ".aws"] {
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_s_hosts_follow_the_credentials() {
+    fn model_s_hosts_follow_the_credentials() {
         let network = Network::new(yb_case::NetworkMode::ModelOnly);
         let hosts = |env: &[(&str, &str)]| model(&Host::new(env.iter().copied()), &network);
         assert_eq!(hosts(&[("ANTHROPIC_API_KEY", "k")]).unwrap(), [Model::On("api.anthropic.com")]);
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_login_is_the_last_resort() {
+    fn login_is_the_last_resort() {
         assert_eq!(Credentials::of(&Host::new([("ANTHROPIC_API_KEY", "k")])), Credentials::Variable);
         assert_eq!(Credentials::of(&Host::new([("ANTHROPIC_API_KEY", "")])), Credentials::Login);
         assert_eq!(Credentials::of(&Host::new([("CLAUDE_CODE_USE_BEDROCK", "1")])), Credentials::Cloud);

@@ -25,7 +25,7 @@ macro_rules! recorded {
 }
 
 #[test]
-fn a_task_becomes_messages_calls_and_figures() {
+fn task_becomes_messages_calls_and_figures() {
     let (transcript, warnings) = recorded!("edit-json");
     let said: Vec<_> = transcript.messages().iter().map(|m| (m.role, m.content.as_str())).collect();
     use Role::{Assistant, Tool};
@@ -59,7 +59,7 @@ fn a_task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn a_tool_that_failed_says_so_and_one_of_a_server_has_its_name() {
+fn tool_that_failed_says_so_and_one_of_a_server_has_its_name() {
     let (transcript, _) = recorded!("failing-command");
     let outcome = transcript.summary().tools()[0].outcome.clone().unwrap();
     assert_eq!((outcome.text.as_str(), outcome.is_error), ("oops\n", true));
@@ -72,7 +72,7 @@ fn a_tool_that_failed_says_so_and_one_of_a_server_has_its_name() {
 }
 
 #[test]
-fn what_an_api_answers_is_what_kind_of_failure_it_is() {
+fn api_status_determines_the_kind_of_failure() {
     use ApiFailureKind as Is;
     for (recorded, expected) in [
         (recorded!("err-401"), Is::Unauthenticated),
@@ -100,7 +100,7 @@ fn endless_retries_are_a_failure_that_is_pending() {
 }
 
 #[test]
-fn what_was_cut_short_is_kept() {
+fn truncated_output_is_kept() {
     let (transcript, _) = recorded!("sig-native-term");
     assert_eq!(transcript.summary().tools().len(), 1);
     assert!(transcript.summary().tools()[0].outcome.is_none());
@@ -115,7 +115,7 @@ fn args(config: AgentConfig, host: Host) -> Vec<String> {
 }
 
 #[test]
-fn a_case_s_words_are_codex_s_settings() {
+fn case_s_words_are_codex_s_settings() {
     let mut config = AgentConfig::new("x");
     config.model = Some("gpt-5\"; x".to_owned());
     config.append_system_prompt = Some("be\nbrief".to_owned());
@@ -158,7 +158,7 @@ fn modes_are_sandboxes_and_all_is_allowed_without_a_word() {
 }
 
 #[test]
-fn who_is_asked_follows_the_credentials() {
+fn api_host_follows_the_credentials() {
     let hosts = |env: &[(&str, &str)]| Codex.model(&Host::new(env.iter().copied()));
     assert_eq!(hosts(&[("OPENAI_API_KEY", "k")]), [Model::At(API.to_owned())]);
     assert_eq!(hosts(&[("OPENAI_BASE_URL", "http://x:1/v1")]), [Model::At("http://x:1/v1".to_owned())]);

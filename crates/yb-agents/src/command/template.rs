@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placeholder_without_a_value_is_an_error() {
+    fn placeholder_without_a_value_is_an_error() {
         assert!(filled("{model}", None).unwrap_err().contains("names no model"));
         assert!(filled("{prompt_file}", None).unwrap_err().contains("another way"));
     }

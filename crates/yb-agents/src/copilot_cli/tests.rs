@@ -31,7 +31,7 @@ macro_rules! recorded {
 }
 
 #[test]
-fn a_task_becomes_messages_calls_and_figures() {
+fn task_becomes_messages_calls_and_figures() {
     let transcript = read(recorded!("edit-openai.jsonl"), recorded!("usage.json"));
     let roles: Vec<_> = transcript.messages().iter().map(|message| message.role).collect();
     use Role::{Assistant, Tool};
@@ -58,7 +58,7 @@ fn without_its_file_of_usage_nothing_is_known_of_it() {
 }
 
 #[test]
-fn a_refused_key_is_an_authentication_failure() {
+fn refused_key_is_an_authentication_failure() {
     let transcript = read(recorded!("err-401.jsonl"), "");
     let failure = transcript.summary().api_failure().unwrap();
     assert_eq!((failure.kind, failure.status), (ApiFailureKind::Unauthenticated, Some(401)));
@@ -66,7 +66,7 @@ fn a_refused_key_is_an_authentication_failure() {
 }
 
 #[test]
-fn who_was_ended_has_no_result_and_a_pending_call() {
+fn killed_agent_has_no_result_and_a_pending_call() {
     let transcript = read(recorded!("sig-native-term.jsonl"), "");
     assert!(transcript.summary().last_result().is_none());
     assert!(transcript.summary().tools()[0].outcome.is_none());
@@ -89,7 +89,7 @@ fn invocation(config: AgentConfig, host: Host, prompt: &str) -> Invocation {
 }
 
 #[test]
-fn a_case_s_words_are_copilot_s_flags() {
+fn case_s_words_are_copilot_s_flags() {
     let mut config = AgentConfig::new("x");
     config.model = Some("gpt-5".to_owned());
     config.agent_name = Some("reviewer".to_owned());
@@ -115,7 +115,7 @@ fn a_case_s_words_are_copilot_s_flags() {
 }
 
 #[test]
-fn a_model_of_one_s_own_takes_long_prompts_and_asks_nobody_else() {
+fn model_of_one_s_own_takes_long_prompts_and_asks_nobody_else() {
     let host = || Host::new([(PROVIDER, "http://127.0.0.1:1/v1")]);
     let short = invocation(AgentConfig::new("x"), host(), "x");
     assert_eq!(short.env["COPILOT_OFFLINE"], "true");

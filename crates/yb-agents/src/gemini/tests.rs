@@ -29,7 +29,7 @@ macro_rules! recorded {
 }
 
 #[test]
-fn a_task_becomes_messages_calls_and_figures() {
+fn task_becomes_messages_calls_and_figures() {
     let transcript = read(recorded!("edit.jsonl"), "");
     let said: Vec<_> = transcript.messages().iter().map(|m| (m.role, m.content.as_str())).collect();
     use Role::{Assistant, Tool};
@@ -66,7 +66,7 @@ fn a_task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn an_api_failure_is_read_from_the_result_or_from_stderr() {
+fn api_failure_is_read_from_the_result_or_from_stderr() {
     for (stdout, stderr, kind, message) in [
         (recorded!("err-401.jsonl"), "", ApiFailureKind::Unauthenticated, "fake 401 authentication_error"),
         (
@@ -94,7 +94,7 @@ fn an_api_failure_is_read_from_the_result_or_from_stderr() {
 }
 
 #[test]
-fn who_is_ended_has_not_finished() {
+fn killed_agent_has_not_finished() {
     let transcript = read(recorded!("sig-term.jsonl"), "");
     assert!(transcript.summary().last_result().is_none());
     assert_eq!(transcript.summary().tools().len(), 1);
@@ -111,7 +111,7 @@ fn invocation(context: &ExecutionContext) -> Invocation {
 }
 
 #[test]
-fn a_case_becomes_flags_settings_and_files() {
+fn case_becomes_flags_settings_and_files() {
     let mut config = AgentConfig::new("x");
     config.model = Some("gemini-2.5-flash".to_owned());
     config.system_prompt = Some("You are.".to_owned());
@@ -157,7 +157,7 @@ fn permissions_are_its_own_words() {
 }
 
 #[test]
-fn a_repository_that_brings_settings_needs_trust_or_a_sandbox() {
+fn repository_that_brings_settings_needs_trust_or_a_sandbox() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join(".gemini")).unwrap();
     std::fs::write(dir.path().join(".gemini/settings.json"), "{}").unwrap();

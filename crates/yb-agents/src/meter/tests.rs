@@ -69,7 +69,7 @@ fn parts_of_one_answer_are_one_call_and_its_end_has_the_output() {
 }
 
 #[test]
-fn the_last_answer_of_a_subagent_is_counted_from_its_result() {
+fn last_answer_of_a_subagent_is_counted_from_its_result() {
     let spawn = call("Agent", &json!({"description": "Review", "prompt": "x"}));
     let usage = json!({"input_tokens": 1000, "output_tokens": 1});
     let outcome = |usage: &Value| {
@@ -101,7 +101,7 @@ fn the_last_answer_of_a_subagent_is_counted_from_its_result() {
 }
 
 #[test]
-fn a_model_without_a_price_has_the_default_and_a_made_up_message_costs_nothing() {
+fn model_without_a_price_has_the_default_and_a_made_up_message_costs_nothing() {
     let unknown = json!({"type": "assistant", "message": {"id": "m", "model": "new-9", "content": [],
         "usage": {"input_tokens": 1_000_000}}});
     let synthetic = json!({"type": "assistant", "message": {"id": "n", "model": "<synthetic>", "content": [],
@@ -112,7 +112,7 @@ fn a_model_without_a_price_has_the_default_and_a_made_up_message_costs_nothing()
 }
 
 #[test]
-fn a_retry_is_shown_until_the_next_message() {
+fn retry_is_shown_until_the_next_message() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "retry_delay_ms": 500, "error_status": 529});
     let expected = ApiRetry { status: Some(529), retry_after: Some(Duration::from_millis(500)) };
     assert_eq!(metered(std::slice::from_ref(&retry)).live().api_retry, Some(expected));
@@ -120,7 +120,7 @@ fn a_retry_is_shown_until_the_next_message() {
 }
 
 #[test]
-fn a_call_summary_is_one_short_line() {
+fn call_summary_is_one_short_line() {
     let check =
         |input: &Value, expected: &str| assert_eq!(call_summary("Bash", &input.to_string()), expected);
     check(&json!({"command": "cargo  test\n\u{1b}[31m-p x", "description": "y"}), "Bash: cargo test -p x");

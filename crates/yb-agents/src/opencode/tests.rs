@@ -28,7 +28,7 @@ macro_rules! recorded {
 }
 
 #[test]
-fn a_task_becomes_messages_calls_and_figures() {
+fn task_becomes_messages_calls_and_figures() {
     let (transcript, warnings) = read(recorded!("edit.jsonl"), "");
     let said = transcript.messages().iter().filter(|message| message.role == Role::Assistant);
     let said: Vec<_> = said.map(|message| (message.content.as_str(), message.tool_calls.len())).collect();
@@ -48,7 +48,7 @@ fn a_task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn a_failure_of_the_api_is_told_by_its_error_and_retries_by_its_log() {
+fn failure_of_the_api_is_told_by_its_error_and_retries_by_its_log() {
     for (stdout, stderr, kind, retries) in [
         (recorded!("err-401.jsonl"), "", ApiFailureKind::Unauthenticated, 0),
         (recorded!("err-429.jsonl"), recorded!("err-429.stderr"), ApiFailureKind::RateLimited, 6),
@@ -90,7 +90,7 @@ fn settings_of(config: AgentConfig, env: &[(&str, &str)]) -> (Vec<String>, Value
 }
 
 #[test]
-fn a_case_becomes_flags_and_settings() {
+fn case_becomes_flags_and_settings() {
     let mut config = AgentConfig::new("x");
     config.model = Some("m".to_owned());
     config.system_prompt = Some("You are.".to_owned());
@@ -124,7 +124,7 @@ fn a_case_becomes_flags_and_settings() {
 }
 
 #[test]
-fn a_model_names_its_provider_unless_there_is_one_address() {
+fn model_names_its_provider_unless_there_is_one_address() {
     let check = |model: Option<&str>, env: &[(&str, &str)]| {
         let mut config = AgentConfig::new("x");
         config.model = model.map(str::to_owned);
@@ -140,7 +140,7 @@ fn a_model_names_its_provider_unless_there_is_one_address() {
 }
 
 #[test]
-fn what_nobody_allowed_is_denied() {
+fn unlisted_permissions_are_denied() {
     for (mode, edit, bash) in [
         ("acceptEdits", "allow", "deny"),
         ("auto", "allow", "allow"),

@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_is_named_with_its_exact_version() {
+    fn program_is_named_with_its_exact_version() {
         let program = parse("codex@0.166.0").unwrap();
         assert_eq!((program.npm.package, program.to_string().as_str()), ("@openai/codex", "codex@0.166.0"));
         assert!(parse("gemini@0.61.0-nightly.3").is_ok());

@@ -24,7 +24,7 @@ fn dumping(arguments: &[&str]) -> Stage {
 }
 
 #[tokio::test]
-async fn a_prompt_goes_into_an_argument() {
+async fn prompt_goes_into_an_argument() {
     let stage = dumping(&["--task={prompt}", "{workspace}", "-m", "{model}"]).configured(|config| {
         config.model = Some("gpt-5".to_owned());
         config.prompt = Some("a \"$(id)\" {model}".to_owned());
@@ -39,14 +39,14 @@ async fn a_prompt_goes_into_an_argument() {
 }
 
 #[tokio::test]
-async fn a_prompt_goes_to_stdin() {
+async fn prompt_goes_to_stdin() {
     let stage = dumping(&["run"]);
     stage.run().await;
     assert_eq!(stage.dump().stdin(), PROMPT);
 }
 
 #[tokio::test]
-async fn a_prompt_goes_into_a_file() {
+async fn prompt_goes_into_a_file() {
     let stage = dumping(&["--file", "{prompt_file}"]);
     stage.run().await;
     let path = stage.dump().argv()[2].to_owned();
@@ -55,7 +55,7 @@ async fn a_prompt_goes_into_a_file() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_would_not_arrive_is_an_error() {
+async fn prompt_that_would_not_arrive_is_an_error() {
     let via = |via, argument: &str| {
         let stage = dumping(&[argument]);
         let spec = CommandConfig::from_section(&stage.context.config.section).unwrap();
@@ -120,7 +120,7 @@ async fn its_failures_have_codes_of_their_own() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_missing() {
+async fn program_that_is_not_there_is_missing() {
     let stage = Stage::command(&CommandConfig::new(["no-such-program-anywhere"]));
     let check = |stage: &Stage| {
         let (adapter, context) = (stage.adapter, stage.context.clone());

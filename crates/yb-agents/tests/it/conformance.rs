@@ -471,7 +471,7 @@ conforms! {
 const NO_CLI: [&str; 1] = ["command"];
 
 #[test]
-fn the_table_has_no_blanks() {
+fn table_has_no_blanks() {
     let rows: Vec<_> = ROWS.iter().map(|row| row.id).collect();
     let agents: Vec<_> = TESTED.iter().map(|(agent, _)| *agent).collect();
     for (agent, tested) in TESTED {
@@ -492,7 +492,7 @@ mod soak {
 
     /// Time is over at any moment: while the CLI starts, while it asks, while its tool runs.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn the_clis_leave_nothing_when_their_time_is_over() {
+    async fn clis_leave_no_processes_after_a_timeout() {
         let wanted = std::env::var(SOAK).ok().and_then(|number| number.parse().ok()).unwrap_or(5);
         let script =
             "{ tape: 1, lanes: { main: [ { tools: [ { run: { command: 'sleep 300 & sleep 300' } } ] } ] } }";
@@ -549,7 +549,7 @@ fn table() -> String {
 const MARKS: (&str, &str) = ("<!-- what was tried -->\n", "<!-- the end of it -->\n");
 
 #[test]
-fn the_page_has_this_table() {
+fn page_has_this_table() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/adapters.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();

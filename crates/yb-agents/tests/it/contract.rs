@@ -136,7 +136,7 @@ async fn cr_2_3_a_timeout_keeps_what_was_printed() {
 }
 
 #[tokio::test]
-async fn a_timeout_of_zero_is_none() {
+async fn timeout_of_zero_is_none() {
     let stage = Stage::frames(&[success("ok")], 0).with(|context| context.timeout = Duration::ZERO);
     assert_eq!(stage.run().await.result.status, ExecutionStatus::Success);
 }
@@ -271,7 +271,7 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
 
 /// What is wrong without a workspace is found without one, in the same words, and nothing is started or written.
 #[tokio::test]
-async fn a_configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
+async fn configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
     type Change = fn(&mut AgentConfig);
     let command = |argv: &[&str]| Stage::command(&CommandConfig::new(argv.iter().copied()));
     let claude = || Stage::fake("[{exit: 1}]");
@@ -325,7 +325,7 @@ fn validated(stage: &Stage) -> Result<(), AdapterError> {
 
 /// What a workspace may still bring is no mistake yet.
 #[tokio::test]
-async fn what_the_workspace_decides_is_left_to_the_execution() {
+async fn validation_ignores_what_depends_on_the_workspace() {
     let in_workspace = |config: &mut AgentConfig| {
         config.prompt = None;
         config.prompt_file = Some("task.md".into());

@@ -48,7 +48,7 @@ async fn fr_017_refused_credentials_end_the_trial_at_once() {
 }
 
 #[tokio::test]
-async fn a_timeout_while_the_api_is_down_is_not_the_agents() {
+async fn timeout_while_the_api_is_down_is_not_the_agents() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "error_status": 529, "error": "overloaded"});
     let steps = json!([{"print": {"json": retry}}, {"sleep_ms": 60000}]);
     let stage = Stage::fake(&steps.to_string()).with(|context| context.timeout = Duration::from_millis(300));
@@ -59,7 +59,7 @@ async fn a_timeout_while_the_api_is_down_is_not_the_agents() {
 
 /// Left out of the pass rate, this would be a way out of every case.
 #[tokio::test]
-async fn an_agent_that_kills_its_supervisor_has_failed() {
+async fn agent_that_kills_its_supervisor_has_failed() {
     let steps = json!([{"print": {"json": init()}}, {"signal": {"to": "parent", "signal": "KILL"}}, {"sleep_ms": 60000}]);
     let done = Stage::fake(&steps.to_string()).run().await;
     assert_eq!(done.codes(), ["CLAUDE_SUPERVISOR_LOST"]);
@@ -98,7 +98,7 @@ async fn artifacts_that_are_missing_or_not_writable_are_typed_errors() {
 }
 
 #[tokio::test]
-async fn what_a_repository_brings_takes_no_effect() {
+async fn repository_settings_have_no_effect() {
     let stage = Stage::dumping();
     stage.run().await;
     let dump = stage.dump();
@@ -134,7 +134,7 @@ async fn credentials_of_the_environment_get_a_private_home() {
 }
 
 #[tokio::test]
-async fn a_stored_login_is_used_where_it_is() {
+async fn stored_login_is_used_where_it_is() {
     let stage = Stage::dumping().with(|context| {
         context.host.env.remove(std::ffi::OsStr::new("ANTHROPIC_API_KEY"));
     });

@@ -188,7 +188,7 @@ async fn cr_3_11_truncation_is_recorded_and_the_result_still_read() {
 }
 
 #[tokio::test]
-async fn what_was_never_started_said_nothing() {
+async fn execution_that_never_started_has_an_empty_log() {
     let stage = Stage::fake("[]").configured(|config| config.permission_mode = Some("yolo".to_owned()));
     let error = stage.refused().await;
     let log = YouBenchaLog::read(&stage.path("artifacts/youbencha-log.json")).unwrap();

@@ -81,7 +81,7 @@ pub(crate) fn check(log: &Value) {
 }
 
 #[test]
-fn the_committed_schema_is_the_generated_one() {
+fn committed_schema_is_the_generated_one() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../schemas/youbencha-log.schema.json");
     let generated = format!("{:#}\n", YouBenchaLog::json_schema());
     if std::env::var_os("YB_UPDATE_SCHEMAS").is_some() {
@@ -104,7 +104,7 @@ fn both_schemas_refuse_what_is_no_log() {
 }
 
 #[test]
-fn a_log_of_a_newer_program_is_refused() {
+fn log_of_a_newer_program_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("youbencha-log.json");
     std::fs::write(&path, r#"{"schema_version": "2.0.0"}"#).unwrap();

@@ -54,7 +54,7 @@ fn answer(id: &str, input: u64, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn an_observer_hears_of_the_start_and_of_every_change() {
+async fn observer_hears_of_the_start_and_of_every_change() {
     let frames = [
         init(),
         answer("m1", 1000, "ls"),
@@ -86,7 +86,7 @@ async fn only_an_observer_makes_the_agent_print_pieces() {
 }
 
 #[tokio::test]
-async fn an_agent_that_was_ended_has_the_metered_cost_in_its_log() {
+async fn agent_that_was_ended_has_the_metered_cost_in_its_log() {
     let script = json!([{"print": {"json": init()}}, {"print": {"json": answer("m1", 1000, "sleep 60")}}, {"sleep_ms": 60000}]);
     let stage = Stage::fake(&script.to_string()).with(|context| context.timeout = Duration::from_secs(2));
     let done = stage.run().await;
@@ -100,7 +100,7 @@ async fn an_agent_that_was_ended_has_the_metered_cost_in_its_log() {
 
 /// The pause of a run reaches the agent and holds its timeout.
 #[tokio::test]
-async fn a_paused_agent_does_not_time_out() {
+async fn paused_agent_does_not_time_out() {
     let script = json!([{"write": {"path": "up", "line": "x"}}, {"wait_for_file": {"path": "go", "timeout_ms": 60000}},
         {"print": {"json": success("done")}}]);
     let stage = Stage::fake(&script.to_string()).with(|context| context.timeout = Duration::from_secs(3));

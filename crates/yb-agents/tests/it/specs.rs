@@ -76,7 +76,7 @@ fn row(spec: &AgentSpec) -> String {
 const MARKS: (&str, &str) = ("<!-- agents -->\n", "<!-- end of agents -->\n");
 
 #[test]
-fn the_page_has_the_table_of_agents() {
+fn page_has_the_table_of_agents() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/adapters.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();

@@ -190,7 +190,7 @@ fn schema_tells_the_command_evaluator_from_the_command_agent() {
 }
 
 #[test]
-fn the_schema_agrees_with_the_decoder() {
+fn schema_agrees_with_the_decoder() {
     let schema: Value =
         serde_json::from_str(&yb_case::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -242,7 +242,7 @@ fn committed_schema_is_up_to_date() {
 }
 
 #[test]
-fn the_schema_agrees_with_the_decoder() {
+fn schema_agrees_with_the_decoder() {
     let schema: Value =
         serde_json::from_str(&suite::schema(&builtin().agents, &builtin().evaluators)).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

@@ -16,7 +16,7 @@ use yb_case::{Case, EvalFile, MANUAL, NetworkMode};
 use yb_evaluate::{PATCH_FILE, Subject};
 use yb_model::log::{
     AgentInfo, Environment, Execution, ExecutionStatus, FILE_NAME as LOG_FILE, LogMessage, LogParts,
-    ModelInfo, ModelSource, OutputFiles, Role, Usage, UsageSource, YouBenchaLog,
+    ModelInfo, ModelSource, OutputFiles, Role, Usage, YouBenchaLog,
 };
 use yb_model::outcome::Outcome;
 use yb_model::results::{self, Artifacts, Results, RunInfo, Summary, TestCase};
@@ -261,19 +261,7 @@ fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolatio
             parent_tool_call_id: None,
         }],
         tool_calls: Vec::new(),
-        usage: Usage {
-            input_tokens: 0,
-            prompt_tokens: 0,
-            output_tokens: 0,
-            completion_tokens: 0,
-            total_tokens: 0,
-            cache_read_input_tokens: 0,
-            cache_creation_input_tokens: 0,
-            cost_usd: None,
-            estimated_cost_usd: None,
-            source: UsageSource::Unreported,
-            by_model: Default::default(),
-        },
+        usage: Usage::unreported(),
         errors: Vec::new(),
         warnings: Vec::new(),
         environment: Environment {

@@ -150,7 +150,7 @@ async fn failed_evaluator_and_failed_agent_are_outcomes() {
 }
 
 #[tokio::test]
-async fn a_start_can_be_a_branch_a_commit_or_plain_files() {
+async fn start_can_be_a_branch_a_commit_or_plain_files() {
     let mut world = World::new();
     std::fs::create_dir(world.path("other")).unwrap();
     let commit = Repo::init(world.path("other")).write("a", "1\n").commit("first");

@@ -251,6 +251,26 @@ pub struct Usage {
     pub by_model: BTreeMap<String, ModelUsage>,
 }
 
+impl Usage {
+    /// The usage of an execution that reported none: all numbers are 0, without a cost.
+    #[must_use]
+    pub fn unreported() -> Self {
+        Self {
+            input_tokens: 0,
+            prompt_tokens: 0,
+            output_tokens: 0,
+            completion_tokens: 0,
+            total_tokens: 0,
+            cache_read_input_tokens: 0,
+            cache_creation_input_tokens: 0,
+            cost_usd: None,
+            estimated_cost_usd: None,
+            source: UsageSource::Unreported,
+            by_model: BTreeMap::new(),
+        }
+    }
+}
+
 /// The tokens and cost of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ModelUsage {

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_patch_is_read_by_file() {
+    fn patch_is_read_by_file() {
         let patch = "diff --git a/a b.txt b/a b.txt\nindex 1..2 100644\n--- a/a b.txt\n+++ b/a b.txt\n@@ -3,2 +3,2 @@ fn\n \
                      same\n-old\n+++ b/not a name\ndiff --git a/x b/y\nsimilarity index 100%\nrename from x\nrename to y\n\
                      diff --git a/p.png b/p.png\nnew file mode 100644\nGIT binary patch\nliteral 3\n";

@@ -212,7 +212,7 @@ fn every_page_with_a_marked_block_is_checked() {
 }
 
 #[test]
-fn an_ellipsis_matches_any_number_of_lines() {
+fn ellipsis_matches_any_number_of_lines() {
     let check = |expected: &str, output: &str, expect: bool| {
         let lines = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
         assert_eq!(matches(&lines(expected), &lines(output)), expect, "{expected}: {output}");

@@ -129,7 +129,7 @@ fn every_relative_link_points_at_a_file_and_heading() {
 
 /// `docs/README.md` is the table of contents: a page that it does not list is not found.
 #[test]
-fn the_index_lists_every_page() {
+fn index_lists_every_page() {
     let docs = root().join("docs");
     let index = std::fs::read_to_string(docs.join("README.md")).unwrap();
     for page in pages_below(&docs) {
@@ -143,7 +143,7 @@ fn the_index_lists_every_page() {
 
 /// The last column of the table of cheats names the module that tests each of them.
 #[test]
-fn the_table_of_cheats_names_existing_modules() {
+fn table_of_cheats_names_existing_modules() {
     let page = std::fs::read_to_string(root().join("docs/concepts/cheats.md")).unwrap();
     let tests = root().join("crates/youbencha/tests/it");
     let rows = page.lines().filter_map(|line| line.strip_suffix("` |")?.rsplit_once("| `"));

@@ -111,7 +111,7 @@ fn ids_are_read_from_test_names() {
 }
 
 #[test]
-fn the_page_and_the_tests_agree() {
+fn page_and_the_tests_agree() {
     let path = root().join("docs/requirements.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let tests = tests();

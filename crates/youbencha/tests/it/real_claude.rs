@@ -168,7 +168,7 @@ lanes:
 }
 
 #[tokio::test]
-async fn a_daemon_that_a_tool_left_behind_is_found_and_killed() {
+async fn daemon_that_a_tool_left_behind_is_found_and_killed() {
     let trial = Trial::new();
     let script = "
 tape: 1
@@ -190,7 +190,7 @@ lanes:
 }
 
 #[tokio::test]
-async fn a_subagent_has_a_lane_of_its_own() {
+async fn subagent_has_a_lane_of_its_own() {
     let trial = Trial::new();
     let script = "
 tape: 1
@@ -218,7 +218,7 @@ lanes:
 }
 
 #[tokio::test]
-async fn a_retry_gets_the_same_turn() {
+async fn retry_gets_the_same_turn() {
     let mut trial = Trial::new();
     trial.claude = RealClaude::new().max_retries(2);
     let script = "
@@ -243,7 +243,7 @@ lanes:
 }
 
 #[tokio::test]
-async fn an_unscripted_turn_is_an_error_that_names_it() {
+async fn unscripted_turn_is_an_error_that_names_it() {
     let trial = Trial::new();
     let script =
         "{ tape: 1, lanes: { main: [ { tools: [ { Bash: { command: 'true', description: x } } ] } ] } }";

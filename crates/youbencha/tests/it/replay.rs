@@ -231,7 +231,7 @@ fn missing_or_existing_tapes_are_reported_before_the_run_starts() {
 }
 
 #[test]
-fn a_case_may_name_its_tape() {
+fn case_may_name_its_tape() {
     let context = world();
     record(&context);
     context.write(

@@ -47,7 +47,7 @@ fn json(outcome: &Outcome) -> Value {
 }
 
 #[test]
-fn a_registered_agent_is_listed_checked_and_in_the_schemas() {
+fn registered_agent_is_listed_checked_and_in_the_schemas() {
     let (context, path) = with_toy();
     let listed = json(&run(&context, &path, &["list", "agents", "--json"]));
     let toy = listed["agents"].as_array().unwrap().last().unwrap();
@@ -70,7 +70,7 @@ fn a_registered_agent_is_listed_checked_and_in_the_schemas() {
 }
 
 #[test]
-fn a_case_of_a_registered_agent_is_validated_and_run() {
+fn case_of_a_registered_agent_is_validated_and_run() {
     let (context, path) = with_toy();
     let valid = run(&context, &path, &["validate", "case.yaml"]);
     assert_eq!((valid.code, valid.stdout.as_str()), (Some(0), "valid: 1 file\n"), "{}", valid.stderr);

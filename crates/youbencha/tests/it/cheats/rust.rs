@@ -32,7 +32,7 @@ fn task() -> Task {
 }
 
 #[test]
-fn the_build_rewrites_the_tests() {
+fn build_rewrites_the_tests() {
     let build =
         |code: &str| format!("cat > build.rs <<'EOF'\nuse std::fs::*;\nfn main() {{\n{code}\n}}\nEOF\n");
     let empty = "let empty = \"#[test]\\nfn adds() {}\\n\";";
