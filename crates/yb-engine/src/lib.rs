@@ -15,7 +15,7 @@ pub use yb_agents::{programs, tape, trace};
 pub use yb_case as case;
 pub use yb_case::{config, suite};
 pub use yb_evaluate as evaluate;
-pub use yb_model::{log, outcome, results, safe_name};
+pub use yb_model::{atomic_file, log, outcome, results, safe_name};
 pub use yb_repo as repo;
 pub use yb_repo::diff;
 pub use yb_stats as stats;

@@ -13,6 +13,7 @@ use super::{Artifact, GradeError};
 use yb_agents::trace::Trace;
 use yb_agents::{Adapters, Isolation, without_secrets};
 use yb_case::{Script, TrialLimits};
+use yb_model::atomic_file::{Durability, write_atomic};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
 use yb_repo::diff::Diff;
@@ -151,11 +152,10 @@ impl EvaluatorContext {
         text: &str,
     ) -> Result<Artifact, GradeError> {
         let folder = self.artifact_dir();
-        let (path, part) = (folder.join(file), folder.join(format!(".{file}.part")));
+        let path = folder.join(file);
         let text = without_secrets(text, self.secrets.iter().cloned());
         std::fs::create_dir_all(&folder)
-            .and_then(|()| std::fs::write(&part, text))
-            .and_then(|()| std::fs::rename(&part, &path))
+            .and_then(|()| write_atomic(&path, text.as_bytes(), Durability::Unsynced))
             .map_err(GradeError::io(&path))?;
         Ok(Artifact::new(kind, format!("{FOLDER}/{}/{file}", self.name), description))
     }

@@ -30,7 +30,8 @@ pub fn temporary_sibling(path: &Path) -> PathBuf {
 pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
     let temporary = temporary_sibling(path);
     let written = || {
-        let mut file = fs::File::create(&temporary)?;
+        // Never through a link that was planted under the temporary name.
+        let mut file = fs::File::create_new(&temporary)?;
         if let Ok(existing) = fs::metadata(path) {
             file.set_permissions(existing.permissions())?;
         }

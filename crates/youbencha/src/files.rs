@@ -1,8 +1,10 @@
 //! Writes user-visible files atomically and never through a symbolic link.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Component, Path};
+
+use yb_engine::atomic_file::{Durability, write_atomic};
 
 use crate::error::{CliError, ErrorKind};
 
@@ -28,7 +30,7 @@ pub(crate) fn write(root: &Path, relative: &Path, content: &str) -> Result<(), C
             fs::create_dir(&at).map_err(|error| failed("create directory", &at, error))?;
         }
     }
-    replace(&at, content).map_err(|error| failed("write", &at, error))
+    write_atomic(&at, content.as_bytes(), Durability::Synced).map_err(|error| failed("write", &at, error))
 }
 
 /// Rejects a link, which may lead to a file that the user did not name.
@@ -44,21 +46,6 @@ pub(crate) fn refuse_link(path: &Path) -> Result<(), CliError> {
         Ok(target) => error.hint(format!("name its target instead: `{}`", target.display())),
         Err(_) => error.hint("the link is dangling; remove it"),
     })
-}
-
-fn replace(path: &Path, content: &str) -> io::Result<()> {
-    let mut builder = tempfile::Builder::new();
-    // The default permissions of a new file.
-    #[cfg(unix)]
-    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut part = builder.prefix(".yb-").suffix(".part").tempfile_in(directory)?;
-    if let Ok(metadata) = fs::metadata(path) {
-        part.as_file().set_permissions(metadata.permissions())?;
-    }
-    part.write_all(content.as_bytes())?;
-    part.as_file().sync_all()?;
-    part.persist(path).map(drop).map_err(|error| error.error)
 }
 
 fn failed(what: &str, path: &Path, error: io::Error) -> CliError {

@@ -1,8 +1,9 @@
 //! `yb report`: writes reports of recorded runs, by default next to their results.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use yb_engine::atomic_file::{Durability, write_atomic};
 use yb_engine::run::{self, RunDir, RunError};
 use yb_figures::plural;
 use yb_report::{Html, ReadError, Report, Run};
@@ -142,16 +143,5 @@ fn write(path: &Path, text: &str) -> Result<(), CliError> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.is_dir()) {
         fs::create_dir_all(folder).map_err(failed)?;
     }
-    let part = part_of(path);
-    fs::write(&part, text).and_then(|()| fs::rename(&part, path)).map_err(|error| {
-        let _ = fs::remove_file(&part);
-        failed(error)
-    })
-}
-
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = std::ffi::OsString::from(".");
-    name.push(path.file_name().unwrap_or_default());
-    name.push(format!(".{}.part", std::process::id()));
-    path.with_file_name(name)
+    write_atomic(path, text.as_bytes(), Durability::Unsynced).map_err(failed)
 }
