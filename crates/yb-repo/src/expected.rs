@@ -56,15 +56,7 @@ impl ObjectStore {
         if let Some(tree) = self.expected_tree(key) {
             return Ok(tree);
         }
-        let import = TreeImport {
-            message: "expected",
-            root: directory.to_owned(),
-            tracked: BTreeSet::new(),
-            rules: IgnoreRules::default(),
-            ignore_source: IgnoreSource::FromTree,
-            include: PathGlobs::none(),
-            limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
-        };
+        let import = TreeImport::of_directory("expected", directory);
         let ImportResult { tree, .. } = self.import(import).await?;
         self.store_expected_tree(key, tree)
     }

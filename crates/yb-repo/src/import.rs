@@ -51,6 +51,19 @@ pub(crate) struct ImportResult {
 }
 
 impl TreeImport {
+    /// Imports all files of a directory that its own ignore files do not exclude, without limits.
+    pub(crate) fn of_directory(message: &'static str, root: &Path) -> Self {
+        Self {
+            message,
+            root: root.to_owned(),
+            tracked: BTreeSet::new(),
+            rules: IgnoreRules::default(),
+            ignore_source: IgnoreSource::FromTree,
+            include: PathGlobs::none(),
+            limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
+        }
+    }
+
     /// Imports into a repository that no other process writes to, with a new git process. The same files give the same commit.
     pub(crate) async fn run(self, git: &Git, git_dir: &Path) -> Result<ImportResult, RepoError> {
         let message = self.message.to_owned();

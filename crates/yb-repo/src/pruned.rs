@@ -1,12 +1,11 @@
 //! Pruned repositories: one commit with its history, and nothing later. An agent that searches the objects of its repository
 //! can't find a later fix, because it is not there.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use yb_model::atomic_file::temporary_sibling;
 
-use super::capture::{CaptureLimits, CaptureWarning};
+use super::capture::CaptureWarning;
 use super::error::{RepoError, blocking};
 use super::files;
 use super::git::Git;
@@ -14,8 +13,6 @@ use super::git_dir::{self, BARE};
 use super::import::{ImportResult, TreeImport};
 use super::lock::FileLock;
 use super::mirror::{Cache, Origin, ResolvedCommit, digest, remove_leftovers};
-use super::rules::{IgnoreRules, PathGlobs};
-use super::walk::IgnoreSource;
 
 /// The file with the output of `git ls-tree` for the commit; written last.
 const LISTING: &str = "youbencha-tree";
@@ -124,15 +121,7 @@ impl Cache {
         let scratch = self.pruned_path(&format!("import {}", directory.to_string_lossy()));
         let _lock = FileLock::acquire(&scratch.with_extension("lock"), &self.git).await?;
         let partial = self.create_partial(&scratch).await?;
-        let import = TreeImport {
-            message: "start",
-            root: directory.to_owned(),
-            tracked: BTreeSet::new(),
-            rules: IgnoreRules::default(),
-            ignore_source: IgnoreSource::FromTree,
-            include: PathGlobs::none(),
-            limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
-        };
+        let import = TreeImport::of_directory("start", directory);
         let (commit, warnings, created) = match import.run(&self.git, &partial).await {
             Ok(ImportResult { commit, warnings, .. }) => {
                 let call = self.git.command("ls-tree").git_dir(&partial).args(LS_TREE_ARGS).arg(&commit);
