@@ -18,7 +18,7 @@ use yb_supervise::Stdin;
 use super::artifacts::Artifacts;
 use super::command::{exits, find, variables};
 use super::drive::{OutputFormat, drive};
-use super::normalize::{self, AgentOutput};
+use super::normalize;
 use super::secrets::{secrets, secrets_of_json};
 use super::{
     Adapter, AdapterError, AgentConfig, Availability, AvailabilityStatus, Executed, ExecutionContext,
@@ -161,12 +161,7 @@ impl Adapter for Acp {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let output = match &result.transcript {
-            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
-            _ if !result.was_started() => AgentOutput::None,
-            _ => AgentOutput::Text(&result.output),
-        };
-        normalize::log(&SPEC, SPEC.provider, &output, result, context)
+        normalize::log(&SPEC, SPEC.provider, &result.agent_output(), result, context)
     }
 }
 

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_sorts_by_time_and_suits_every_file_system() {
+    fn log_name_sorts_by_time_and_is_portable() {
         let time: Timestamp = "2026-11-15T14:03:09.5Z".parse().unwrap();
         assert_eq!(stamp(time), "2026-11-15T14-03-09-500Z");
     }
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_ends_between_characters() {
+    fn truncation_respects_character_boundaries() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         fs::write(&path, "ab€cd").unwrap();

@@ -14,7 +14,7 @@ use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 use super::artifacts::Artifacts;
 use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
-use super::normalize::{self, AgentOutput};
+use super::normalize;
 use super::reader::Reader;
 use super::secrets::{secrets, secrets_of_json};
 use super::view;
@@ -236,12 +236,7 @@ impl<T: Cli> Adapter for T {
     }
 
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
-        let output = match &result.transcript {
-            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
-            _ if !result.was_started() => AgentOutput::None,
-            _ => AgentOutput::Text(&result.output),
-        };
-        normalize::log(self.agent_spec(), self.agent_spec().provider, &output, result, context)
+        normalize::log(self.agent_spec(), self.agent_spec().provider, &result.agent_output(), result, context)
     }
 }
 
@@ -428,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn version_is_found_among_words() {
+    fn version_is_extracted_from_text() {
         for (output, version) in [
             ("codex-cli 0.166.0\n", Some("0.166.0")),
             ("GitHub Copilot CLI 1.0.102.\nRun 'copilot update' to check for updates.", Some("1.0.102")),

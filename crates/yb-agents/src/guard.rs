@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_limited_to_the_model_needs_ways_out() {
+    fn only_model_only_network_needs_egress_rules() {
         let none = |mode| exits(&Network::new(mode), &Host::default(), &[Model::On("a.b")]).unwrap();
         assert_eq!((none(NetworkMode::Open), none(NetworkMode::None)), (None, None));
         let named = exits(&model_only(&["c.d"]), &Host::default(), &[Model::On("a.b")]).unwrap();

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn name_may_be_decorated_and_an_unknown_one_has_the_default() {
+    fn decorated_model_name_is_recognized_and_unknown_has_the_default() {
         let haiku = price(1.0, 5.0, 0.1);
         for name in [
             "claude-haiku-4-5-20251001",

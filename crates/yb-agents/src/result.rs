@@ -8,6 +8,7 @@ use yb_supervise::RefusedConnection;
 
 use super::artifacts::Artifacts;
 use super::drive::{AgentRun, millis};
+use super::normalize::AgentOutput;
 use super::transcript::iso;
 use super::verdict::Verdict;
 use super::{AdapterError, Transcript};
@@ -131,6 +132,15 @@ impl ExecutionResult {
         }
     }
 
+    /// The output for the log: messages if there are any, otherwise the text.
+    pub(super) fn agent_output(&self) -> AgentOutput<'_> {
+        match &self.transcript {
+            Some(transcript) if transcript.spoke() => AgentOutput::Messages(transcript),
+            _ if !self.was_started() => AgentOutput::None,
+            _ => AgentOutput::Text(&self.output),
+        }
+    }
+
     /// Whether the agent was started.
     #[must_use]
     pub fn was_started(&self) -> bool {
@@ -143,7 +153,7 @@ impl ExecutionResult {
         self.status == ExecutionStatus::Timeout
     }
 
-    /// What the agent's own messages came to.
+    /// the outcome of the agent's own messages.
     #[must_use]
     pub fn summary(&self) -> Option<&yb_claude::RunSummary> {
         self.transcript.as_ref().map(Transcript::summary)

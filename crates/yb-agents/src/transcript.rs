@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn long_message_is_cut_and_says_so() {
+    fn long_message_is_truncated_and_marked() {
         let text = "é".repeat(MESSAGE_LIMIT);
         let line = serde_json::json!({"type": "user", "message": {"content": text}}).to_string();
         let transcript = folded(&[&line]);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_use_up_the_patience_and_other_messages_renew_it() {
+    fn retries_consume_the_retry_budget_and_other_messages_reset_it() {
         let began = Instant::now();
         let after = |seconds| began + Duration::from_secs(seconds);
         let retry = reader::api_retry(&Failure::kind(FailureKind::Network, "x"), 1).unwrap();

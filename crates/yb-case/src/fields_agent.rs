@@ -1,4 +1,4 @@
-//! The fields of `agent`: which one, and what it is told.
+//! The fields of `agent`: its name and its settings.
 
 use super::format::Format;
 use super::shape::{FREE, Field, Kind, Object, TEXT, TEXTS, formatted, text};

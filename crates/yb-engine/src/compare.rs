@@ -290,8 +290,9 @@ pub fn compare(
         );
     }
     // Too many excluded trials take precedence as the reason, even if the rest is inconclusive too.
-    let told = agreed.is_some_and(|agreed| agreed != Decision::Inconclusive || lost == ExcludedTrials::Omit);
-    let trouble = if told { [0, 0] } else { unknown };
+    let is_decided =
+        agreed.is_some_and(|agreed| agreed != Decision::Inconclusive || lost == ExcludedTrials::Omit);
+    let trouble = if is_decided { [0, 0] } else { unknown };
     found.reason = reason::reason(&found, trouble, lost, options.max_lost);
     Ok(found)
 }

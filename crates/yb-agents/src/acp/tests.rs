@@ -160,7 +160,7 @@ fn credentials_models_and_servers_follow_the_protocol() {
 }
 
 #[test]
-fn error_ends_it_and_says_whose_it_is() {
+fn error_message_ends_the_run_and_classifies_the_failure() {
     use yb_claude::ApiFailureKind as Is;
     for (error, kind) in [
         (json!({ "code": -32000, "message": "Authentication required" }), Some(Is::Unauthenticated)),

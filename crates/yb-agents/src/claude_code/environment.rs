@@ -203,14 +203,14 @@ mod tests {
     }
 
     #[test]
-    fn loopback_is_added_to_what_the_user_says() {
+    fn loopback_is_added_to_no_proxy_of_the_user() {
         let with = |value: &str| without_loopback(&Host::new([("NO_PROXY", value)]), "NO_PROXY");
         assert_eq!(with(""), "127.0.0.1,localhost,::1");
         assert_eq!(with("example.org, localhost"), "example.org, localhost,127.0.0.1,::1");
     }
 
     #[test]
-    fn stored_login_is_shown_as_it_is_and_its_home_is_not() {
+    fn stored_login_is_visible_in_the_sandbox_but_its_home_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let (home, private) = (dir.path().join("home"), dir.path().join("private"));
         for name in [".claude", ".ssh", ".aws"] {

@@ -59,7 +59,7 @@ fn task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn tool_that_failed_says_so_and_one_of_a_server_has_its_name() {
+fn failed_tool_is_marked_and_mcp_tool_keeps_its_name() {
     let (transcript, _) = recorded!("failing-command");
     let outcome = transcript.summary().tools()[0].outcome.clone().unwrap();
     assert_eq!((outcome.text.as_str(), outcome.is_error), ("oops\n", true));
@@ -92,7 +92,7 @@ fn api_status_determines_the_kind_of_failure() {
 }
 
 #[test]
-fn endless_retries_are_a_failure_that_is_pending() {
+fn endless_retries_are_a_pending_failure() {
     let (transcript, _) = recorded!("err-refused");
     assert_eq!(transcript.summary().api_failure(), None);
     assert_eq!(transcript.summary().pending_failure().unwrap().kind, ApiFailureKind::Network);
@@ -115,7 +115,7 @@ fn args(config: AgentConfig, host: Host) -> Vec<String> {
 }
 
 #[test]
-fn case_s_words_are_codex_s_settings() {
+fn case_fields_become_codex_settings() {
     let mut config = AgentConfig::new("x");
     config.model = Some("gpt-5\"; x".to_owned());
     config.append_system_prompt = Some("be\nbrief".to_owned());
@@ -142,7 +142,7 @@ fn case_s_words_are_codex_s_settings() {
 }
 
 #[test]
-fn modes_are_sandboxes_and_all_is_allowed_without_a_word() {
+fn permission_modes_become_codex_sandboxes() {
     for (mode, flag) in [
         (None, "--dangerously-bypass-approvals-and-sandbox"),
         (Some("bypassPermissions"), "--dangerously-bypass-approvals-and-sandbox"),

@@ -51,7 +51,7 @@ fn task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn without_its_file_of_usage_nothing_is_known_of_it() {
+fn missing_usage_file_leaves_usage_unknown() {
     let transcript = read(recorded!("edit-openai.jsonl"), "no JSON");
     assert!(transcript.summary().usage(UsageBaseline::NewSession).is_none());
     assert!(transcript.summary().last_result().is_some());
@@ -89,7 +89,7 @@ fn invocation(config: AgentConfig, host: Host, prompt: &str) -> Invocation {
 }
 
 #[test]
-fn case_s_words_are_copilot_s_flags() {
+fn case_fields_become_copilot_flags() {
     let mut config = AgentConfig::new("x");
     config.model = Some("gpt-5".to_owned());
     config.agent_name = Some("reviewer".to_owned());
@@ -115,7 +115,7 @@ fn case_s_words_are_copilot_s_flags() {
 }
 
 #[test]
-fn model_of_one_s_own_takes_long_prompts_and_asks_nobody_else() {
+fn custom_model_endpoint_takes_long_prompts_and_is_the_only_host() {
     let host = || Host::new([(PROVIDER, "http://127.0.0.1:1/v1")]);
     let short = invocation(AgentConfig::new("x"), host(), "x");
     assert_eq!(short.env["COPILOT_OFFLINE"], "true");
@@ -127,7 +127,7 @@ fn model_of_one_s_own_takes_long_prompts_and_asks_nobody_else() {
 }
 
 #[test]
-fn less_than_everything_can_be_allowed() {
+fn permissions_can_be_restricted() {
     for (mode, allowed) in
         [("acceptEdits", Some("--allow-tool=write")), ("auto", Some("--allow-all-tools")), ("plan", None)]
     {
@@ -142,7 +142,7 @@ fn less_than_everything_can_be_allowed() {
 /// The directory of its logs and the file of its tokens are where its tools can write, too.
 #[cfg(unix)]
 #[test]
-fn nothing_that_a_link_leads_to_is_kept_or_counted() {
+fn link_targets_are_neither_kept_nor_counted() {
     use std::os::unix::fs::symlink;
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);

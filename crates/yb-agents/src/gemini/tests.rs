@@ -140,7 +140,7 @@ fn case_becomes_flags_settings_and_files() {
 }
 
 #[test]
-fn permissions_are_its_own_words() {
+fn permission_modes_use_the_names_of_the_cli() {
     for (mode, expected) in [
         ("bypassPermissions", "yolo"),
         ("auto", "yolo"),
@@ -176,7 +176,7 @@ fn repository_that_brings_settings_needs_trust_or_a_sandbox() {
 }
 
 #[test]
-fn its_model_is_where_its_variables_say() {
+fn model_endpoint_follows_the_variables() {
     let model = |env: &[(&str, &str)]| Gemini.model(&Host::new(env.iter().copied()));
     assert_eq!(model(&[(BASE_URL, "http://127.0.0.1:1")]), [Model::At("http://127.0.0.1:1".to_owned())]);
     assert_eq!(model(&[(API_KEY, "k")]), [Model::On(API)]);

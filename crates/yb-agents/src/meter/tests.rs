@@ -37,7 +37,7 @@ fn assert_usd(found: Option<f64>, expected: f64) {
 }
 
 #[test]
-fn nothing_is_known_before_something_is_said() {
+fn transcript_is_empty_before_the_first_message() {
     assert_eq!(*metered(&[json!({"type": "system", "subtype": "init"})]).live(), Live::default());
     assert_eq!(Live::default().usd(), None);
 }
@@ -101,7 +101,7 @@ fn last_answer_of_a_subagent_is_counted_from_its_result() {
 }
 
 #[test]
-fn model_without_a_price_has_the_default_and_a_made_up_message_costs_nothing() {
+fn unknown_model_has_the_default_price_and_synthetic_messages_cost_nothing() {
     let unknown = json!({"type": "assistant", "message": {"id": "m", "model": "new-9", "content": [],
         "usage": {"input_tokens": 1_000_000}}});
     let synthetic = json!({"type": "assistant", "message": {"id": "n", "model": "<synthetic>", "content": [],

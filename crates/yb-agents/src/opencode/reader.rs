@@ -106,8 +106,8 @@ impl OpencodeReader {
         {
             self.warnings.push(format!("agent \"{said}"));
         }
-        let told = line.contains("message=\"stream error\"") && !line.contains("small=true");
-        let why = line.split_once("error.error=\"").map(|(_, why)| why).filter(|_| told)?;
+        let is_stream_error = line.contains("message=\"stream error\"") && !line.contains("small=true");
+        let why = line.split_once("error.error=\"").map(|(_, why)| why).filter(|_| is_stream_error)?;
         self.attempts += 1;
         api_retry(&failure(why.trim_end_matches('"')), self.attempts)
     }

@@ -48,7 +48,7 @@ fn task_becomes_messages_calls_and_figures() {
 }
 
 #[test]
-fn failure_of_the_api_is_told_by_its_error_and_retries_by_its_log() {
+fn api_failure_is_read_from_the_error_and_retries_from_the_log() {
     for (stdout, stderr, kind, retries) in [
         (recorded!("err-401.jsonl"), "", ApiFailureKind::Unauthenticated, 0),
         (recorded!("err-429.jsonl"), recorded!("err-429.stderr"), ApiFailureKind::RateLimited, 6),
@@ -68,7 +68,7 @@ fn failure_of_the_api_is_told_by_its_error_and_retries_by_its_log() {
 }
 
 #[test]
-fn other_ends_are_what_they_are() {
+fn other_stop_reasons_keep_their_outcome() {
     let ending =
         |stdout| read(stdout, "").0.summary().result_subtype().map(|ending| ending.as_str().to_owned());
     assert_eq!(ending(recorded!("err-model.jsonl")).as_deref(), Some("error_during_execution"));

@@ -79,7 +79,7 @@ async fn real_acp_gemini_does_a_task() {
 }
 
 #[tokio::test]
-async fn real_acp_gemini_may_not_do_what_nobody_allowed() {
+async fn real_acp_gemini_is_denied_unlisted_tools() {
     let (stage, _server) = gemini(TASK);
     let stage = stage.configured(|config| config.permission_mode = Some("default".to_owned()));
     let done = stage.run().await;

@@ -34,7 +34,7 @@ fn is_success(done: &Done) {
 }
 
 #[tokio::test]
-async fn real_copilot_runs_as_an_agent_that_stands_beside_the_case_and_keeps_its_logs() {
+async fn real_copilot_uses_a_custom_agent_beside_the_case_and_keeps_its_logs() {
     let (stage, server) = Stage::agent("copilot-cli", HELLO);
     let definition = "---\nname: reviewer\ndescription: Reviews.\n---\nYou are the reviewer of words-9d1.\n";
     stage.write("case/.github/agents/reviewer.agent.md", definition);
@@ -55,7 +55,7 @@ async fn real_copilot_runs_as_an_agent_that_stands_beside_the_case_and_keeps_its
 }
 
 #[tokio::test]
-async fn real_copilot_says_that_an_agent_is_not_there() {
+async fn real_copilot_reports_a_missing_custom_agent() {
     let (stage, _server) = Stage::agent("copilot-cli", HELLO);
     let stage = stage.configured(|config| config.agent_name = Some("nobody".to_owned()));
     let done = stage.run().await;
@@ -64,7 +64,7 @@ async fn real_copilot_says_that_an_agent_is_not_there() {
 }
 
 #[tokio::test]
-async fn real_copilot_is_denied_what_its_case_does_not_allow() {
+async fn real_copilot_is_denied_unlisted_tools() {
     let (stage, _server) = Stage::agent("copilot-cli", WRITE);
     let done = stage.configured(|config| config.permission_mode = Some("plan".to_owned()));
     let stage = done;
@@ -77,7 +77,7 @@ async fn real_copilot_is_denied_what_its_case_does_not_allow() {
 }
 
 #[tokio::test]
-async fn real_codex_is_told_what_to_be() {
+async fn real_codex_gets_its_instructions() {
     let (stage, server) = Stage::agent("codex", HELLO);
     let stage = stage.configured(|config| {
         config.append_system_prompt = Some("Say \"words-1a2\"\nand no more.".to_owned());
@@ -94,7 +94,7 @@ async fn real_codex_is_told_what_to_be() {
 }
 
 #[tokio::test]
-async fn real_codex_only_reads_when_its_case_allows_no_more() {
+async fn real_codex_is_read_only_when_the_case_requires_it() {
     let (stage, _server) = Stage::agent("codex", WRITE);
     let stage = stage.configured(|config| config.permission_mode = Some("plan".to_owned()));
     let done = stage.run().await;

@@ -55,7 +55,7 @@ async fn prompt_goes_into_a_file() {
 }
 
 #[tokio::test]
-async fn prompt_that_would_not_arrive_is_an_error() {
+async fn prompt_without_placeholder_is_an_error() {
     let via = |via, argument: &str| {
         let stage = dumping(&[argument]);
         let spec = CommandConfig::from_section(&stage.context.config.section).unwrap();
@@ -72,7 +72,7 @@ async fn prompt_that_would_not_arrive_is_an_error() {
 }
 
 #[tokio::test]
-async fn text_is_the_answer_and_its_numbers_are_unknown() {
+async fn plain_text_is_the_answer_without_usage() {
     let stage = agent("[{print: {text: \"\\e[1mIt is done.\\e[0m\\nInput tokens: 5\"}}]", &[]);
     let done = stage.run().await;
     let said: Vec<_> = done.log.messages.iter().map(|m| (m.role, m.content.as_str())).collect();
@@ -84,7 +84,7 @@ async fn text_is_the_answer_and_its_numbers_are_unknown() {
 }
 
 #[tokio::test]
-async fn output_that_does_not_count_is_logged_and_no_message() {
+async fn ignored_output_is_logged_but_is_no_message() {
     let stage = agent("[{print: noise}]", &[]);
     let spec =
         CommandConfig::from_section(&stage.context.config.section).unwrap().with_output(DeclaredOutput::None);
@@ -106,7 +106,7 @@ async fn messages_of_claude_are_understood() {
 }
 
 #[tokio::test]
-async fn its_failures_have_codes_of_their_own() {
+async fn api_failures_have_distinct_codes() {
     let failed = agent("[{print: {line: bad, to: stderr}}, {exit: 2}]", &[]).run().await;
     assert_eq!(failed.codes(), ["AGENT_EXIT_CODE"]);
     assert_eq!((failed.result.status, failed.result.exit_code), (ExecutionStatus::Failed, 2));
@@ -120,7 +120,7 @@ async fn its_failures_have_codes_of_their_own() {
 }
 
 #[tokio::test]
-async fn program_that_is_not_there_is_missing() {
+async fn missing_program_is_reported() {
     let stage = Stage::command(&CommandConfig::new(["no-such-program-anywhere"]));
     let check = |stage: &Stage| {
         let (adapter, context) = (stage.adapter, stage.context.clone());

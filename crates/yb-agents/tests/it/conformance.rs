@@ -35,24 +35,21 @@ const fn row(id: &'static str, words: &'static str) -> Row {
 
 const ROWS: &[Row] = &[
     row("success", "answers, exit code 0"),
-    row(
-        "edit_and_shell",
-        "edits a file and runs a command; both calls are in the log with what came of them",
-    ),
-    row("non_zero_exit", "a request that the API refuses: failed, and why"),
-    row("timeout", "time is over while a tool runs: nothing is left alive"),
-    row("unavailable", "not installed: not started, and how to install it"),
-    row("unauthenticated", "no credentials, and credentials that the API refuses"),
-    row("rate_limited", "429 for ever: `rate_limited`, and soon"),
-    row("refused", "nobody listens: `infra`, and soon"),
-    row("mid_run", "the API fails in the middle: `infra`, and what was done is in the log"),
-    row("long_prompt", "a prompt of 1 MB arrives"),
+    row("edit_and_shell", "edits a file and runs a command; both calls are in the log with their results"),
+    row("non_zero_exit", "the API rejects a request: `failed`, with the reason"),
+    row("timeout", "timeout while a tool runs: no process is left"),
+    row("unavailable", "not installed: not started, with installation instructions"),
+    row("unauthenticated", "missing credentials, and credentials that the API rejects"),
+    row("rate_limited", "429 to every request: `rate_limited`, promptly"),
+    row("refused", "connection refused: `infra`, promptly"),
+    row("mid_run", "the API fails during the run: `infra`, with a partial log"),
+    row("long_prompt", "a prompt of 1 MB is delivered"),
     row(
         "special_characters",
-        "a prompt with a leading dash, quotes, `$(…)`, `@`, newlines and emoji arrives as it is",
+        "a prompt with a leading dash, quotes, `$(…)`, `@`, newlines and emoji is delivered verbatim",
     ),
-    row("truncation", "more than 10 MB of output is cut, said so, and kept on disk"),
-    row("usage", "tokens are right, and no cost is invented"),
+    row("truncation", "output beyond 10 MB is truncated, marked, and kept on disk"),
+    row("usage", "token counts are correct, and no cost is invented"),
     row("isolation_none", "runs with `isolation: none`"),
     row("isolation_external", "runs with `isolation: external`"),
     row("isolation_landlock", "runs with `isolation: landlock`"),
@@ -60,36 +57,30 @@ const ROWS: &[Row] = &[
 ];
 
 const NO_TERMINAL: &str =
-    "in the protocol Gemini's CLI runs commands in a terminal of its own, which landlock does not give";
+    "over ACP, Gemini CLI runs commands in its own terminal, which landlock does not allow";
 const ROOT: &str = "as root, it refuses to bypass permissions outside a sandbox";
 
 /// Cells that are not plainly the real CLI doing it. The protocol `acp` is spoken to Gemini's CLI.
 const CELLS: &[(&str, &str, Cell)] = &[
     ("claude-code", "isolation_none", Cell::Cant(ROOT)),
-    (
-        "acp",
-        "edit_and_shell",
-        Cell::Cant("it does, but in the protocol Gemini's CLI does not tell what a command printed"),
-    ),
+    ("acp", "edit_and_shell", Cell::Cant("it does, but Gemini CLI does not report command output over ACP")),
     (
         "acp",
         "non_zero_exit",
-        Cell::Cant("the protocol answers with the error, and the agent lives on: `agent_error`, exit code 0"),
+        Cell::Cant("ACP returns the error and the agent keeps running: `agent_error`, exit code 0"),
     ),
     (
         "acp",
         "unauthenticated",
-        Cell::Cant(
-            "refused credentials are told as such; that there are none is not known before it is asked",
-        ),
+        Cell::Cant("rejected credentials are recognized; missing ones only when the API is called"),
     ),
     (
         "acp",
         "rate_limited",
-        Cell::Cant("the protocol has no word for retries: after three times the patience it is `infra`"),
+        Cell::Cant("ACP does not report retries: `infra` after three times the retry timeout"),
     ),
     ("acp", "isolation_landlock", Cell::Cant(NO_TERMINAL)),
-    ("acp", "usage", Cell::Cant("it does not tell apart what was read from a cache")),
+    ("acp", "usage", Cell::Cant("it does not report cached tokens separately")),
 ];
 
 fn cell(agent: &str, row: &str) -> Cell {
@@ -282,7 +273,7 @@ async fn rate_limited(agent: &'static str) {
 }
 
 async fn refused(agent: &'static str) {
-    // A port that was free a moment ago; nobody listens there.
+    // A port that was free a moment ago; connections to it are refused.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stage = Stage::agent_at(agent, &format!("http://127.0.0.1:{port}"));
     let done = stage.with(|context| context.patience = patience(agent)).run().await;
@@ -546,10 +537,10 @@ fn table() -> String {
 }
 
 /// The marks between which the page has it.
-const MARKS: (&str, &str) = ("<!-- what was tried -->\n", "<!-- the end of it -->\n");
+const MARKS: (&str, &str) = ("<!-- conformance -->\n", "<!-- /conformance -->\n");
 
 #[test]
-fn page_has_this_table() {
+fn reference_page_has_the_current_table() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/adapters.md");
     let page = std::fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(MARKS.0).unwrap();

@@ -54,7 +54,7 @@ async fn cr_1_1_an_installed_cli_is_available() {
 }
 
 #[tokio::test]
-async fn cr_1_2_a_missing_cli_is_no_error() {
+async fn cr_1_2_missing_cli_is_reported_without_an_error() {
     let host = Host::new([("PATH", "/nowhere")]).with_shim(yb_testkit::bin("yb-shim"));
     let adapter = Adapters::builtin().get("claude-code").unwrap();
     let found = adapter.check_availability(&AgentConfig::default(), &host).await;
@@ -64,7 +64,7 @@ async fn cr_1_2_a_missing_cli_is_no_error() {
 }
 
 #[tokio::test]
-async fn cr_1_3_a_cli_without_login_is_an_error_that_says_so() {
+async fn cr_1_3_missing_login_is_reported() {
     let stage = answering("2.1.325 (Claude Code)", false).with(|context| {
         context.host.env.remove(std::ffi::OsStr::new("ANTHROPIC_API_KEY"));
     });
@@ -75,7 +75,7 @@ async fn cr_1_3_a_cli_without_login_is_an_error_that_says_so() {
 }
 
 #[tokio::test]
-async fn cr_1_4_a_version_is_read_and_nonsense_is_none() {
+async fn cr_1_4_version_is_parsed_and_garbage_is_none() {
     let found = availability(&answering("2.1.325 (Claude Code)", true)).await;
     assert_eq!(found.version.as_deref(), Some("2.1.325"));
     let broken = availability(&answering("no version at all", true)).await;
@@ -84,7 +84,7 @@ async fn cr_1_4_a_version_is_read_and_nonsense_is_none() {
 
 /// Neither `which` nor `where` nor a shell is asked, so the answer is the same everywhere.
 #[tokio::test]
-async fn cr_1_5_no_other_program_is_needed_to_find_it() {
+async fn cr_1_5_lookup_needs_no_other_program() {
     let stage = answering("2.1.325 (Claude Code)", true);
     let only = stage.path("bin");
     let stage = stage.env("PATH", only.to_str().unwrap());
@@ -109,7 +109,7 @@ async fn cr_2_1_exit_0_is_success_with_output_and_times() {
 }
 
 #[tokio::test]
-async fn cr_2_2_a_failure_is_a_result_with_its_code_and_what_was_said() {
+async fn cr_2_2_failure_keeps_exit_code_and_output() {
     let done = Stage::fake("[{print: {line: something broke, to: stderr}}, {exit: 7}]").run().await;
     assert_eq!((done.result.status, done.result.exit_code), (ExecutionStatus::Failed, 7));
     assert!(done.result.output.contains("something broke"));
@@ -120,7 +120,7 @@ async fn cr_2_2_a_failure_is_a_result_with_its_code_and_what_was_said() {
 }
 
 #[tokio::test]
-async fn cr_2_3_a_timeout_keeps_what_was_printed() {
+async fn cr_2_3_timeout_keeps_the_output() {
     let stage = Stage::fake("[{print: partial words}, {ignore: [TERM]}, {sleep_ms: 60000}]")
         .with(|context| context.timeout = Duration::from_millis(500));
     let began = Instant::now();
@@ -271,7 +271,7 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
 
 /// What is wrong without a workspace is found without one, in the same words, and nothing is started or written.
 #[tokio::test]
-async fn configuration_that_can_t_be_is_found_before_there_is_a_workspace() {
+async fn invalid_configuration_is_found_before_a_workspace_exists() {
     type Change = fn(&mut AgentConfig);
     let command = |argv: &[&str]| Stage::command(&CommandConfig::new(argv.iter().copied()));
     let claude = || Stage::fake("[{exit: 1}]");
@@ -325,7 +325,7 @@ fn validated(stage: &Stage) -> Result<(), AdapterError> {
 
 /// What a workspace may still bring is no mistake yet.
 #[tokio::test]
-async fn validation_ignores_what_depends_on_the_workspace() {
+async fn validation_ignores_settings_that_depend_on_the_workspace() {
     let in_workspace = |config: &mut AgentConfig| {
         config.prompt = None;
         config.prompt_file = Some("task.md".into());

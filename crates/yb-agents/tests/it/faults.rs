@@ -148,7 +148,7 @@ async fn stored_login_is_used_where_it_is() {
 }
 
 #[tokio::test]
-async fn bypassing_permissions_says_sandbox_only_where_there_is_one() {
+async fn bypass_permissions_sets_is_sandbox_only_in_a_sandbox() {
     let stage = Stage::dumping().env("IS_SANDBOX", "yes");
     stage.run().await;
     let dump = stage.dump();
@@ -201,7 +201,7 @@ async fn secrets_appear_nowhere() {
 }
 
 #[tokio::test]
-async fn cancellation_ends_the_agent_and_says_so() {
+async fn cancellation_ends_the_agent_and_is_reported() {
     let stage = Stage::fake("[{print: started}, {sleep_ms: 60000}]");
     let token = stage.context.cancellation.clone();
     let (done, ()) = tokio::join!(stage.run(), async {
@@ -213,7 +213,7 @@ async fn cancellation_ends_the_agent_and_says_so() {
 }
 
 #[tokio::test]
-async fn strict_configuration_makes_errors_of_warnings() {
+async fn strict_configuration_turns_warnings_into_errors() {
     let stage = Stage::dumping().configured(|config| {
         config.strict = true;
         config.temperature = Some(0.5);
@@ -229,7 +229,7 @@ async fn strict_configuration_makes_errors_of_warnings() {
 }
 
 #[tokio::test]
-async fn lines_that_are_no_messages_are_told_of_and_harm_nothing() {
+async fn non_message_lines_are_reported_and_ignored() {
     let steps = json!([{"print": "[debug] hello"}, {"print": "{\"type\": \"assistant\", broken"}, {"print": {"json": success("ok")}}]);
     let done = Stage::fake(&steps.to_string()).run().await;
     assert_eq!(done.codes(), ["CLAUDE_OUTPUT_UNREADABLE"]);

@@ -144,7 +144,7 @@ async fn cr_3_8_the_usage() {
 }
 
 #[tokio::test]
-async fn c28_unknown_usage_is_zero_and_says_so() {
+async fn c28_unknown_usage_is_zero_and_marked_unreported() {
     let done = Stage::text("hello").run().await;
     let usage = &done.json["usage"];
     assert_eq!((&usage["total_tokens"], &usage["source"]), (&json!(0), &json!("unreported")));
@@ -199,7 +199,7 @@ async fn execution_that_never_started_has_an_empty_log() {
 }
 
 #[tokio::test]
-async fn processes_that_outlive_the_agent_are_told_of() {
+async fn processes_that_outlive_the_agent_are_reported() {
     let steps = "[{child: {pipes: close, steps: [{pid_file: child.pid}, {sleep_ms: 60000}]}}, {wait_for_file: {path: child.pid}}]";
     let done = Stage::fake(steps).run().await;
     assert!(done.log.warnings.iter().any(|warning| warning.contains("outlived")), "{:?}", done.log.warnings);

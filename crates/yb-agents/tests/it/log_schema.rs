@@ -96,7 +96,7 @@ fn committed_schema_is_the_generated_one() {
 }
 
 #[test]
-fn both_schemas_refuse_what_is_no_log() {
+fn both_schemas_reject_an_invalid_log() {
     for validator in [&*OURS, &*ORIGINAL] {
         assert!(!validator.is_valid(&json!({})));
         assert!(!validator.is_valid(&json!({ "version": "2.0.0" })));
@@ -104,7 +104,7 @@ fn both_schemas_refuse_what_is_no_log() {
 }
 
 #[test]
-fn log_of_a_newer_program_is_refused() {
+fn log_of_a_newer_version_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("youbencha-log.json");
     std::fs::write(&path, r#"{"schema_version": "2.0.0"}"#).unwrap();

@@ -54,7 +54,7 @@ fn answer(id: &str, input: u64, tool: &str) -> Value {
 }
 
 #[tokio::test]
-async fn observer_hears_of_the_start_and_of_every_change() {
+async fn observer_receives_start_and_every_change() {
     let frames = [
         init(),
         answer("m1", 1000, "ls"),
@@ -76,7 +76,7 @@ async fn observer_hears_of_the_start_and_of_every_change() {
 }
 
 #[tokio::test]
-async fn only_an_observer_makes_the_agent_print_pieces() {
+async fn partial_messages_are_requested_only_with_an_observer() {
     let (stage, _watcher) = watched(Stage::dumping());
     stage.run().await;
     assert!(stage.dump().has("--include-partial-messages"));
@@ -257,7 +257,7 @@ async fn real_claude_that_is_ended_has_its_metered_cost() {
 }
 
 #[tokio::test]
-async fn real_claude_that_waits_for_its_api_says_so() {
+async fn real_claude_reports_api_retries() {
     let (stage, _server) =
         Stage::real("{ tape: 1, lanes: { main: [ { fault: { status: 529, times: 1 }, say: Hello. } ] } }");
     let (stage, watcher) = watched(stage.env("CLAUDE_CODE_MAX_RETRIES", "2"));

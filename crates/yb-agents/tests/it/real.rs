@@ -47,7 +47,7 @@ async fn real_claude_cr_1_1_and_1_4_is_available_with_its_version() {
 }
 
 #[tokio::test]
-async fn real_claude_cr_1_3_without_login_says_so() {
+async fn real_claude_cr_1_3_missing_login_is_reported() {
     let (stage, server) = Stage::real(HELLO);
     let stage = stage.with(|context| {
         context.host.env.remove(std::ffi::OsStr::new("ANTHROPIC_API_KEY"));
@@ -217,7 +217,7 @@ async fn real_claude_us5_as3_allowed_tools_need_no_permission() {
 }
 
 #[tokio::test]
-async fn real_claude_c15_the_limit_of_turns_is_told_with_what_was_said() {
+async fn real_claude_c15_turn_limit_keeps_the_last_text() {
     let (stage, _server) = Stage::real(WORK);
     let done = stage.configured(|config| config.max_turns = Some(1)).run().await;
     assert_eq!((done.codes(), done.result.outcome), (vec!["CLAUDE_MAX_TURNS"], Some(Outcome::Failed)));
@@ -228,7 +228,7 @@ async fn real_claude_c15_the_limit_of_turns_is_told_with_what_was_said() {
 
 /// What the repository brings: its instructions are read, and nothing else of it takes effect.
 #[tokio::test]
-async fn real_claude_a_foreign_repository_is_read_and_not_obeyed() {
+async fn real_claude_ignores_settings_of_a_foreign_repository() {
     let bring = |stage: &Stage| {
         let mark = |name: &str| format!("touch {}", stage.path(name).display());
         stage.write("workspace/CLAUDE.md", "Project rule INSTRUCTION-9.\n");

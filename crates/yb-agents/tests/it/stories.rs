@@ -113,7 +113,7 @@ async fn us3_as2_prompt_and_prompt_file_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn us3_as3_a_prompt_file_that_is_not_there_is_named() {
+async fn us3_as3_missing_prompt_file_is_named() {
     let with_file = |file: &str| {
         let file = file.to_owned();
         Stage::dumping().configured(move |config| {
@@ -252,7 +252,7 @@ async fn c34_other_flags_of_the_configuration() {
 
 /// SC-009, the part of this layer: a limit that was reached is told as what it is.
 #[tokio::test]
-async fn c15_limits_are_told_apart() {
+async fn c15_turn_and_cost_limits_are_distinguished() {
     let limit = |subtype: &str| {
         let result = json!({"type": "result", "subtype": subtype, "is_error": true, "errors": ["Reached it"], "num_turns": 2});
         Stage::frames(&[init(), result], 1)

@@ -118,7 +118,7 @@ fn real_claude_and_four_others_are_recorded_and_replayed_without_their_model() {
 
 /// SC-009, SC-010 and CR-4.2.
 #[test]
-fn real_claude_sc_009_and_sc_010_one_line_decides_who_works() {
+fn real_claude_sc_009_and_sc_010_one_line_selects_the_agent() {
     let (context, server) = example();
     let case = context.read("case.yaml");
     for agent in REAL_AGENTS {

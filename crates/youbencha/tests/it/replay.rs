@@ -266,7 +266,7 @@ fn injected_faults_reach_the_agent() {
 
 /// The real CLI is replayed in another workspace.
 #[test]
-fn real_claude_is_replayed_and_its_divergence_told() {
+fn real_claude_is_replayed_and_divergence_is_reported() {
     let context = world();
     let claude = RealClaude::new();
     let agent = "{ type: claude-code, config: { prompt: Make the greeting friendlier. } }";
