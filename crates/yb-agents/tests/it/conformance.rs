@@ -174,8 +174,8 @@ lanes:
         Cell::Real => assert!(printed.contains("hello"), "{calls:#?}"),
         Cell::Cant(_) => assert_eq!(printed, "", "{calls:#?}"),
     }
-    let told = done.log.messages.iter().filter(|message| message.role == Role::Tool).count();
-    assert_eq!(told, 3);
+    let reported = done.log.messages.iter().filter(|message| message.role == Role::Tool).count();
+    assert_eq!(reported, 3);
     assert!(server.unscripted().is_empty());
     assert_no_process_in(&stage.path("workspace"));
 }
@@ -365,8 +365,8 @@ lanes:
     let usage = &done.log.usage;
     assert_eq!(usage.source, UsageSource::SelfReported);
     if let Cell::Cant(_) = cell(agent, "usage") {
-        let told = (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens);
-        assert_eq!(told, (250, 60, 0), "{usage:#?}");
+        let reported = (usage.input_tokens, usage.output_tokens, usage.cache_read_input_tokens);
+        assert_eq!(reported, (250, 60, 0), "{usage:#?}");
         return;
     }
     assert_eq!(
@@ -399,8 +399,8 @@ lanes:
     let done = stage.run().await;
     is_success(&done);
     if cell == Cell::Cant(NO_TERMINAL) {
-        let told = done.log.tool_calls[0].result.as_deref();
-        assert!(told.is_some_and(|text| text.contains("forkpty")), "{told:?}");
+        let reported = done.log.tool_calls[0].result.as_deref();
+        assert!(reported.is_some_and(|text| text.contains("forkpty")), "{reported:?}");
         return;
     }
     let inside = std::fs::read_to_string(stage.path("workspace/inside.txt"));

@@ -9,6 +9,8 @@ mod command;
 mod conformance;
 mod contract;
 mod faults;
+#[cfg(unix)]
+mod instructions;
 mod log_contract;
 mod log_schema;
 mod meter;
@@ -17,5 +19,3 @@ mod soak;
 mod specs;
 mod stories;
 mod support;
-#[cfg(unix)]
-mod told;
