@@ -242,7 +242,7 @@ pub struct AgentConfig {
     pub answer_schema: Option<Value>,
 }
 
-/// Servers and settings may hold secrets; of the rest only what tells executions apart is shown.
+/// Omits servers and settings, which may contain secrets.
 impl fmt::Debug for AgentConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter

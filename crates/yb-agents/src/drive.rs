@@ -170,7 +170,7 @@ impl<'a> MessageLoop<'a> {
     async fn run(&mut self, child: &mut Child, mut lines: Lines, mut stderr: Option<Tap>) {
         let mut stdin = child.stdin();
         loop {
-            // An agent that no longer reads is about to exit, and its exit tells more than an error here.
+            // An agent that no longer reads is about to exit, and its exit status is more informative than an error here.
             if let Some(stdin) = &mut stdin {
                 let _ = stdin.write_all(&self.reader.take_input()).await;
             }

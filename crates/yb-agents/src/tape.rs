@@ -67,7 +67,7 @@ impl ForkAt {
     }
 }
 
-/// What a trial's tape was, as results tell it.
+/// How a trial used its tape, as recorded in the results.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TapeUse {
     /// What was done with it.

@@ -1,7 +1,7 @@
 //! The tracing interface of the engine: it reports the start and the end of runs, trials, agents and evaluators as nodes of a tree.
 //! The implementation, which creates spans, is elsewhere.
 //!
-//! A node that is dropped before its end was reported stands for an aborted operation.
+//! A node that is dropped before its end was reported is reported as an aborted operation.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A conversation in the protocol, played by hand.
+//! Scripted conversations in the Agent Client Protocol.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::super::reader::Reader;
 use super::reader::AcpReader;
 use super::*;
 
-/// Plays the agent's part.
+/// The agent's side of the connection.
 struct Play {
     reader: AcpReader,
     transcript: Transcript,
@@ -21,8 +21,8 @@ impl Play {
         Self { reader: AcpReader::new(spec, &context, "Do it."), transcript: Transcript::default() }
     }
 
-    /// What was said to the agent.
-    fn heard(&mut self) -> Value {
+    /// Returns the next message to the agent.
+    fn next_message(&mut self) -> Value {
         let said = self.reader.take_input();
         let text = std::str::from_utf8(&said).unwrap();
         assert!(text.ends_with('\n') && text.lines().count() == 1, "{text}");
@@ -37,9 +37,9 @@ impl Play {
         self.says(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
     }
 
-    /// To the prompt.
+    /// Performs the handshake up to the prompt.
     fn begin(&mut self) -> Value {
-        let asked = self.heard();
+        let asked = self.next_message();
         assert_eq!(
             (&asked["method"], &asked["params"]["protocolVersion"]),
             (&json!("initialize"), &json!(1))
@@ -48,10 +48,10 @@ impl Play {
             &asked,
             &json!({ "protocolVersion": 1, "agentInfo": { "name": "a", "version": "1.2.3" } }),
         );
-        let asked = self.heard();
+        let asked = self.next_message();
         assert_eq!((&asked["method"], &asked["params"]["cwd"]), (&json!("session/new"), &json!("/w")));
         self.answers(&asked, &json!({ "sessionId": "s-1" }));
-        let asked = self.heard();
+        let asked = self.next_message();
         assert_eq!(asked["method"], "session/prompt");
         assert_eq!(asked["params"]["prompt"][0]["text"], "Do it.");
         asked
@@ -81,7 +81,7 @@ fn conversation_becomes_messages_calls_and_figures() {
         "toolCall": { "toolCallId": "c2", "kind": "execute", "title": "ls", "rawInput": { "command": "ls" } } } });
     play.says(&ask);
     assert_eq!(
-        play.heard(),
+        play.next_message(),
         json!({ "jsonrpc": "2.0", "id": 0, "result": { "outcome": { "outcome": "selected", "optionId": "once" } } })
     );
     play.update(&json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c2", "status": "failed", "rawOutput": "no" }));
@@ -89,7 +89,7 @@ fn conversation_becomes_messages_calls_and_figures() {
         &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": "Done." } }),
     );
     play.says(&json!({ "id": 7, "method": "fs/read_text_file", "params": {} }));
-    assert_eq!(play.heard()["error"]["code"], -32601);
+    assert_eq!(play.next_message()["error"]["code"], -32601);
     let usage = json!({ "inputTokens": 10, "outputTokens": 5, "cachedReadTokens": 3 });
     play.answers(&prompt, &json!({ "stopReason": "end_turn", "usage": usage }));
     assert!(play.reader.is_done());
@@ -128,7 +128,7 @@ fn call_without_permission_is_rejected_and_reported() {
         play.says(&json!({ "id": kind, "method": "session/request_permission", "params": {
             "options": [{ "optionId": "yes", "kind": "allow_once" }, { "optionId": "no", "kind": "reject_once" }],
             "toolCall": { "toolCallId": kind, "kind": kind } } }));
-        assert_eq!(play.heard()["result"]["outcome"]["optionId"], expected, "{kind}");
+        assert_eq!(play.next_message()["result"]["outcome"]["optionId"], expected, "{kind}");
     }
     assert_eq!(play.transcript.summary().permission_denials().len(), 1);
 }
@@ -141,21 +141,21 @@ fn credentials_models_and_servers_follow_the_protocol() {
         let server = json!({ "command": "srv", "env": { "A": "b" } });
         config.mcp_servers.insert("s".to_owned(), server.as_object().cloned().unwrap());
     });
-    let asked = play.heard();
+    let asked = play.next_message();
     play.answers(&asked, &json!({ "protocolVersion": 1 }));
-    let asked = play.heard();
+    let asked = play.next_message();
     assert_eq!((&asked["method"], &asked["params"]["methodId"]), (&json!("authenticate"), &json!("key")));
     play.answers(&asked, &json!({}));
-    let asked = play.heard();
+    let asked = play.next_message();
     assert_eq!(
         asked["params"]["mcpServers"],
         json!([{ "name": "s", "command": "srv", "args": [], "env": [{ "name": "A", "value": "b" }] }])
     );
     play.answers(&asked, &json!({ "sessionId": "s-1", "models": { "currentModelId": "x" } }));
-    let asked = play.heard();
+    let asked = play.next_message();
     assert_eq!((&asked["method"], &asked["params"]["modelId"]), (&json!("session/set_model"), &json!("m-1")));
     play.says(&json!({ "id": asked["id"], "error": { "code": -32602, "message": "no such model" } }));
-    assert_eq!(play.heard()["method"], "session/prompt");
+    assert_eq!(play.next_message()["method"], "session/prompt");
     assert_eq!(play.reader.warnings(), ["the agent did not take the model: no such model"]);
 }
 

@@ -1,4 +1,4 @@
-//! What Codex printed, read; and how it is called.
+//! Output and arguments of Codex.
 
 use yb_claude::{ApiFailureKind, UsageBaseline};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::{AgentConfig, Transcript};
 use yb_model::log::Role;
 
-/// A transcript of recorded output, and what was said beside it.
+/// Returns the transcript of recorded output with its warnings.
 fn read(lines: &str) -> (Transcript, Vec<String>) {
     let mut reader = CodexReader::new(Some("m".to_owned()));
     let mut transcript = Transcript::default();

@@ -1,4 +1,4 @@
-//! What Copilot printed, read; and how it is called.
+//! Output and arguments of Copilot.
 
 use yb_claude::{ApiFailureKind, UsageBaseline};
 
@@ -139,7 +139,7 @@ fn permissions_can_be_restricted() {
     }
 }
 
-/// The directory of its logs and the file of its tokens are where its tools can write, too.
+/// Its tools can write to the directory of its logs and to its usage file as well.
 #[cfg(unix)]
 #[test]
 fn link_targets_are_neither_kept_nor_counted() {

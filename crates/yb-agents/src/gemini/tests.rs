@@ -1,4 +1,4 @@
-//! What the Gemini CLI printed, read; and how it is called.
+//! Output and arguments of the Gemini CLI.
 
 use yb_claude::{ApiFailureKind, UsageBaseline};
 
@@ -7,11 +7,11 @@ use super::*;
 use crate::{AgentConfig, Transcript};
 use yb_model::log::Role;
 
-/// A transcript of recorded output.
+/// Returns the transcript of recorded output.
 fn read(stdout: &str, stderr: &str) -> Transcript {
     let mut reader = GeminiReader::default();
     let mut transcript = Transcript::default();
-    // Pieces end anywhere.
+    // Chunks end at arbitrary positions.
     for piece in stderr.as_bytes().chunks(7) {
         reader.parse_stderr(piece).iter().for_each(|message| transcript.observe(message));
     }
@@ -132,7 +132,7 @@ fn case_becomes_flags_settings_and_files() {
     assert_eq!(settings["model"]["maxSessionTurns"], 7);
     assert_eq!(settings["tools"]["exclude"], json!(["web_fetch"]));
     assert_eq!(settings["security"]["auth"]["selectedType"], "gemini-api-key");
-    // What the case says itself wins, and the rest stays.
+    // Settings of the case take precedence; others are kept.
     assert_eq!(
         (&settings["general"]["maxAttempts"], &settings["general"]["enableAutoUpdate"]),
         (&json!(1), &json!(false))

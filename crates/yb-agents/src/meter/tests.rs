@@ -1,4 +1,4 @@
-//! What the meter makes of messages, one at a time.
+//! Usage computed from single messages.
 
 use serde_json::json;
 
@@ -88,10 +88,10 @@ fn last_answer_of_a_subagent_is_counted_from_its_result() {
     assert_usd(after.live().agent_usd, 0.005_025);
     assert_usd(after.live().subagents_usd, 0.005_025 + 0.0045);
     assert_eq!(after.by_model().len(), 2);
-    // An outcome that is the answer that was seen is not counted twice.
+    // A result that repeats the last answer is not counted twice.
     messages[2] = outcome(&json!({"input_tokens": 1000, "output_tokens": 500}));
     assert_usd(metered(&messages).live().subagents_usd, 0.001 + 0.0025);
-    // The agent's own total settles it.
+    // The total of the agent takes precedence.
     messages.push(json!({"type": "result", "subtype": "success", "total_cost_usd": 0.1,
         "modelUsage": {MODEL: {"inputTokens": 7, "outputTokens": 8, "costUSD": 0.1}}}));
     let meter = metered(&messages);

@@ -1,4 +1,4 @@
-//! What opencode printed, read; and how it is called.
+//! Output and arguments of opencode.
 
 use yb_claude::{ApiFailureKind, UsageBaseline};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::{AgentConfig, Transcript};
 use yb_model::log::Role;
 
-/// A transcript of recorded output, and what was said beside it.
+/// Returns the transcript of recorded output with its warnings.
 fn read(stdout: &str, stderr: &str) -> (Transcript, Vec<String>) {
     let mut reader = OpencodeReader::new(Some("p/m".to_owned()));
     let mut transcript = Transcript::default();
@@ -42,7 +42,7 @@ fn task_becomes_messages_calls_and_figures() {
     assert_eq!(summary.num_turns(), Some(4));
     let spent = summary.usage(UsageBaseline::NewSession).unwrap();
     assert_eq!((spent.tokens.input, spent.tokens.output, spent.tokens.cache_read), (400, 168, 80));
-    // It says 0 for a model whose price it does not know.
+    // It reports 0 for a model without a known price.
     assert_eq!(spent.cost_usd, None);
     assert!(transcript.problems().is_empty() && warnings.is_empty());
 }
@@ -58,7 +58,7 @@ fn api_failure_is_read_from_the_error_and_retries_from_the_log() {
         let failure = transcript.summary().api_failure().unwrap();
         assert_eq!((failure.kind, transcript.summary().api_retries()), (kind, retries));
     }
-    // Who is ended while it retries is told by the log alone.
+    // If it is killed while it retries, only its log has the reason.
     for (stderr, kind) in [
         (recorded!("err-429.stderr"), ApiFailureKind::RateLimited),
         (recorded!("err-refused.stderr"), ApiFailureKind::Network),

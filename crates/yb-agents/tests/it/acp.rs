@@ -1,4 +1,4 @@
-//! Agents that speak the Agent Client Protocol, with real ones of npm's and a scripted model.
+//! Tests of the Agent Client Protocol with real agents from npm and a scripted model.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ lanes:
       usage: { input: 140, output: 5 }
 "#;
 
-/// One of the pinned CLIs, spoken to in the protocol.
+/// Runs one of the pinned CLIs over the protocol.
 fn stage(agent: &'static str, arguments: &[&str], script: &str) -> (Stage, MockServer) {
     let (stage, server) = Stage::agent(agent, script);
     let program = RealAgent::named(agent).program().to_string_lossy().into_owned();

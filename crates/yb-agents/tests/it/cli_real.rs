@@ -1,4 +1,4 @@
-//! What only Copilot and only Codex do, with their real CLIs and a scripted model.
+//! Behavior that is specific to Copilot or Codex, with their real CLIs and a scripted model.
 
 use serde_json::Value;
 use yb_agents::Isolation;
@@ -117,7 +117,7 @@ async fn real_codex_and_real_copilot_reach_nothing_but_their_model() {
     }
 }
 
-/// A limit that an agent does not have is said, or an error where warnings are.
+/// An unsupported limit is a warning, or an error with `--strict`.
 #[tokio::test]
 async fn real_codex_c33_a_limit_of_cost_is_a_warning() {
     let (stage, _server) = Stage::agent("codex", HELLO);

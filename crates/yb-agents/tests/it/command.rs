@@ -1,4 +1,4 @@
-//! Any program as an agent.
+//! Tests of the `command` agent.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use yb_testkit::FakeAgent;
 
 use crate::support::{PROMPT, Stage, files, init, success};
 
-/// A fake agent under a name of its own, with these arguments.
+/// Returns a fake agent with its own name and these arguments.
 fn agent(script: &str, arguments: &[&str]) -> Stage {
     let stage = Stage::command(&CommandConfig::new([""]));
     let program = FakeAgent::in_dir(stage.path("private")).name("tool").script(script);
@@ -134,7 +134,7 @@ async fn missing_program_is_reported() {
     assert_eq!(check(&Stage::command(&CommandConfig::default())).await.status, AvailabilityStatus::Missing);
 }
 
-/// CR-4.2: whatever the agent, the log has the same shape.
+/// CR-4.2: logs have the same structure for all agents.
 #[tokio::test]
 async fn cr_4_2_logs_of_different_agents_are_comparable() {
     let claude = Stage::frames(&[init(), success("ok")], 0).run().await;

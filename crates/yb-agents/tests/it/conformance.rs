@@ -1,5 +1,5 @@
-//! Every adapter does what the contract says, with its real CLI and a scripted model: one row is one thing that an adapter has
-//! to do, one column an adapter. The table in `docs/reference/adapters.md` is checked against the data here.
+//! Conformance of every adapter with its real CLI and a scripted model. A row is a requirement, a column an adapter.
+//! The table in `docs/reference/adapters.md` is checked against the data here.
 
 use std::net::TcpListener;
 use std::time::Duration;
@@ -13,19 +13,19 @@ use yb_testkit::{RealAgent, assert_no_process_in};
 
 use crate::support::{Done, Stage};
 
-/// How a cell is filled.
+/// The result of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Cell {
-    /// The real CLI does it.
+    /// Tested with the real CLI.
     Real,
-    /// This CLI can't; the row shows that the reason holds.
+    /// Not supported by this CLI; the test verifies the reason.
     Cant(&'static str),
 }
 
-/// What an adapter has to do.
+/// A requirement of all adapters.
 struct Row {
     id: &'static str,
-    /// As the page says it.
+    /// Its text in the documentation.
     words: &'static str,
 }
 
@@ -60,7 +60,7 @@ const NO_TERMINAL: &str =
     "over ACP, Gemini CLI runs commands in its own terminal, which landlock does not allow";
 const ROOT: &str = "as root, it refuses to bypass permissions outside a sandbox";
 
-/// Cells that are not plainly the real CLI doing it. The protocol `acp` is spoken to Gemini's CLI.
+/// Exceptions of the table. `acp` is tested with the CLI of Gemini.
 const CELLS: &[(&str, &str, Cell)] = &[
     ("claude-code", "isolation_none", Cell::Cant(ROOT)),
     ("acp", "edit_and_shell", Cell::Cant("it does, but Gemini CLI does not report command output over ACP")),
@@ -88,19 +88,19 @@ fn cell(agent: &str, row: &str) -> Cell {
     special.map_or(Cell::Real, |(_, _, cell)| *cell)
 }
 
-/// The CLI behind an adapter; the protocol is spoken to Gemini's.
+/// Returns the CLI of an adapter; `acp` uses that of Gemini.
 fn real(agent: &str) -> RealAgent {
     RealAgent::named(if agent == "acp" { "gemini" } else { agent })
 }
 
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello there. } ] } }";
 
-/// How long an agent may retry. One that says nothing meanwhile needs that long to start on a busy machine.
+/// How long an agent may retry. Agents that print nothing while they retry need as long to start on a busy machine.
 fn patience(agent: &str) -> Duration {
     Duration::from_secs(if agent == "acp" { 10 } else { 5 })
 }
 
-/// The first request of the conversation, whatever its protocol.
+/// Returns the first request of the conversation, in any protocol.
 fn asked(server: &yb_tape::MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
@@ -134,7 +134,7 @@ async fn success(agent: &'static str) {
     is_success(&done);
     assert_eq!(last_words(&done), "Hello there.");
     assert_eq!(done.log.agent.name, agent);
-    // In the protocol an agent says its name as well.
+    // ACP agents report their name as well.
     let version = &done.log.agent.version;
     assert_eq!(version.rsplit(' ').next(), Some(real(agent).pinned_version().as_str()));
     assert!(agent == "acp" || !version.contains(' '), "{version}");
@@ -209,7 +209,7 @@ async fn timeout(agent: &'static str) {
     assert_eq!(ended(&done), (ExecutionStatus::Timeout, Some(Outcome::Timeout)), "{:#?}", done.log.errors);
     assert_eq!(done.result.exit_code, -1);
     assert!(done.log.messages.iter().any(|message| message.content.contains("First words.")));
-    // Who has the time to say so tells that the tool was killed; opencode tells of a call only when it is over.
+    // Some agents still report that the tool was killed; opencode reports a call only when it has ended.
     let calls = &done.log.tool_calls;
     assert!(!calls.is_empty() || agent == "opencode");
     assert!(calls.iter().all(|call| call.result.is_none() || call.is_error == Some(true)), "{calls:#?}");
@@ -323,8 +323,8 @@ async fn special_characters(agent: &'static str) {
 }
 
 async fn truncation(agent: &'static str) {
-    // No two words are the same: some agents stop a model that repeats itself. opencode ends before it has written all of one
-    // that is so long, so it gets it in parts; others would not take as long a conversation.
+    // All words differ, because some agents stop a model that repeats itself. opencode exits before it has written an answer
+    // of this length, so it gets several parts; the others would not accept such a long conversation.
     let parts = if agent == "opencode" { 12 } else { 1 };
     let words = 720_000 / parts;
     let part = |part: usize| (0..words).map(|word| format!("{part:03}{word:012} ")).collect::<String>();
@@ -376,7 +376,7 @@ lanes:
     );
     assert_eq!(usage.total_tokens, 280);
     assert!(server.unscripted().is_empty());
-    // Only who has a price for its models tells a cost.
+    // Only agents with a price list report a cost.
     assert_eq!(usage.cost_usd.is_some(), agent == "claude-code", "{usage:#?}");
 }
 
@@ -429,10 +429,10 @@ async fn isolation_bubblewrap(agent: &'static str) {
     runs_in(agent, Isolation::Bubblewrap).await;
 }
 
-/// A module for each adapter, with a test for each row.
+/// Defines a module for each adapter, with a test for each row.
 macro_rules! conforms {
     ($($module:ident: $agent:literal),+ $(,)?) => {
-        /// The adapters that are tried, each with the rows that it is tried with.
+        /// The tested adapters with their rows.
         const TESTED: &[(&str, &[&str])] = &[$(($agent, $module::TESTED)),+];
         $(mod $module {
             conforms!(@rows $agent: success edit_and_shell non_zero_exit timeout unavailable unauthenticated rate_limited
@@ -458,7 +458,7 @@ conforms! {
     real_acp: "acp",
 }
 
-/// Adapters that run what a case names, and so have no CLI of their own.
+/// Adapters without a CLI of their own: the case names the program.
 const NO_CLI: [&str; 1] = ["command"];
 
 #[test]
@@ -475,13 +475,13 @@ fn table_has_no_blanks() {
     }
 }
 
-/// How many executions run out of time in the soak: five unless somebody wants to know more, see docs/performance.md.
+/// Number of executions of the soak test that time out: 5 by default (docs/performance.md).
 const SOAK: &str = "YB_SOAK_TIMEOUTS";
 
 mod soak {
     use super::*;
 
-    /// Time is over at any moment: while the CLI starts, while it asks, while its tool runs.
+    /// Timeouts at any moment: while the CLI starts, during a request, while a tool runs.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn clis_leave_no_processes_after_a_timeout() {
         let wanted = std::env::var(SOAK).ok().and_then(|number| number.parse().ok()).unwrap_or(5);
@@ -512,7 +512,7 @@ mod soak {
     }
 }
 
-/// The table as the page has it.
+/// Renders the table of the documentation.
 fn table() -> String {
     let mut lines = vec![
         format!("| | {} |", TESTED.iter().map(|(agent, _)| *agent).collect::<Vec<_>>().join(" | ")),
@@ -536,7 +536,7 @@ fn table() -> String {
     format!("{}\n\n{}\n", lines.join("\n"), notes.collect::<Vec<_>>().join("\n"))
 }
 
-/// The marks between which the page has it.
+/// The markers around the table in the documentation.
 const MARKS: (&str, &str) = ("<!-- conformance -->\n", "<!-- /conformance -->\n");
 
 #[test]

@@ -1,4 +1,4 @@
-//! The contract of an adapter, CR by CR, on a fake `claude` for exact arguments, environment and faults.
+//! The adapter contract (CR-1 to CR-4) with a fake `claude`: exact arguments, environment and faults.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use yb_model::outcome::Outcome;
 
 use crate::support::{KEY, PROMPT, Stage, init, success};
 
-/// A `claude` that says its version and whether it is logged in.
+/// Creates a `claude` that reports its version and login status.
 fn answering(version: &str, logged_in: bool) -> Stage {
     let status = json!({"loggedIn": logged_in, "authMethod": "oauth_token", "apiProvider": "firstParty"});
     let stage = Stage::fake("[{exit: 1}]");
-    // A script for each question needs a shell; the fake agent does not look at its arguments.
+    // The fake agent ignores its arguments, so different answers need a shell script.
     let script = format!(
         "#!/bin/sh\ncase \"$1\" in --version) echo '{version}';; auth) echo '{status}'; exit {};; esac\n",
         i32::from(!logged_in)
     );
-    // A new file: the old one may be a link to the program that all tests share.
+    // Written to a new file: the old one may be a link to the program that all tests share.
     let program = stage.path("bin/claude");
     std::fs::remove_file(&program).unwrap();
     std::fs::write(&program, script).unwrap();
@@ -82,7 +82,7 @@ async fn cr_1_4_version_is_parsed_and_garbage_is_none() {
     assert_eq!(broken.status, AvailabilityStatus::Missing);
 }
 
-/// Neither `which` nor `where` nor a shell is asked, so the answer is the same everywhere.
+/// The lookup uses neither `which` nor `where` nor a shell, so it is the same on all platforms.
 #[tokio::test]
 async fn cr_1_5_lookup_needs_no_other_program() {
     let stage = answering("2.1.325 (Claude Code)", true);
@@ -169,7 +169,7 @@ async fn cr_2_6_the_model() {
     assert!(stage.dump().has("--model=claude-sonnet-4-5-20250929"));
 }
 
-/// C1: the definition and the name, because the CLI takes no bare name for `--agents`.
+/// C1: definition and name are passed, because `--agents` does not accept a bare name.
 #[tokio::test]
 async fn cr_2_7_the_agent() {
     let stage = Stage::dumping().configured(|config| config.agent_name = Some("code-reviewer".to_owned()));
@@ -269,7 +269,7 @@ async fn cr_2_13_a_prompt_of_a_million_characters_arrives() {
     assert!(stage.refused().await.to_string().contains("1000001 characters"));
 }
 
-/// What is wrong without a workspace is found without one, in the same words, and nothing is started or written.
+/// Errors that do not depend on a workspace are found by `validate` with the same message; nothing is started or written.
 #[tokio::test]
 async fn invalid_configuration_is_found_before_a_workspace_exists() {
     type Change = fn(&mut AgentConfig);
@@ -323,7 +323,7 @@ fn validated(stage: &Stage) -> Result<(), AdapterError> {
     stage.adapter.validate(&intent)
 }
 
-/// What a workspace may still bring is no mistake yet.
+/// Files that the workspace may still contain are not errors of `validate`.
 #[tokio::test]
 async fn validation_ignores_settings_that_depend_on_the_workspace() {
     let in_workspace = |config: &mut AgentConfig| {
@@ -339,7 +339,7 @@ async fn validation_ignores_settings_that_depend_on_the_workspace() {
         let late = stage.refused().await;
         assert!(matches!(late, AdapterError::InvalidConfig { .. }), "{late:?}");
     }
-    // Beside the case it is known already.
+    // A file beside the case is found by `validate`.
     let mut stage = Stage::fake("[{exit: 1}]").configured(in_workspace);
     stage.context.search_roots = vec![stage.path("users-home")];
     stage.write("users-home/task.md", " ");

@@ -1,4 +1,4 @@
-//! What goes wrong around an agent: credentials, places, permissions, secrets, cancellation.
+//! Faults around an agent: credentials, directories, permissions, secrets, cancellation.
 
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ async fn c29_api_errors_become_outcomes() {
     assert!(message.contains("authentication") && message.contains("claude auth login"), "{message}");
 }
 
-/// The CLI would go on trying for three minutes.
+/// Without a watchdog, the CLI would retry for three minutes.
 #[tokio::test]
 async fn fr_017_refused_credentials_end_the_trial_at_once() {
     let retry = json!({"type": "system", "subtype": "api_retry", "attempt": 1, "max_retries": 10,
@@ -57,7 +57,7 @@ async fn timeout_while_the_api_is_down_is_not_the_agents() {
     assert_eq!((done.result.outcome, done.result.exit_code), (Some(Outcome::RateLimited), -1));
 }
 
-/// Left out of the pass rate, this would be a way out of every case.
+/// If this outcome were excluded from the pass rate, an agent could avoid any failure.
 #[tokio::test]
 async fn agent_that_kills_its_supervisor_has_failed() {
     let steps = json!([{"print": {"json": init()}}, {"signal": {"to": "parent", "signal": "KILL"}}, {"sleep_ms": 60000}]);
@@ -88,7 +88,7 @@ async fn artifacts_that_are_missing_or_not_writable_are_typed_errors() {
     assert!(matches!(missing.refused().await, AdapterError::ArtifactsMissing { .. }));
     assert!(!missing.path("workspace/dump.json").exists());
     let stage = Stage::dumping();
-    // A file where the folder belongs: also root can't write there.
+    // A file in place of the directory: even root can't write there.
     stage.write("artifacts/claude-code-logs", "");
     let error = stage.refused().await;
     assert!(matches!(error, AdapterError::ArtifactsNotWritable { .. }), "{error:?}");

@@ -1,4 +1,4 @@
-//! What a case says reaches the model, or the agent, in the words of each: with the real CLIs and a scripted model.
+//! Instructions of a case reach the model through the settings of each agent, with the real CLIs and a scripted model.
 
 use yb_agents::Isolation;
 use yb_model::log::ExecutionStatus;
@@ -16,7 +16,7 @@ lanes:
     - say: Done.
 "#;
 
-/// The first request of the conversation, whatever its protocol.
+/// Returns the first request of the conversation, in any protocol.
 fn asked(server: &MockServer) -> String {
     let seen = server.requests();
     seen.iter().find(|seen| seen.lane.is_some()).unwrap().body.to_string()
@@ -74,7 +74,7 @@ async fn real_opencode_may_edit_and_not_run() {
     edits_but_no_shell("opencode").await;
 }
 
-/// Measured: without a sandbox this command is run.
+/// Verified: without a sandbox this command runs.
 #[tokio::test]
 async fn real_gemini_does_not_see_the_settings_of_a_repository() {
     let (stage, _server) = Stage::agent("gemini", HELLO);
@@ -95,7 +95,7 @@ async fn real_gemini_does_not_see_the_settings_of_a_repository() {
     assert_eq!(std::fs::read_to_string(stage.path("workspace/.gemini/settings.json")).unwrap(), settings);
 }
 
-/// The limit of turns is its own exit code, and no failure of the machine.
+/// Reaching the turn limit has its own exit code and is not an infrastructure failure.
 #[tokio::test]
 async fn real_gemini_reaches_its_limit_of_turns() {
     let (stage, _server) = Stage::agent("gemini", SHELL);

@@ -1,4 +1,4 @@
-//! What a log says, CR by CR.
+//! Contents of the normalized log (CR-3).
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use yb_model::outcome::Outcome;
 
 use crate::support::{PROMPT, Stage, init, success};
 
-/// An answer with a call, its result and the end.
+/// Frames of an answer with a tool call, its result and the final result.
 fn conversation() -> Stage {
     Stage::frames(
         &[
@@ -25,7 +25,7 @@ fn conversation() -> Stage {
     )
 }
 
-/// Every log that any test writes goes through `log_schema::check`; here are the ends that there are.
+/// `log_schema::check` validates every log of every test; this covers all endings.
 #[tokio::test]
 async fn cr_3_1_every_end_gives_a_log_that_validates() {
     conversation().run().await;
@@ -179,7 +179,7 @@ async fn cr_3_11_truncation_is_recorded_and_the_result_still_read() {
     let done = Stage::fake(&serde_json::Value::Array(frames).to_string()).run().await;
     assert_eq!(done.codes(), ["CLAUDE_OUTPUT_TRUNCATED"]);
     assert!(done.log.errors[0].message.contains("10MB"));
-    // The result comes last, far behind what is kept of the output.
+    // The result comes last, beyond the part of the output that is kept.
     assert_eq!(done.log.usage.total_tokens, 6912);
     assert_eq!(done.json["output"]["truncated"], true);
     assert_eq!(done.json["output"]["frames"], "frames.jsonl");

@@ -1,4 +1,4 @@
-//! The log's schema: ours, generated and committed, and the original's, written down from its table.
+//! Schemas of the log: the generated one, and that of the TypeScript youBencha as documented there.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ static OURS: LazyLock<Validator> =
     LazyLock::new(|| jsonschema::validator_for(&YouBenchaLog::json_schema()).unwrap());
 static ORIGINAL: LazyLock<Validator> = LazyLock::new(|| jsonschema::validator_for(&original()).unwrap());
 
-/// What readers of the original insist on.
+/// Fields that readers of the TypeScript youBencha require.
 fn original() -> Value {
     let text = json!({ "type": "string" });
     let count = json!({ "type": "number", "minimum": 0 });
@@ -55,7 +55,7 @@ fn original() -> Value {
     )
 }
 
-/// Checks a log that a test wrote: both schemas, both families of fields, and what a schema can't say.
+/// Validates a log against both schemas, and checks rules that a schema can't express.
 #[track_caller]
 pub(crate) fn check(log: &Value) {
     for (name, validator) in [("our", &*OURS), ("the original's", &*ORIGINAL)] {

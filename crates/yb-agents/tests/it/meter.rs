@@ -1,4 +1,4 @@
-//! What an observer hears of a running agent, with fake agents and with the real CLI.
+//! Events that an observer of a running agent receives, with fake agents and with the real CLI.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use yb_supervise::TreeRecord;
 
 use crate::support::{Stage, init, success};
 
-/// Keeps all that it is told.
+/// Collects all events.
 #[derive(Default)]
 struct Watcher {
     records: Mutex<Vec<TreeRecord>>,
@@ -68,7 +68,7 @@ async fn observer_receives_start_and_every_change() {
     let heard = watcher.heard();
     let turns: Vec<u32> = heard.iter().map(|live| live.turns).collect();
     assert_eq!(turns, [1, 2, 2], "what changes nothing is not told");
-    // The key that the agent was given.
+    // The agent's API key.
     assert_eq!(heard[1].last_tool.as_deref(), Some("Bash: echo [REDACTED:ANTHROPIC_API_KEY]"));
     assert_usd(heard[1].agent_usd, 0.015 + 0.000_05);
     assert_usd(watcher.last().usd(), 0.25);
@@ -98,7 +98,7 @@ async fn agent_that_was_ended_has_the_metered_cost_in_its_log() {
     assert_eq!(done.json["usage"]["source"], "metered");
 }
 
-/// The pause of a run reaches the agent and holds its timeout.
+/// Pausing a run suspends the agent and its timeout.
 #[tokio::test]
 async fn paused_agent_does_not_time_out() {
     let script = json!([{"write": {"path": "up", "line": "x"}}, {"wait_for_file": {"path": "go", "timeout_ms": 60000}},
@@ -122,7 +122,7 @@ async fn paused_agent_does_not_time_out() {
     assert!(done.log.execution.duration_ms < 3000, "{}", done.log.execution.duration_ms);
 }
 
-/// The main thread with every kind of token in its usage; and a prompt that is long for the one model where that matters.
+/// Answers with every kind of token; one prompt is long, for the model whose price depends on the length.
 const KINDS: &str = "
 tape: 1
 lanes:
@@ -134,7 +134,7 @@ lanes:
       usage: { input: 10, output: 300, cache_read: 101000 }
 ";
 
-/// Every price of the table, and the rule for names that are not in it, agree with the CLI's own figures.
+/// All prices of the table, and the rule for unknown names, agree with the figures of the CLI.
 async fn check_prices(models: &[&str]) {
     for &model in models {
         let (stage, _server) = Stage::real(KINDS);
@@ -142,7 +142,7 @@ async fn check_prices(models: &[&str]) {
         let (stage, watcher) = watched(stage);
         let done = stage.run().await;
         let heard = watcher.heard();
-        // The first with all tokens was reckoned here; the CLI's own figures come after it.
+        // The first event with all tokens is computed here; the figures of the CLI follow.
         let metered = heard.iter().find(|live| live.output_tokens == 2300).unwrap();
         let (ours, theirs) = (metered.agent_usd.unwrap(), done.log.usage.cost_usd.unwrap());
         assert!((ours - theirs).abs() < 1e-6, "{model}: {ours} is not {theirs}");
@@ -235,7 +235,7 @@ lanes:
     let metered = heard.iter().rev().nth(1).unwrap();
     assert_eq!(metered.turns, 2);
     assert_usd(metered.agent_usd, (3000.0 * 5.0 + 900.0 * 25.0) / 1e6);
-    // Of its first answer all but one token that was written is not told of before the result.
+    // The output tokens of its first answer, except one, are reported only with the result.
     assert_usd(metered.subagents_usd, (7000.0 * 5.0 + 700.0 * 6.25 + 801.0 * 25.0) / 1e6);
     let last = watcher.last();
     assert_usd(last.agent_usd, (3000.0 * 5.0 + 900.0 * 25.0) / 1e6);

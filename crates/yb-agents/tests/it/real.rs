@@ -1,4 +1,4 @@
-//! The claude-code adapter with the real CLI and a scripted model: what no fake can show.
+//! The claude-code adapter with the real CLI and a scripted model.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::support::{Stage, files};
 
 const HELLO: &str = "{ tape: 1, lanes: { main: [ { say: Hello., usage: { input: 100, output: 20, cache_read: 3, cache_write: 4 } } ] } }";
 
-/// A model that writes a file, looks at it and is done.
+/// A model that writes a file, reads it and ends.
 const WORK: &str = r#"
 tape: 1
 lanes:
@@ -57,7 +57,7 @@ async fn real_claude_cr_1_3_missing_login_is_reported() {
     assert_eq!(found.status, AvailabilityStatus::NotAuthenticated, "{found:?}");
     let text = found.into_contract().unwrap_err().to_string();
     assert!(text.contains("authentication") && text.contains("API key"), "{text}");
-    // Whoever runs it all the same hears the same.
+    // Executing it anyway reports the same error.
     let done = stage.run().await;
     assert_eq!(
         (done.codes(), done.result.outcome),
@@ -66,8 +66,8 @@ async fn real_claude_cr_1_3_missing_login_is_reported() {
     assert_eq!(turns(&server), 0);
 }
 
-/// Also US1-AS1 to AS3, US4-AS1 to AS3, CR-2.1, CR-2.10, CR-2.12, CR-3.2, CR-3.3, CR-3.5 to CR-3.9, and CR-4.1 as far as
-/// an adapter goes.
+/// Also US1-AS1 to AS3, US4-AS1 to AS3, CR-2.1, CR-2.10, CR-2.12, CR-3.2, CR-3.3, CR-3.5 to CR-3.9, and the part of CR-4.1
+/// that concerns adapters.
 #[tokio::test]
 async fn real_claude_cr_4_1_a_task_becomes_a_log() {
     let (stage, server) = Stage::real(WORK);
@@ -130,7 +130,7 @@ async fn real_claude_cr_2_3_a_timeout_is_kept_and_nothing_is_left() {
     assert_eq!((done.result.status, done.result.exit_code), (ExecutionStatus::Timeout, -1));
     assert_eq!((done.codes(), done.result.outcome), (vec!["CLAUDE_TIMEOUT"], Some(Outcome::Timeout)));
     assert!(done.log.messages.iter().any(|message| message.content == "First words."));
-    // No result was reported; what its messages told is in the log, and the log says so.
+    // There is no result frame; usage comes from the messages, and the log marks it as metered.
     assert_eq!((done.log.usage.source, done.log.usage.input_tokens), (UsageSource::Metered, 10));
     assert_no_process_in(&stage.path("workspace"));
 }
@@ -226,7 +226,7 @@ async fn real_claude_c15_turn_limit_keeps_the_last_text() {
     assert!(done.log.usage.total_tokens > 0);
 }
 
-/// What the repository brings: its instructions are read, and nothing else of it takes effect.
+/// Instructions of the repository are read; its settings, hooks and servers have no effect.
 #[tokio::test]
 async fn real_claude_ignores_settings_of_a_foreign_repository() {
     let bring = |stage: &Stage| {
@@ -253,7 +253,7 @@ async fn real_claude_ignores_settings_of_a_foreign_repository() {
     let (trusting, _server) = Stage::real(HELLO);
     bring(&trusting);
     let trusting = trusting.configured(|config| config.trust_repo_settings = true);
-    // Its address leads nowhere, and that is what trusting it means.
+    // The base URL in the settings is unreachable, so retries are off.
     let trusting = trusting.env("CLAUDE_CODE_MAX_RETRIES", "0");
     trusting.run().await;
     assert!(trusting.path("hook-ran").exists());

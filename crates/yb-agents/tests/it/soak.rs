@@ -1,4 +1,4 @@
-//! Many executions one after the other, and nothing is left of them.
+//! Many executions in sequence leave no processes, descriptors or threads.
 
 use yb_testkit::LeakCheck;
 
@@ -7,7 +7,7 @@ use crate::support::{Stage, init, success};
 #[tokio::test]
 async fn nfr_2_a_hundred_executions_leave_nothing() {
     let stage = Stage::frames(&[init(), success("ok")], 0);
-    // What the runtime keeps for itself is there after the first.
+    // The runtime has allocated its own resources after the first execution.
     stage.run().await;
     let check = LeakCheck::new();
     for _ in 0..100 {

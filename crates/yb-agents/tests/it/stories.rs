@@ -1,4 +1,4 @@
-//! The acceptance scenarios of the specification, one by one, on a fake `claude`.
+//! The acceptance scenarios of the specification with a fake `claude`.
 
 use serde_json::{Value, json};
 use yb_model::log::{ExecutionStatus, YouBenchaLog};
@@ -193,7 +193,7 @@ async fn us5_as2_permission_mode() {
         assert!(dump.has(&format!("--permission-mode={passed}")), "{:?}", dump.argv());
         assert_eq!(done.json["execution"]["permission_mode"], passed);
         assert_eq!(done.log.warnings.iter().any(|warning| warning.contains("`ask`")), given == "ask");
-        // The classifier of `auto` needs more of the network than the model.
+        // The classifier of `auto` needs hosts other than the model's.
         assert_eq!(dump.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC").is_none(), given == "auto");
     }
     let wrong = Stage::dumping().configured(|config| config.permission_mode = Some("yolo".to_owned()));
@@ -250,7 +250,7 @@ async fn c34_other_flags_of_the_configuration() {
     assert!(own.refused().await.to_string().contains("output-format"));
 }
 
-/// SC-009, the part of this layer: a limit that was reached is told as what it is.
+/// SC-009, adapter part: a reached limit is reported as such.
 #[tokio::test]
 async fn c15_turn_and_cost_limits_are_distinguished() {
     let limit = |subtype: &str| {

@@ -1,4 +1,4 @@
-//! A stage for adapters: a fake or real agent, directories of its own, and every log checked against both schemas.
+//! Test environment for adapters: a fake or real agent in its own directories; every log is checked against both schemas.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -16,23 +16,23 @@ use yb_testkit::{FakeAgent, RealAgent, RealClaude};
 pub(crate) const PROMPT: &str = "List files";
 pub(crate) const KEY: &str = "sk-ant-test-0123456789";
 
-/// One execution, and what is around it.
+/// One execution with its environment.
 pub(crate) struct Stage {
     dir: TempDir,
     pub(crate) adapter: &'static dyn Adapter,
     pub(crate) context: ExecutionContext,
 }
 
-/// An execution that is over.
+/// A finished execution.
 pub(crate) struct Done {
     pub(crate) result: ExecutionResult,
     pub(crate) log: YouBenchaLog,
-    /// The log as everybody else reads it.
+    /// The log as JSON.
     pub(crate) json: Value,
 }
 
 impl Stage {
-    /// A `claude` that plays this script, on a machine that is a sandbox.
+    /// Uses a fake `claude` with this script, with `isolation: external`.
     pub(crate) fn fake(script: &str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("bin")).unwrap();
@@ -50,7 +50,7 @@ impl Stage {
         Self::of(dir, "claude-code", Host::new(env))
     }
 
-    /// A `claude` that prints these messages and exits.
+    /// Uses a fake `claude` that prints these messages and exits.
     pub(crate) fn frames(frames: &[Value], exit: i32) -> Self {
         let mut steps: Vec<Value> =
             frames.iter().map(|frame| json!({ "print": { "json": frame } })).collect();
@@ -58,12 +58,12 @@ impl Stage {
         Self::fake(&Value::Array(steps).to_string())
     }
 
-    /// A `claude` that prints this text.
+    /// Uses a fake `claude` that prints this text.
     pub(crate) fn text(text: &str) -> Self {
         Self::fake(&json!([{ "print": { "text": text } }]).to_string())
     }
 
-    /// A `claude` that writes down how it was called, and says that all is well.
+    /// Uses a fake `claude` that records its invocation and succeeds.
     pub(crate) fn dumping() -> Self {
         let frame = json!({"type": "result", "subtype": "success", "result": "ok", "num_turns": 1});
         Self::fake(
@@ -72,7 +72,7 @@ impl Stage {
         )
     }
 
-    /// The real CLI with a model that plays this script.
+    /// Uses the real `claude` with this model script.
     pub(crate) fn real(script: &str) -> (Self, MockServer) {
         let claude = RealClaude::new();
         let dir = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ impl Stage {
         let server =
             MockServer::start(Script::parse(script, &vars).unwrap(), &MockServerOptions::default()).unwrap();
         let mut env = claude.env(&server.base_url());
-        // What the adapter has to do by itself.
+        // The adapter has to set these itself.
         env.retain(|(name, _)| {
             ["PATH", "LANG", "TERM", "SHELL", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY"]
                 .contains(&name.as_str())
@@ -91,12 +91,12 @@ impl Stage {
         (Self::of(dir, "claude-code", Host::new(env)), server)
     }
 
-    /// The real CLI of this agent with a model that plays this script.
+    /// Uses the real CLI of this agent with this model script.
     pub(crate) fn agent(name: &'static str, script: &str) -> (Self, MockServer) {
         Self::agent_with(name, script, &Vars::new())
     }
 
-    /// The same with variables for the script.
+    /// Like [`Self::agent`], with variables for the script.
     pub(crate) fn agent_with(name: &'static str, script: &str, vars: &Vars) -> (Self, MockServer) {
         let dir = tempfile::tempdir().unwrap();
         let script = Script::parse(script, vars).unwrap();
@@ -104,13 +104,13 @@ impl Stage {
         (Self::at(dir, name, &server.base_url()), server)
     }
 
-    /// The real CLI of this agent with a model at this address.
+    /// Uses the real CLI of this agent with a model at this address.
     pub(crate) fn agent_at(name: &'static str, base_url: &str) -> Self {
         Self::at(tempfile::tempdir().unwrap(), name, base_url)
     }
 
     fn at(dir: TempDir, name: &'static str, base_url: &str) -> Self {
-        // The protocol has no CLI of its own: it is spoken to one that knows it.
+        // `acp` has no CLI of its own; it uses one that supports the protocol.
         let real = RealAgent::named(if name == "acp" { "gemini" } else { name });
         let mut env = real.env(base_url);
         if name != "acp" {
@@ -118,7 +118,7 @@ impl Stage {
         }
         let mut stage = Self::of(dir, name, Host::new(env));
         stage.context.config.model = Some(real.model.to_owned());
-        // Loaded machines are slow; what takes longer hangs.
+        // Long enough for a busy machine; anything longer is a hang.
         stage.context.timeout = std::time::Duration::from_secs(100);
         if name == "acp" {
             let program = real.program().to_string_lossy().into_owned();
@@ -131,7 +131,7 @@ impl Stage {
         stage
     }
 
-    /// Any program.
+    /// Uses the `command` agent with any program.
     pub(crate) fn command(spec: &yb_agents::CommandConfig) -> Self {
         let host = Host::new([("PATH", std::env::var_os("PATH").unwrap())]);
         let mut stage = Self::of(tempfile::tempdir().unwrap(), "command", host);
@@ -155,18 +155,18 @@ impl Stage {
         Self { dir, adapter: Adapters::builtin().get(name).unwrap(), context }
     }
 
-    /// The same with something changed.
+    /// Modifies the execution context.
     pub(crate) fn with(mut self, change: impl FnOnce(&mut ExecutionContext)) -> Self {
         change(&mut self.context);
         self
     }
 
-    /// The same with something changed in the configuration.
+    /// Modifies the configuration.
     pub(crate) fn configured(self, change: impl FnOnce(&mut AgentConfig)) -> Self {
         self.with(|context| change(&mut context.config))
     }
 
-    /// The same with a variable.
+    /// Sets a variable.
     pub(crate) fn env(self, name: &str, value: &str) -> Self {
         self.with(|context| {
             context.host.env.insert(name.into(), value.into());
@@ -177,7 +177,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    /// Writes a file, with the directories above it.
+    /// Writes a file and creates its parent directories.
     pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
         let path = self.path(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -185,13 +185,13 @@ impl Stage {
         path
     }
 
-    /// Runs it; it must be started.
+    /// Executes the agent, which must start.
     pub(crate) async fn run(&self) -> Done {
         let result = self.adapter.execute(&self.context).await.unwrap();
         self.logged(result)
     }
 
-    /// Runs it; it must not be started.
+    /// Executes the agent, which must not start, and returns the error.
     pub(crate) async fn refused(&self) -> AdapterError {
         let error = self.adapter.execute(&self.context).await.unwrap_err();
         if self.context.artifacts_dir.is_dir() {
@@ -210,13 +210,13 @@ impl Stage {
         Done { result, log, json }
     }
 
-    /// How the fake agent was called.
+    /// Returns the invocation of the fake agent.
     pub(crate) fn dump(&self) -> Dump {
         let text = std::fs::read_to_string(self.path("workspace/dump.json")).unwrap();
         Dump(serde_json::from_str(&text).unwrap())
     }
 
-    /// The terminal logs of the agent.
+    /// Returns the terminal logs of the agent.
     pub(crate) fn terminal_logs(&self) -> Vec<PathBuf> {
         files(&self.path("artifacts/claude-code-logs"))
     }
@@ -240,7 +240,7 @@ impl Done {
     }
 }
 
-/// How a fake agent was called.
+/// The recorded invocation of a fake agent.
 pub(crate) struct Dump(Value);
 
 impl Dump {
@@ -264,7 +264,7 @@ impl Dump {
         self.0["stdin"]["text"].as_str().unwrap()
     }
 
-    /// What the model is told: the one frame on stdin.
+    /// Returns the prompt: the only frame on stdin.
     pub(crate) fn prompt(&self) -> String {
         let frame: Value = serde_json::from_str(self.stdin()).unwrap();
         assert_eq!(frame["client_composed"], true);

@@ -4,7 +4,7 @@
 //! below it are its stdout, or the stderr of a command that fails without any. The blocks of a page run in order in one
 //! temporary directory, with `yb` first in PATH. `<!-- file: PATH -->` above a block writes that block to a file;
 //! a comment that begins with a line `<!-- setup` is a shell script. Times,
-//! run ids, temporary paths and the width of columns are not compared, and a line `[…]` stands for any number of lines.
+//! run ids, temporary paths and the width of columns are not compared, and a line `[…]` matches any number of lines.
 //!
 //! `YB_UPDATE_DOCS=1 cargo nextest run -p youbencha docs_console` puts the real output into the pages.
 
@@ -118,7 +118,7 @@ fn comparable(context: &TestContext, line: &str) -> String {
     context.filtered(line).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether the output is the expected one, in which `[…]` stands for any number of lines.
+/// Whether the output matches the expected one, in which `[…]` matches any number of lines.
 fn matches(expected: &[String], output: &[String]) -> bool {
     match expected.split_first() {
         None => output.is_empty(),
