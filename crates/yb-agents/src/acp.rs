@@ -25,7 +25,7 @@ use super::{
     ExecutionResult, Host, Intent,
 };
 use yb_case::shape::{Field, Kind, Object, text};
-use yb_case::{AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials};
+use yb_case::{AgentProgram, AgentSpec, Capabilities, ConfigKeys, Credentials};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
 static SPEC: AgentSpec = AgentSpec {
@@ -46,7 +46,8 @@ static SPEC: AgentSpec = AgentSpec {
     // The protocol has no setting for the address of a model.
     apis: &[],
     bypass_variables: &[],
-    tools: AgentTools { read: &[], edit: &[] },
+    tools: &[],
+    tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&["permission_mode", "mcp_servers"]),
     section: Field::new("acp", Kind::Object(&SECTION), "For the `acp` agent alone; others ignore it."),

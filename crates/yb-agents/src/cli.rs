@@ -12,6 +12,7 @@ use yb_claude::env_vars as vars;
 use yb_supervise::{CapturedOutput, Command, Sandbox, Stdin};
 
 use super::artifacts::Artifacts;
+use super::definition::{self, DefinitionDirs};
 use super::drive::{OutputFormat, drive};
 use super::guard::{self, Model};
 use super::normalize;
@@ -47,6 +48,11 @@ pub(super) trait Cli: Send + Sync {
 
     /// Builds the invocation. Nothing is written; the directories of `call` may not exist.
     fn invocation(&self, call: &Call<'_>) -> Result<Invocation, AdapterError>;
+
+    /// Where definitions of named agents are, and the file in the private directory that makes this one known to the agent.
+    fn definition_file(&self, _name: &str, _context: &ExecutionContext) -> Option<(DefinitionDirs, PathBuf)> {
+        None
+    }
 
     /// The reader of its output.
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader>;
@@ -130,9 +136,17 @@ impl Invocation {
     }
 }
 
-/// The permission mode; by default everything is allowed, because there is no user to ask.
+/// The permission mode; by default everything is allowed, because there is no user to ask, or everything that
+/// `allowed_tools` lists.
 pub(super) fn permission_mode(config: &AgentConfig) -> &str {
-    config.permission_mode.as_deref().unwrap_or("bypassPermissions")
+    let default = if config.allowed_tools.is_some() { "dontAsk" } else { "bypassPermissions" };
+    config.permission_mode.as_deref().unwrap_or(default)
+}
+
+/// The list of allowed tools, if it is also the list of tools that the agent has: without `tools` and `permission_mode`.
+pub(super) fn allowlist(config: &AgentConfig) -> Option<&[String]> {
+    let is_alone = config.tools.is_none() && config.permission_mode.is_none();
+    config.allowed_tools.as_deref().filter(|_| is_alone)
 }
 
 #[async_trait]
@@ -204,6 +218,7 @@ impl<T: Cli> Adapter for T {
         let call = Call { context, prompt: &prompt, folder: &folder };
         let mut invocation = self.invocation(&call)?;
         reject_cost_limit(&mut invocation, spec, &context.config)?;
+        invocation.files.extend(named_definition(self, context)?);
         let private = |source| AdapterError::PrivateNotWritable { path: context.private_dir.clone(), source };
         yb_claude::hermetic::create_dirs(&context.private_dir).map_err(private)?;
         for (path, text) in &invocation.files {
@@ -238,6 +253,19 @@ impl<T: Cli> Adapter for T {
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
         normalize::log(self.agent_spec(), self.agent_spec().provider, &result.agent_output(), result, context)
     }
+}
+
+/// The definition of the named agent as a file in the agent's private home; none if the case has it.
+fn named_definition(
+    cli: &impl Cli,
+    context: &ExecutionContext,
+) -> Result<Option<(PathBuf, String)>, AdapterError> {
+    let config = &context.config;
+    let name = config.agent_name.as_deref().filter(|name| !config.agents.contains_key(*name));
+    let Some((dirs, file)) = name.and_then(|name| cli.definition_file(name, context)) else {
+        return Ok(None);
+    };
+    Ok(Some((file, definition::find(name.unwrap_or_default(), dirs, context)?)))
 }
 
 /// Reports a cost limit that the agent does not enforce.

@@ -17,8 +17,7 @@ use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
 use yb_case::shape::{FREE, Field};
 use yb_case::{
-    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
-    NpmProgram,
+    AgentProgram, AgentSpec, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode, NpmProgram,
 };
 
 /// Runs the installed `codex`.
@@ -49,7 +48,8 @@ static SPEC: AgentSpec = AgentSpec {
     apis: &[ModelApi::OPENAI],
     bypass_variables: &["CODEX_API_KEY"],
     // It has one tool, a shell; `permission_mode` makes that read-only.
-    tools: AgentTools { read: &[], edit: &[] },
+    tools: &[],
+    tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
         "append_system_prompt",

@@ -22,7 +22,7 @@ use super::{
 };
 use template::Values;
 use yb_case::shape::{Field, Kind, Object, text};
-use yb_case::{AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi};
+use yb_case::{AgentProgram, AgentSpec, Capabilities, ConfigKeys, Credentials, ModelApi};
 use yb_model::log::{StdinContent, YouBenchaLog};
 
 static SPEC: AgentSpec = AgentSpec {
@@ -42,7 +42,8 @@ static SPEC: AgentSpec = AgentSpec {
     variables: &[],
     apis: &[ModelApi::ANTHROPIC, ModelApi::OPENAI, ModelApi::GEMINI],
     bypass_variables: &[],
-    tools: AgentTools { read: &[], edit: &[] },
+    tools: &[],
+    tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[]),
     section: Field::new(

@@ -10,6 +10,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use yb_claude::AgentDefinition;
 use yb_model::Isolation;
 use yb_supervise::{CancellationToken, PauseSwitch};
 
@@ -78,8 +79,10 @@ pub struct ExecutionContext {
     pub artifacts_dir: PathBuf,
     /// A directory for this execution alone, outside the workspace: HOME, temporary files, what is too secret for argv.
     pub private_dir: PathBuf,
-    /// Where prompt files and agents' definitions are looked for, before the workspace: the case's directory, the project.
+    /// Where prompt files and agents' definitions are looked for, before the workspace: the case's directory.
     pub search_roots: Vec<PathBuf>,
+    /// The user's project, where agents' definitions are looked for after [`Self::search_roots`]: the working directory.
+    pub project_dir: Option<PathBuf>,
     /// The case's `agent.config`.
     pub config: AgentConfig,
     /// The timeout; 0 means no limit.
@@ -122,6 +125,7 @@ impl ExecutionContext {
             artifacts_dir: artifacts_dir.into(),
             private_dir: private_dir.into(),
             search_roots: Vec::new(),
+            project_dir: None,
             config,
             timeout: DEFAULT_TIMEOUT,
             patience: super::DEFAULT_PATIENCE,
@@ -220,6 +224,8 @@ pub struct AgentConfig {
     pub max_budget_usd: Option<f64>,
     /// MCP servers by name, each as its own JSON.
     pub mcp_servers: BTreeMap<String, Map<String, Value>>,
+    /// Definitions of named agents, which take precedence over files.
+    pub agents: BTreeMap<String, AgentDefinition>,
     /// The reasoning effort.
     pub effort: Option<String>,
     /// Settings for the agent.

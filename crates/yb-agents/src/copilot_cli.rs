@@ -12,13 +12,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
+use super::cli::{Call, Cli, Invocation, allowlist, npm_platform, permission_mode};
+use super::definition::{self, DefinitionDirs};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, Environment, ExecutionContext, Host};
 use yb_case::shape::{FREE, Field};
 use yb_case::{
-    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+    AgentProgram, AgentSpec, AgentTool, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+    ToolPurpose,
 };
 
 /// Runs the installed `copilot`.
@@ -70,11 +72,33 @@ static SPEC: AgentSpec = AgentSpec {
         key: "COPILOT_PROVIDER_API_KEY",
     }],
     bypass_variables: &[],
-    tools: AgentTools { read: &["view", "grep", "glob"], edit: &["create", "edit"] },
+    tools: &[
+        AgentTool::new(ToolPurpose::Read, "view"),
+        AgentTool::new(ToolPurpose::Grep, "grep"),
+        AgentTool::new(ToolPurpose::Glob, "glob"),
+        AgentTool::new(ToolPurpose::Write, "create"),
+        AgentTool::new(ToolPurpose::Edit, "edit"),
+        AgentTool::new(ToolPurpose::Shell, "bash"),
+        AgentTool::new(ToolPurpose::Fetch, "web_fetch"),
+        AgentTool::new(ToolPurpose::Subagent, "task"),
+        AgentTool::new(ToolPurpose::Other, "fetch_copilot_cli_documentation"),
+        AgentTool::new(ToolPurpose::Other, "list_agents"),
+        AgentTool::new(ToolPurpose::Other, "list_bash"),
+        AgentTool::new(ToolPurpose::Other, "read_agent"),
+        AgentTool::new(ToolPurpose::Other, "read_bash"),
+        AgentTool::new(ToolPurpose::Other, "session_store_sql"),
+        AgentTool::new(ToolPurpose::Other, "skill"),
+        AgentTool::new(ToolPurpose::Other, "sql"),
+        AgentTool::new(ToolPurpose::Other, "stop_bash"),
+        AgentTool::new(ToolPurpose::Other, "write_agent"),
+        AgentTool::new(ToolPurpose::Other, "write_bash"),
+    ],
+    tool_kinds: &["memory", "shell", "url", "write"],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
         "agent_name",
         "agent",
+        "agents",
         "permission_mode",
         "tools",
         "allowed_tools",
@@ -138,10 +162,9 @@ impl Cli for CopilotCli {
         }
         if let Some(name) = &config.agent_name {
             it.flag("agent", name);
-            if let Some(definition) = definition(name, context) {
-                it.files
-                    .push((context.private_dir.join(format!("config/agents/{name}.agent.md")), definition));
-            }
+        }
+        for (name, agent) in &config.agents {
+            it.files.push((agent_file(context, name), definition::file_text(agent, name)));
         }
         if let Some(effort) = &config.effort {
             it.flag("reasoning-effort", effort);
@@ -152,15 +175,16 @@ impl Cli for CopilotCli {
             "acceptEdits" => it.flag("allow-tool", "write"),
             _ => &mut it,
         };
-        let lists = [
-            ("allow-tool", &config.allowed_tools),
-            ("deny-tool", &config.disallowed_tools),
-            ("available-tools", &config.tools),
-        ];
-        for (flag, list) in lists {
-            for tool in list.iter().flatten() {
-                it.flag(flag, tool);
-            }
+        let available = config.tools.as_deref().or_else(|| allowlist(config)).unwrap_or_default();
+        for rule in available {
+            tools_of(rule).into_iter().for_each(|tool| _ = it.flag("available-tools", tool));
+        }
+        for rule in config.allowed_tools.iter().flatten() {
+            permission(rule).into_iter().for_each(|kind| _ = it.flag("allow-tool", kind));
+        }
+        for rule in config.disallowed_tools.iter().flatten() {
+            let flag = if is_tool(rule) { "excluded-tools" } else { "deny-tool" };
+            it.flag(flag, rule);
         }
         for path in &config.add_dirs {
             it.flag("add-dir", path);
@@ -189,6 +213,10 @@ impl Cli for CopilotCli {
             it.env.insert(limit, (PROMPT_LIMIT + call.prompt.len()).to_string().into());
         }
         Ok(it)
+    }
+
+    fn definition_file(&self, name: &str, context: &ExecutionContext) -> Option<(DefinitionDirs, PathBuf)> {
+        Some((DEFINITIONS, agent_file(context, name)))
     }
 
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
@@ -260,13 +288,36 @@ fn shared_cache(host: &Host) -> Option<PathBuf> {
     named.or_else(|| Some(Path::new(host.variable("HOME")?).join(".cache")))
 }
 
-/// The definition of an agent beside the case; it finds definitions in the workspace itself.
-fn definition(name: &str, context: &ExecutionContext) -> Option<String> {
-    let roots = context.search_roots.iter();
-    let path = roots
-        .map(|root| root.join(".github/agents").join(format!("{name}.agent.md")))
-        .find(|path| path.is_file());
-    std::fs::read_to_string(path?).ok()
+fn is_tool(rule: &str) -> bool {
+    SPEC.tools.iter().any(|tool| tool.name == rule)
+}
+
+/// The tools that a rule is about: a tool, or a kind of tools such as `shell(git:*)`.
+fn tools_of(rule: &str) -> Vec<&str> {
+    match rule.split('(').next().unwrap_or(rule) {
+        "shell" => vec!["bash", "read_bash", "write_bash", "stop_bash", "list_bash"],
+        "write" => vec!["create", "edit"],
+        "url" => vec!["web_fetch"],
+        name => vec![name],
+    }
+}
+
+/// The permission that a rule grants. Measured: tools that only read files in the workspace need none.
+fn permission(rule: &str) -> Option<&str> {
+    match rule {
+        "bash" => Some("shell"),
+        "create" | "edit" => Some("write"),
+        "web_fetch" => Some("url"),
+        rule => Some(rule).filter(|rule| !is_tool(rule)),
+    }
+}
+
+/// Where definitions of agents are. It would find those in the workspace itself; its private home has all of them.
+const DEFINITIONS: DefinitionDirs =
+    DefinitionDirs { project: &[".github/agents"], home: &[".copilot/agents"] };
+
+fn agent_file(context: &ExecutionContext, name: &str) -> PathBuf {
+    context.private_dir.join(format!("config/agents/{name}.agent.md"))
 }
 
 /// Adds the list of allowed tools to an MCP server; by default all.

@@ -12,15 +12,15 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{Call, Cli, Invocation, on_path, permission_mode};
+use super::cli::{Call, Cli, Invocation, allowlist, on_path, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host, Isolation};
 use yb_case::fields_agent::CLI_SECTION;
 use yb_case::shape::{Field, Kind};
 use yb_case::{
-    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
-    NpmProgram,
+    AgentProgram, AgentSpec, AgentTool, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode,
+    NpmProgram, ToolPurpose,
 };
 
 /// Runs the installed `gemini`.
@@ -59,10 +59,28 @@ static SPEC: AgentSpec = AgentSpec {
     ],
     apis: &[ModelApi::GEMINI],
     bypass_variables: &[VERTEX],
-    tools: AgentTools {
-        read: &["read_file", "grep_search", "glob", "list_directory"],
-        edit: &["write_file", "replace"],
-    },
+    tools: &[
+        AgentTool::new(ToolPurpose::Read, "read_file"),
+        AgentTool::new(ToolPurpose::Grep, "grep_search"),
+        AgentTool::new(ToolPurpose::Glob, "glob"),
+        AgentTool::new(ToolPurpose::List, "list_directory"),
+        AgentTool::new(ToolPurpose::Write, "write_file"),
+        AgentTool::new(ToolPurpose::Edit, "replace"),
+        AgentTool::new(ToolPurpose::Shell, "run_shell_command"),
+        AgentTool::new(ToolPurpose::Fetch, "web_fetch"),
+        AgentTool::new(ToolPurpose::WebSearch, "google_web_search"),
+        AgentTool::new(ToolPurpose::Subagent, "invoke_agent"),
+        AgentTool::new(ToolPurpose::Tasks, "write_todos"),
+        AgentTool::new(ToolPurpose::Other, "activate_skill"),
+        AgentTool::new(ToolPurpose::Other, "enter_plan_mode"),
+        AgentTool::new(ToolPurpose::Other, "exit_plan_mode"),
+        AgentTool::new(ToolPurpose::Other, "list_background_processes"),
+        AgentTool::new(ToolPurpose::Other, "read_background_output"),
+        AgentTool::new(ToolPurpose::Other, "read_many_files"),
+        AgentTool::new(ToolPurpose::Other, "save_memory"),
+        AgentTool::new(ToolPurpose::Other, "update_topic"),
+    ],
+    tool_kinds: &[],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
         "append_system_prompt",
@@ -123,6 +141,8 @@ impl Cli for Gemini {
         it.flag(
             "approval-mode",
             match mode {
+                // Only the tools of the list are registered.
+                _ if allowlist(config).is_some() => "yolo",
                 "bypassPermissions" | "auto" => "yolo",
                 "acceptEdits" => "auto_edit",
                 "plan" => "plan",
@@ -200,8 +220,9 @@ fn settings(context: &ExecutionContext) -> Value {
         () => "oauth-personal",
     };
     let mut tools = Map::new();
-    let lists = [("core", &config.tools), ("allowed", &config.allowed_tools)];
-    for (name, list) in lists.into_iter().filter_map(|(name, list)| Some((name, list.as_ref()?))) {
+    let core = config.tools.as_deref().or_else(|| allowlist(config));
+    let lists = [("core", core), ("allowed", config.allowed_tools.as_deref())];
+    for (name, list) in lists.into_iter().filter_map(|(name, list)| Some((name, list?))) {
         tools.insert(name.to_owned(), json!(list));
     }
     let mut denied = config.disallowed_tools.clone().unwrap_or_default();

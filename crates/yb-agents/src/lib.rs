@@ -12,6 +12,7 @@ mod codex;
 mod command;
 mod context;
 mod copilot_cli;
+mod definition;
 mod drive;
 mod error;
 mod gemini;

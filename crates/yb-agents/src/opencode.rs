@@ -12,14 +12,16 @@ use std::path::{Path, PathBuf};
 use serde_json::{Map, Value, json};
 use yb_supervise::Sandbox;
 
-use super::cli::{Call, Cli, Invocation, lay_over, permission_mode};
+use super::cli::{Call, Cli, Invocation, allowlist, lay_over, permission_mode};
+use super::definition::DefinitionDirs;
 use super::guard::Model;
 use super::reader::Reader;
 use super::{AdapterError, ExecutionContext, Host};
 use yb_case::fields_agent::CLI_SECTION;
 use yb_case::shape::{Field, Kind};
 use yb_case::{
-    AgentProgram, AgentSpec, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+    AgentProgram, AgentSpec, AgentTool, Capabilities, ConfigKeys, Credentials, ModelApi, NpmProgram,
+    ToolPurpose,
 };
 
 /// Runs the installed `opencode`.
@@ -71,15 +73,34 @@ static SPEC: AgentSpec = AgentSpec {
     ],
     apis: &[ModelApi::OPENAI],
     bypass_variables: &[],
-    tools: AgentTools { read: &["read", "grep", "glob", "list"], edit: &["write", "edit"] },
+    tools: &[
+        AgentTool::new(ToolPurpose::Read, "read"),
+        AgentTool::new(ToolPurpose::Grep, "grep"),
+        AgentTool::new(ToolPurpose::Glob, "glob"),
+        AgentTool::new(ToolPurpose::List, "list"),
+        AgentTool::new(ToolPurpose::Write, "write"),
+        AgentTool::new(ToolPurpose::Edit, "edit"),
+        AgentTool::new(ToolPurpose::Shell, "bash"),
+        AgentTool::new(ToolPurpose::Fetch, "webfetch"),
+        AgentTool::new(ToolPurpose::WebSearch, "websearch"),
+        AgentTool::new(ToolPurpose::Subagent, "task"),
+        AgentTool::new(ToolPurpose::Tasks, "todowrite"),
+        AgentTool::new(ToolPurpose::Other, "lsp"),
+        AgentTool::new(ToolPurpose::Other, "patch"),
+        AgentTool::new(ToolPurpose::Other, "skill"),
+        AgentTool::new(ToolPurpose::Other, "todoread"),
+    ],
+    tool_kinds: &["external_directory"],
     model_rule: None,
     config_keys: ConfigKeys::Only(&[
         "agent_name",
         "agent",
+        "agents",
         "append_system_prompt",
         "system_prompt",
         "permission_mode",
         "tools",
+        "allowed_tools",
         "disallowed_tools",
         "mcp_servers",
         "effort",
@@ -165,6 +186,12 @@ impl Cli for Opencode {
         Ok(it)
     }
 
+    /// It would run its default agent instead of an unknown one.
+    fn definition_file(&self, name: &str, context: &ExecutionContext) -> Option<(DefinitionDirs, PathBuf)> {
+        let file = context.private_dir.join(format!("home/.config/opencode/agent/{name}.md"));
+        (!BUILT_IN_AGENTS.contains(&name)).then_some((DEFINITIONS, file))
+    }
+
     fn reader(&self, call: &Call<'_>) -> Box<dyn Reader> {
         let model = model(call.context).ok().flatten();
         Box::new(reader::OpencodeReader::new(model))
@@ -178,6 +205,13 @@ impl Cli for Opencode {
 
 /// The agent with the system prompt of the case.
 const AGENT: &str = "youbencha";
+/// Agents that need no definition.
+const BUILT_IN_AGENTS: [&str; 2] = ["build", "plan"];
+/// Where definitions of agents are. It finds none in the workspace, whose settings are disabled.
+const DEFINITIONS: DefinitionDirs = DefinitionDirs {
+    project: &[".opencode/agent", ".opencode/agents"],
+    home: &[".config/opencode/agent", ".config/opencode/agents"],
+};
 
 fn disabling(name: &'static str) -> &'static str {
     match name {
@@ -232,6 +266,18 @@ fn settings(call: &Call<'_>) -> Result<Value, AdapterError> {
         let name = config.agent_name.as_deref().unwrap_or(AGENT);
         settings["agent"] = json!({ name: { "prompt": text, "mode": "primary" } });
     }
+    for (name, agent) in &config.agents {
+        let mut entry = json!({ "description": agent.description, "prompt": agent.prompt, "mode": "all" });
+        if let Some(model) = &agent.model {
+            entry["model"] = model.as_str().into();
+        }
+        if let Some(tools) = &agent.tools {
+            let mut only = json!({ "*": "deny" });
+            tools.iter().for_each(|tool| only[tool.as_str()] = "allow".into());
+            entry["permission"] = only;
+        }
+        settings["agent"][name.as_str()] = entry;
+    }
     if config.append_system_prompt.is_some() {
         settings["instructions"] = json!([call.private("instructions.md")]);
     }
@@ -254,11 +300,19 @@ fn permission(context: &ExecutionContext) -> Value {
         "auto" => json!({ "edit": "allow", "bash": "allow" }),
         _ => json!({ "edit": "deny", "bash": "deny" }),
     };
-    if let Some(tools) = &config.tools {
-        let allowed: Map<String, Value> = tools.iter().map(|tool| (tool.clone(), "allow".into())).collect();
+    if let Some(tools) = config.tools.as_deref().or_else(|| allowlist(config)) {
+        let mut allowed: Map<String, Value> =
+            tools.iter().map(|tool| (tool.clone(), "allow".into())).collect();
+        // Its permission to change files has one name.
+        if allowed.contains_key("write") {
+            allowed.insert("edit".to_owned(), "allow".into());
+        }
         let mut only = json!({ "*": "deny" });
         lay_over(&mut only, &Value::Object(allowed));
         rules = only;
+    }
+    for tool in config.allowed_tools.iter().flatten().filter(|_| config.permission_mode.is_some()) {
+        rules[tool.as_str()] = "allow".into();
     }
     for tool in config.disallowed_tools.iter().flatten() {
         rules[tool.as_str()] = "deny".into();

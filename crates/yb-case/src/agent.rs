@@ -1,10 +1,12 @@
 //! The agent: which one, its model and name wherever they are written, and the keys that it knows.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value as Json};
-use yb_claude::PermissionMode;
+use yb_claude::{AgentDefinition, PermissionMode};
 
+use super::agent_tools::ToolNameError;
 use super::check::{Checker, join};
 use super::evaluator::number;
 use super::hook::texts;
@@ -14,6 +16,8 @@ use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Span, Value};
 
 const CONFIG: &str = "agent.config";
+/// Keys with lists of tools.
+const TOOL_LISTS: [&str; 3] = ["tools", "allowed_tools", "disallowed_tools"];
 
 /// Reads `agent`, which has been checked.
 pub(crate) fn read(
@@ -114,14 +118,19 @@ fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
     }
     for entry in config.map(Node::entries).unwrap_or_default() {
         let name = entry.key.name.as_str();
-        if super::fields_agent::CONFIG.field(name).is_some() && !checker.agents.supports(kind, name) {
-            checker
-                .found
-                .warning(
-                    entry.key.span,
-                    join(CONFIG, name),
-                    format!("`{kind}` has no such setting: `{name}`"),
-                )
+        if super::fields_agent::CONFIG.field(name).is_none() || checker.agents.supports(kind, name) {
+            continue;
+        }
+        let (key, message) = (join(CONFIG, name), format!("`{kind}` has no such setting: `{name}`"));
+        let found = &mut checker.found;
+        // A restriction that is ignored would let the agent do what the case forbids.
+        if TOOL_LISTS.contains(&name) {
+            found.error(entry.key.span, key, message).hint(
+                "its tools can't be restricted; put what only one agent knows under `agent.config.<type>`",
+            );
+        } else {
+            found
+                .warning(entry.key.span, key, message)
                 .hint("it is ignored; put what only one agent knows under `agent.config.<type>`");
         }
     }
@@ -129,13 +138,21 @@ fn lacking(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) {
 
 fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) -> AgentConfig {
     let section = config.and_then(|config| config.get(kind));
-    let agents = checker.agents;
+    let known = checker.agents;
     let get = |key: &str| {
         let own = section.and_then(|section| section.get(key));
-        own.or_else(|| config.filter(|_| agents.supports(kind, key)).and_then(|config| config.get(key)))
+        own.or_else(|| config.filter(|_| known.supports(kind, key)).and_then(|config| config.get(key)))
     };
     let text = |key: &str| get(key).and_then(Node::text).map(str::to_owned);
     let list = |key: &str| get(key).map(|node| texts(Some(node)));
+    let servers: Vec<String> = get("mcp_servers")
+        .map(Node::entries)
+        .unwrap_or_default()
+        .iter()
+        .map(|entry| entry.key.name.clone())
+        .collect();
+    let [tools, allowed_tools, disallowed_tools] =
+        TOOL_LISTS.map(|key| get(key).map(|node| tools(node, key, kind, &servers, checker)));
     let count = |key: &str| match get(key).map(|node| &node.value) {
         Some(Value::Int(number)) => u32::try_from(*number).ok(),
         _ => None,
@@ -153,13 +170,14 @@ fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) ->
         append_system_prompt: text("append_system_prompt"),
         system_prompt: text("system_prompt"),
         permission_mode: get("permission_mode").and_then(|node| permission_mode(node, checker)),
-        tools: list("tools"),
-        allowed_tools: list("allowed_tools"),
-        disallowed_tools: list("disallowed_tools"),
+        tools,
+        allowed_tools,
+        disallowed_tools,
         max_tokens: count("max_tokens"),
         temperature: get("temperature").and_then(number),
         max_turns: count("max_turns"),
         mcp_servers: object("mcp_servers").unwrap_or_default(),
+        agents: get("agents").map(|node| agents(node, kind, &servers, checker)).unwrap_or_default(),
         effort: text("effort"),
         settings: object("settings"),
         add_dirs: list("add_dirs").unwrap_or_default().into_iter().map(PathBuf::from).collect(),
@@ -170,6 +188,70 @@ fn settings(config: Option<&Node>, kind: &str, checker: &mut Checker<'_, '_>) ->
         ),
         section: section.map(map).unwrap_or_default(),
     }
+}
+
+/// Reads the definitions of named agents.
+fn agents(
+    node: &Node,
+    kind: &str,
+    mcp_servers: &[String],
+    checker: &mut Checker<'_, '_>,
+) -> BTreeMap<String, AgentDefinition> {
+    let mut all = BTreeMap::new();
+    for entry in node.entries() {
+        let (name, agent) = (&entry.key.name, &entry.node);
+        let text = |key: &str| agent.get(key).and_then(Node::text).map(str::to_owned);
+        // Claude Code rejects an agent without a description.
+        let description = text("description").filter(|text| !text.trim().is_empty());
+        let mut definition = AgentDefinition::new(
+            description.unwrap_or_else(|| name.clone()),
+            text("prompt").unwrap_or_default(),
+        );
+        definition.model = text("model");
+        let key = format!("agents.{name}.tools");
+        definition.tools = agent.get("tools").map(|node| tools(node, &key, kind, mcp_servers, checker));
+        all.insert(name.clone(), definition);
+    }
+    all
+}
+
+/// Reads a list of tools, in the agent's own names.
+fn tools(
+    node: &Node,
+    key: &str,
+    kind: &str,
+    mcp_servers: &[String],
+    checker: &mut Checker<'_, '_>,
+) -> Vec<String> {
+    let Some(spec) = checker.agents.get(kind) else { return texts(Some(node)) };
+    let mut names = Vec::new();
+    for (at, item) in node.items().iter().enumerate() {
+        let Some(rule) = item.text() else { continue };
+        let error = match spec.tool_names(rule, checker.agents, mcp_servers) {
+            Ok(own) => {
+                names.extend(own);
+                continue;
+            }
+            Err(error) => error,
+        };
+        let place = format!("{CONFIG}.{key}[{at}]");
+        let message = format!("{} has no tool {}", spec.label, quoted(rule));
+        let found = checker.found.error(item.span, place, message);
+        match error {
+            ToolNameError::Unknown => {
+                found.hint("a tool that only another version of the CLI has can be passed by `extra_args`");
+                found.did_you_mean(rule, spec.tools.iter().map(|tool| tool.name));
+            }
+            ToolNameError::NoCounterpart => {
+                found.hint("no tool of this agent has the same purpose; leave it out");
+            }
+            ToolNameError::ForeignPattern { own } => {
+                let own: Vec<String> = own.iter().map(|name| format!("`{name}`")).collect();
+                found.hint(format!("write the rule for this agent, whose tool is {}", own.join(" or ")));
+            }
+        }
+    }
+    names
 }
 
 fn map(node: &Node) -> Map<String, Json> {

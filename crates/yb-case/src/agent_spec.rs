@@ -3,6 +3,7 @@
 //! Each agent has one [`AgentSpec`], next to its adapter. The case format, its JSON Schemas, validation, installation, recording,
 //! judges, `yb list`, `yb doctor` and the documentation read it, so a fact about an agent is written once.
 
+use crate::agent_tools::{AgentTool, EDITING, READING, ToolPurpose};
 use crate::fields_agent::CONFIG;
 use crate::shape::{FREE, Field, Object};
 
@@ -43,8 +44,10 @@ pub struct AgentSpec {
     pub apis: &'static [ModelApi],
     /// Variables that lead the agent around a proxy at [`AgentSpec::apis`]: other credentials and other backends.
     pub bypass_variables: &'static [&'static str],
-    /// The agent's names for its file tools.
-    pub tools: AgentTools,
+    /// The agent's built-in tools, as `agent.config.tools` takes them. Empty if it has no such list.
+    pub tools: &'static [AgentTool],
+    /// Kinds of tools that `allowed_tools` and `disallowed_tools` take besides the names of tools, such as `shell`.
+    pub tool_kinds: &'static [&'static str],
     /// Naming rule for `agent.model`; a name that breaks it is a warning.
     pub model_rule: Option<ModelRule>,
     /// Keys of `agent.config` that have an effect.
@@ -127,15 +130,6 @@ impl ModelApi {
     };
 }
 
-/// An agent's names for its file tools, as `agent.config.tools` takes them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct AgentTools {
-    /// Tools that read, search and list files.
-    pub read: &'static [&'static str],
-    /// Tools that create and edit files.
-    pub edit: &'static [&'static str],
-}
-
 /// A naming rule for models.
 #[derive(Debug, Clone, Copy)]
 pub struct ModelRule {
@@ -186,7 +180,8 @@ impl AgentSpec {
             variables: &[],
             apis: &[],
             bypass_variables: &[],
-            tools: AgentTools { read: &[], edit: &[] },
+            tools: &[],
+            tool_kinds: &[],
             model_rule: None,
             config_keys: ConfigKeys::Only(&[]),
             section: Field::new(name, FREE, "For this agent alone; others ignore it."),
@@ -233,18 +228,17 @@ impl AgentSpec {
     /// The value of `agent.config.tools` that lets the agent read files only; none if it can't be restricted by name.
     #[must_use]
     pub fn read_tools(&self) -> Option<Vec<String>> {
-        self.restricted_to(&[self.tools.read])
+        self.restricted_to(READING)
     }
 
     /// The value of `agent.config.tools` that lets the agent read and edit files; none if it can't be restricted by name.
     #[must_use]
     pub fn edit_tools(&self) -> Option<Vec<String>> {
-        self.restricted_to(&[self.tools.read, self.tools.edit])
+        self.restricted_to(&[READING, EDITING].concat())
     }
 
-    fn restricted_to(&self, lists: &[&[&str]]) -> Option<Vec<String>> {
-        let names = lists.iter().copied().flatten().map(|name| (*name).to_owned());
-        (self.supports("tools") && !self.tools.read.is_empty()).then(|| names.collect())
+    fn restricted_to(&self, purposes: &[ToolPurpose]) -> Option<Vec<String>> {
+        Some(self.tools_for(purposes)).filter(|names| self.supports("tools") && !names.is_empty())
     }
 
     /// What the agent lacks, a phrase each: ``no `max_turns` ``.
@@ -336,7 +330,7 @@ mod tests {
             megabytes: 1,
             install_scripts: false,
         }),
-        tools: AgentTools { read: &["look"], edit: &["change"] },
+        tools: &[AgentTool::new(ToolPurpose::Read, "look"), AgentTool::new(ToolPurpose::Edit, "change")],
         config_keys: ConfigKeys::Only(&["tools"]),
         ..AgentSpec::new("toy-agent", "Toy")
     };

@@ -40,6 +40,7 @@ pub(crate) static CONFIG: Object = Object {
         Field::new("agent_name", AGENT_NAME, "Same as `agent.agent_name`."),
         Field::new("agent", AGENT_NAME, "Alias of `agent_name`."),
         Field::new("model", MODEL, "Same as `agent.model`."),
+        AGENTS,
         APPEND_SYSTEM_PROMPT,
         SYSTEM_PROMPT,
         PERMISSION_MODE,
@@ -68,6 +69,7 @@ pub const CLI_FIELDS: &[Field] = &[
         "Enables hooks, MCP servers and settings of the repository.",
     )
     .default("false"),
+    AGENTS,
     APPEND_SYSTEM_PROMPT,
     SYSTEM_PROMPT,
     PERMISSION_MODE,
@@ -84,6 +86,21 @@ pub const CLI_FIELDS: &[Field] = &[
     EXTRA_ARGS,
 ];
 
+const AGENTS: Field = Field::new(
+    "agents",
+    Kind::Map { names: Format::Name, of: &DEFINITION_KIND },
+    "Definitions of named agents, for `agent_name` and as subagents; they take precedence over files.",
+);
+const DEFINITION_KIND: Kind = Kind::Object(&DEFINITION);
+static DEFINITION: Object = Object {
+    name: "agentDefinition",
+    fields: &[
+        Field::new("description", text(0, 10_000), "When to use the agent."),
+        Field::new("prompt", text(1, MAX_PROMPT), "System prompt of the agent.").required(),
+        Field::new("tools", TOOLS, "Tools of the agent; by default all."),
+        Field::new("model", MODEL, "Model of the agent; by default that of the session."),
+    ],
+};
 const APPEND_SYSTEM_PROMPT: Field =
     Field::new("append_system_prompt", text(0, 10_000), "Text appended to the system prompt.");
 const SYSTEM_PROMPT: Field =

@@ -20,6 +20,7 @@
 
 mod agent;
 pub mod agent_spec;
+mod agent_tools;
 mod build;
 pub mod check;
 pub mod config;
@@ -58,9 +59,10 @@ use check::Mode;
 use fields::VERSION;
 
 pub use agent_spec::{
-    AgentProgram, AgentSpec, AgentSpecs, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi,
-    ModelRule, NpmProgram,
+    AgentProgram, AgentSpec, AgentSpecs, Capabilities, ConfigKeys, Credentials, ModelApi, ModelRule,
+    NpmProgram,
 };
+pub use agent_tools::{AgentTool, ToolNameError, ToolPurpose};
 pub use build::{CaseInput, build, dir_of, environment};
 
 pub use eval::MANUAL;

@@ -1,5 +1,6 @@
 //! A validated case. It is immutable.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -161,6 +162,8 @@ pub struct AgentConfig {
     pub max_turns: Option<u32>,
     /// MCP servers by name, as JSON.
     pub mcp_servers: Map<String, Value>,
+    /// Definitions of named agents.
+    pub agents: BTreeMap<String, yb_claude::AgentDefinition>,
     /// The effort level of the model.
     pub effort: Option<String>,
     /// Settings for the agent.

@@ -8,7 +8,9 @@ use yb_engine::adapter::{
     ExecutionResult, Host, Intent,
 };
 use yb_engine::case::shape::{Field, Kind, Object, text};
-use yb_engine::case::{AgentProgram, AgentSpec, AgentTools, ConfigKeys, Credentials, ModelApi, NpmProgram};
+use yb_engine::case::{
+    AgentProgram, AgentSpec, AgentTool, ConfigKeys, Credentials, ModelApi, NpmProgram, ToolPurpose,
+};
 use yb_engine::log::YouBenchaLog;
 use youbencha::Extensions;
 
@@ -30,7 +32,8 @@ static SPEC: AgentSpec = AgentSpec {
         suffix: "/v9",
         key: "TOY_KEY",
     }],
-    tools: AgentTools { read: &["look"], edit: &["change"] },
+    tools: &[AgentTool::new(ToolPurpose::Read, "look"), AgentTool::new(ToolPurpose::Edit, "change")],
+    tool_kinds: &[],
     config_keys: ConfigKeys::Only(&["tools", "effort"]),
     section: Field::new("toy", Kind::Object(&SECTION), "For toy alone; others ignore it."),
     ..AgentSpec::new("toy", "Toy")

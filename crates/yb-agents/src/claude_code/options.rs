@@ -7,15 +7,19 @@ use yb_claude::{
     AgentError, McpServer, Options, PermissionMode, SettingSource, Settings, SystemPrompt, TextSource,
 };
 
-use super::super::{AdapterError, AgentConfig, ExecutionContext};
+use super::super::{AdapterError, AgentConfig, ExecutionContext, definition};
 use yb_case::NetworkMode;
 
-/// The permission mode of the case. By default everything is allowed, because there is no user to ask; the log has the mode.
+/// The permission mode of the case. By default everything is allowed, because there is no user to ask, or everything that
+/// `allowed_tools` lists; the log has the mode.
 pub(super) fn permission_mode(
     config: &AgentConfig,
     warnings: &mut Vec<String>,
 ) -> Result<PermissionMode, AdapterError> {
-    let Some(name) = &config.permission_mode else { return Ok(PermissionMode::BypassPermissions) };
+    let Some(name) = &config.permission_mode else {
+        let by_list = config.allowed_tools.is_some();
+        return Ok(if by_list { PermissionMode::DontAsk } else { PermissionMode::BypassPermissions });
+    };
     let (mode, finding) = PermissionMode::parse_with_aliases(name).map_err(|error| {
         AdapterError::config(format!("`permission_mode`: {error}"), "choose one of these")
     })?;
@@ -44,6 +48,11 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     options.max_output_tokens = config.max_tokens;
     options.temperature = config.temperature;
     options.tools.clone_from(&config.tools);
+    // Without a permission mode the list of allowed tools is all that the agent has. Measured: `dontAsk` alone still offers
+    // the others, and runs those that only read.
+    if let (None, None, Some(allowed)) = (&config.permission_mode, &config.tools, &config.allowed_tools) {
+        options.tools = Some(tool_names(allowed));
+    }
     options.allowed_tools.clone_from(&config.allowed_tools);
     options.disallowed_tools.clone_from(&config.disallowed_tools);
     // They run on the servers of the model, outside of the network restrictions.
@@ -70,12 +79,25 @@ pub(super) fn options(context: &ExecutionContext, mode: PermissionMode) -> Resul
     for (name, server) in &config.mcp_servers {
         options.mcp_servers.insert(name.clone(), McpServer::Other(server.clone()));
     }
+    options.agents.clone_from(&config.agents);
     options = for_repository(options, context);
     options.add_dirs.extend(config.add_dirs.iter().cloned());
     for argument in &config.extra_args {
         options.extra_args.push(extra(argument)?);
     }
     Ok(options)
+}
+
+/// The built-in tools that rules such as `Bash(git *)` name; those of MCP servers are not in the list of `--tools`.
+fn tool_names(rules: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for rule in rules.iter().filter(|rule| !rule.starts_with("mcp__")) {
+        let name = rule.split('(').next().unwrap_or(rule);
+        if names.iter().all(|known| known != name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 /// The instructions of a repository are read; its hooks, servers and settings take effect only if it is trusted.
@@ -92,9 +114,13 @@ fn for_repository(mut options: Options, context: &ExecutionContext) -> Options {
 pub(super) fn as_agent(options: Options, context: &ExecutionContext) -> Result<Options, AdapterError> {
     let Some(name) = &context.config.agent_name else { return Ok(options) };
     let home = context.host.variable(yb_claude::env_vars::HOME).map(Path::new);
-    let places = context.search_roots.iter().map(|root| root.as_path());
+    let places = context.search_roots.iter().chain(&context.project_dir).map(|root| root.as_path());
     let roots: Vec<&Path> = [context.workspace.as_path()].into_iter().chain(places).chain(home).collect();
     let mut options = options.with_agent_from(name, &roots).map_err(|error| unusable(&error))?;
+    let servers: Vec<String> = context.config.mcp_servers.keys().cloned().collect();
+    if let Some(tools) = options.agents.get_mut(name).and_then(|agent| agent.tools.as_mut()) {
+        *tools = definition::own_tools(name, tools, &super::SPEC, &servers)?;
+    }
     // Measured: otherwise a definition with a list of tools can't return the structured answer.
     if options.json_schema.is_some() {
         let lists = options.agents.values_mut().filter_map(|agent| agent.tools.as_mut());
@@ -109,6 +135,9 @@ const STRUCTURED: &str = "StructuredOutput";
 /// Checks the form of the name; whether the definition exists depends on the workspace.
 pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError> {
     let Some(name) = &config.agent_name else { return Ok(()) };
+    if config.agents.contains_key(name) {
+        return Ok(());
+    }
     match yb_claude::find_agent(name, &[]) {
         Err(error @ AgentError::BadName(_)) => Err(unusable(&error)),
         _ => Ok(()),
@@ -116,7 +145,13 @@ pub(super) fn check_agent_name(config: &AgentConfig) -> Result<(), AdapterError>
 }
 
 fn unusable(error: &AgentError) -> AdapterError {
-    AdapterError::config(format!("`agent_name`: {error}"), error.hint())
+    let hint = match error {
+        AgentError::NotFound { .. } => {
+            "create one of these files, or define the agent in the case: `agent.config.agents`"
+        }
+        other => other.hint(),
+    };
+    AdapterError::config(format!("`agent_name`: {error}"), hint)
 }
 
 /// Parses `--flag` or `--flag=value`; a separate value could be taken for a flag.

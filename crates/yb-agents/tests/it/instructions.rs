@@ -1,6 +1,7 @@
 //! Instructions of a case reach the model through the settings of each agent, with the real CLIs and a scripted model.
 
 use yb_agents::Isolation;
+use yb_claude::AgentDefinition;
 use yb_model::log::ExecutionStatus;
 use yb_tape::MockServer;
 
@@ -102,4 +103,112 @@ async fn real_gemini_reaches_its_limit_of_turns() {
     let done = stage.configured(|config| config.max_turns = Some(1)).run().await;
     assert_eq!(done.result.exit_code, 53, "{}", done.result.output);
     assert!(done.codes()[0].ends_with("_MAX_TURNS"), "{:#?}", done.log.errors);
+}
+
+/// A call of the agent's shell that creates the file `made`.
+fn shell_call(agent: &str) -> &'static str {
+    match agent {
+        "claude-code" => "{ Bash: { command: 'touch made', description: x } }",
+        "copilot-cli" => "{ bash: { command: 'touch made', description: x } }",
+        "gemini" => "{ run_shell_command: { command: 'touch made', description: x } }",
+        _ => "{ bash: { command: 'touch made', description: x } }",
+    }
+}
+
+/// `allowed_tools` restricts the agent also without `permission_mode`.
+async fn allowed_tools_are_an_allowlist(agent: &'static str, reading: &str) {
+    let script = format!(
+        "{{ tape: 1, lanes: {{ main: [ {{ tools: [ {} ] }}, {{ say: done }}, {{ say: done }} ] }} }}",
+        shell_call(agent)
+    );
+    let (stage, _server) = Stage::agent(agent, &script);
+    let _ = stage.run().await;
+    assert!(stage.path("workspace/made").exists(), "the script does not make the file");
+
+    let (stage, server) = Stage::agent(agent, &script);
+    let stage = stage.configured(|config| config.allowed_tools = Some(vec![reading.to_owned()]));
+    let done = stage.run().await;
+    assert!(!stage.path("workspace/made").exists(), "{:#?}", done.log.tool_calls);
+    assert!(server.requests().len() > 1, "the agent did not go on: {:#?}", done.log.errors);
+}
+
+#[tokio::test]
+async fn real_claude_allowed_tools_are_an_allowlist() {
+    allowed_tools_are_an_allowlist("claude-code", "Read").await;
+}
+
+#[tokio::test]
+async fn real_copilot_allowed_tools_are_an_allowlist() {
+    allowed_tools_are_an_allowlist("copilot-cli", "view").await;
+}
+
+#[tokio::test]
+async fn real_gemini_allowed_tools_are_an_allowlist() {
+    allowed_tools_are_an_allowlist("gemini", "read_file").await;
+}
+
+#[tokio::test]
+async fn real_opencode_allowed_tools_are_an_allowlist() {
+    allowed_tools_are_an_allowlist("opencode", "read").await;
+}
+
+/// Definitions of named agents are found beside the case, in the project and in the home, or are inline.
+async fn named_agent_is_used(agent: &'static str, files: &[&str]) {
+    for file in files {
+        let (stage, server) = Stage::agent(agent, HELLO);
+        let stage = stage.with(|context| {
+            context.project_dir = Some(context.private_dir.with_file_name("project"));
+            context.search_roots = vec![context.private_dir.with_file_name("case")];
+        });
+        stage.write(file, "---\nname: helper\ndescription: Helps.\n---\n\nYou are HELPER-5.\n");
+        let stage = stage.configured(|config| config.agent_name = Some("helper".to_owned()));
+        let done = stage.run().await;
+        assert_eq!(done.result.exit_code, 0, "{file}: {:?}", done.log.errors);
+        assert!(asked(&server).contains("HELPER-5"), "{file}");
+    }
+    let (stage, server) = Stage::agent(agent, HELLO);
+    let stage = stage.configured(|config| {
+        config.agent_name = Some("helper".to_owned());
+        config.agents.insert("helper".to_owned(), AgentDefinition::new("Helps.", "You are HELPER-6."));
+    });
+    let done = stage.run().await;
+    assert_eq!(done.result.exit_code, 0, "{:?}", done.log.errors);
+    assert!(asked(&server).contains("HELPER-6"));
+
+    let (stage, _server) = Stage::agent(agent, HELLO);
+    let error = stage.configured(|config| config.agent_name = Some("helper".to_owned())).refused().await;
+    assert!(error.to_string().contains("no definition of agent `helper`; searched: "), "{error}");
+}
+
+#[tokio::test]
+async fn real_claude_finds_named_agents() {
+    let files =
+        ["workspace", "case", "project", "users-home"].map(|root| format!("{root}/.claude/agents/helper.md"));
+    named_agent_is_used("claude-code", &files.each_ref().map(String::as_str)).await;
+}
+
+#[tokio::test]
+async fn real_copilot_finds_named_agents() {
+    named_agent_is_used(
+        "copilot-cli",
+        &[
+            "workspace/.github/agents/helper.agent.md",
+            "case/.github/agents/helper.md",
+            "project/.github/agents/helper.agent.md",
+        ],
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn real_opencode_finds_named_agents() {
+    named_agent_is_used(
+        "opencode",
+        &[
+            "workspace/.opencode/agent/helper.md",
+            "case/.opencode/agents/helper.md",
+            "project/.opencode/agent/helper.md",
+        ],
+    )
+    .await;
 }

@@ -94,7 +94,7 @@ fn evaluator(evaluator: &ConfiguredEvaluator) -> Value {
 }
 
 fn config(config: &AgentConfig) -> Value {
-    json!({
+    let mut value = json!({
         "append_system_prompt": config.append_system_prompt,
         "system_prompt": config.system_prompt,
         "permission_mode": config.permission_mode,
@@ -111,7 +111,21 @@ fn config(config: &AgentConfig) -> Value {
         "extra_args": config.extra_args,
         "trust_repo_settings": config.trust_repo_settings,
         "section": config.section,
-    })
+    });
+    // Absent if there are none: compatible with earlier digests.
+    if !config.agents.is_empty() {
+        let definitions = config.agents.iter().map(|(name, agent)| {
+            let agent = json!({
+                "description": agent.description,
+                "prompt": agent.prompt,
+                "tools": agent.tools,
+                "model": agent.model,
+            });
+            (name.clone(), agent)
+        });
+        value["agents"] = Value::Object(definitions.collect());
+    }
+    value
 }
 
 fn script(script: &Script) -> Value {

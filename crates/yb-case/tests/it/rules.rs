@@ -179,6 +179,72 @@ fn allowed_tools_and_c17() {
     );
 }
 
+/// The base with another agent and these keys in `agent.config`.
+fn config_of(agent: &str, keys: &str) -> String {
+    format!("agent: {{ type: {agent}, config: {{ prompt: Do what is asked., {keys} }} }}")
+}
+
+#[test]
+fn tool_names_of_other_agents_are_translated() {
+    let names = |agent: &str| {
+        let loaded = with(&config_of(agent, "tools: [Read, write, search, Bash]"));
+        let case = loaded.case.as_ref().unwrap_or_else(|| panic!("{}", messages(&loaded)));
+        case.agent.config.tools.clone().unwrap()
+    };
+    assert_eq!(names("claude-code"), ["Read", "Write", "Grep", "Glob", "Bash"]);
+    // `write` is one of its kinds of tools.
+    assert_eq!(names("copilot-cli"), ["view", "write", "grep", "glob", "bash"]);
+    assert_eq!(names("gemini"), ["read_file", "write_file", "grep_search", "glob", "run_shell_command"]);
+    assert_eq!(names("opencode"), ["read", "write", "grep", "glob", "bash"]);
+}
+
+#[test]
+fn unknown_tool_names_are_errors_with_the_nearest_name() {
+    let found = |agent: &str, keys: &str| {
+        let loaded = with(&config_of(agent, keys));
+        let shown =
+            loaded.diagnostics.iter().map(|one| format!("{one}; {}\n", one.hint.as_deref().unwrap_or("")));
+        shown.collect::<String>()
+    };
+    let text = found("claude-code", "tools: [Raed]");
+    assert!(text.contains("error: Claude Code has no tool `Raed`") && text.contains("`Read`"), "{text}");
+    let text = found("gemini", "disallowed_tools: ['Bash(git *)']");
+    assert!(text.contains("whose tool is `run_shell_command`"), "{text}");
+    let text = found("copilot-cli", "allowed_tools: [google_web_search]");
+    assert!(text.contains("no tool of this agent has the same purpose"), "{text}");
+    // Tools of MCP servers have the names that the servers give them.
+    accepts(&[&config_of(
+        "copilot-cli",
+        "tools: [view, tickets-list], mcp_servers: { tickets: { command: x } }",
+    )]);
+}
+
+/// An ignored restriction would let the agent do what the case forbids.
+#[test]
+fn tool_lists_are_errors_for_agents_that_can_not_be_restricted() {
+    for agent in ["codex", "command"] {
+        for key in ["tools", "allowed_tools", "disallowed_tools"] {
+            let loaded = with(&config_of(agent, &format!("{key}: [Read], command: {{ argv: [x] }}")));
+            assert!(loaded.case.is_none(), "{agent} {key}");
+            let expected = format!("error: `{agent}` has no such setting: `{key}`");
+            assert!(messages(&loaded).contains(&expected), "{}", messages(&loaded));
+        }
+    }
+}
+
+#[test]
+fn inline_agent_definitions_are_read() {
+    let keys = "agent_name: tester, agents: { tester: { prompt: You test., tools: [read] } }";
+    let case = with(&config(keys)).case.unwrap();
+    let tester = &case.agent.config.agents["tester"];
+    assert_eq!((tester.prompt.as_str(), tester.description.as_str()), ("You test.", "tester"));
+    assert_eq!(tester.tools.as_deref().unwrap(), ["Read"]);
+    rejects_config(
+        "agents",
+        &["agents: { a: { description: x } }", "agents: { a: { prompt: x, tools: [Raed] } }"],
+    );
+}
+
 #[test]
 fn max_tokens_1_to_200_000() {
     accepts_config(&["max_tokens: 1", "max_tokens: 200000"]);

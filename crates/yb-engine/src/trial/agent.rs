@@ -46,6 +46,7 @@ pub(super) fn config(
             config.mcp_servers.insert(name.clone(), server);
         }
     }
+    config.agents.clone_from(&from.agents);
     config.section.clone_from(&from.section);
     Ok(config)
 }

@@ -230,6 +230,7 @@ impl Runner {
         let mut context =
             ExecutionContext::new(&dirs.workspace, &dirs.artifacts, &dirs.private, config, host);
         context.search_roots = vec![case.dir.clone()];
+        context.project_dir = std::env::current_dir().ok();
         context.timeout = self.settings.timeouts().agent;
         context.isolation = sandbox.isolation;
         context.hidden = sandbox.hidden;

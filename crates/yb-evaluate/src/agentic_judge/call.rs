@@ -13,7 +13,7 @@ use yb_agents::{
     Adapter, AdapterError, AgentConfig, AvailabilityStatus, ExecutionContext, ExecutionResult, Host, Intent,
     agent_host, secrets_of, without_secrets,
 };
-use yb_model::log::{ExecutionStatus, FILE_NAME, UsageSource};
+use yb_model::log::{ExecutionStatus, FILE_NAME, ToolCallRecord, UsageSource};
 use yb_model::nonce;
 
 /// The directory with the judged files, below the judge's working directory. They are not in the working directory itself,
@@ -119,12 +119,38 @@ async fn try_run(
     log.write(&artifacts).map_err(|error| GradeError::other(error.to_string()))?;
     call.log = Some(format!("{FOLDER}/{}/{name}/{FILE_NAME}", context.name));
     let clean = |text: String| without_secrets(&text, secrets.iter().cloned());
-    call.response = read_response(judge, &result, &nonce).map_err(clean);
+    call.response = match refused_tool(&log.tool_calls) {
+        Some(refused) => Err(clean(refused)),
+        None => read_response(judge, &result, &nonce).map_err(clean),
+    };
     if let Ok(response) = &mut call.response {
         response.message = clean(std::mem::take(&mut response.message));
     }
     Ok(())
 }
+
+/// Describes a call that the judge's own agent refused: a tool that it does not have or may not use. A judge without its tools
+/// scores what it has not seen. Other failures, such as a file that does not exist, are caused by the judged files.
+fn refused_tool(calls: &[ToolCallRecord]) -> Option<String> {
+    let refused = calls.iter().filter(|call| call.is_error == Some(true)).find_map(|call| {
+        let reason = call.result.as_deref().unwrap_or_default();
+        let lower = reason.to_lowercase();
+        REFUSALS.iter().any(|phrase| lower.contains(phrase)).then_some((call, reason))
+    });
+    refused.map(|(call, reason)| format!("the judge could not use its tool `{}`: {reason}", call.name))
+}
+
+/// What the agents answer to a call of a tool that is not available or not permitted.
+const REFUSALS: [&str; 8] = [
+    "no such tool",
+    "tool not found",
+    "unknown tool",
+    "unavailable tool",
+    "does not exist. available tools",
+    "permission to use",
+    "permission denied",
+    "not allowed to use",
+];
 
 /// Reads the response from the result of a judge.
 fn read_response(
@@ -218,4 +244,33 @@ pub(super) async fn check_availability(judge: &AgenticJudge, env: &GraderEnv) ->
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn call(result: &str, is_error: bool) -> ToolCallRecord {
+        ToolCallRecord {
+            id: None,
+            name: "view".to_owned(),
+            arguments: "{}".to_owned(),
+            result: Some(result.to_owned()),
+            result_bytes: None,
+            is_error: Some(is_error),
+            parent_tool_call_id: None,
+        }
+    }
+
+    /// A file that the judged agent removed must not make its trial ungradable.
+    #[test]
+    fn refused_tool_is_an_error_and_a_missing_file_is_not() {
+        let refused = refused_tool(&[call("text", false), call("Error: No such tool available: view", true)]);
+        assert_eq!(
+            refused.unwrap(),
+            "the judge could not use its tool `view`: Error: No such tool available: view"
+        );
+        assert_eq!(refused_tool(&[call("File does not exist.", true)]), None);
+        assert_eq!(refused_tool(&[call("the text says: no such tool", false)]), None);
+    }
 }

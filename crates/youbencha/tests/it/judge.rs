@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use yb_tape::{MockServer, MockServerOptions, Script, Vars};
 use yb_testkit::git::Repo;
-use yb_testkit::{Outcome, RealClaude, TestContext};
+use yb_testkit::{Outcome, REAL_AGENTS, RealClaude, TestContext};
 
 use crate::YB;
 
@@ -311,5 +311,55 @@ printf -- '---\\nname: agentic-judge\\ndescription: x\\n---\\nPLANTED-JUDGE: eve
         for (at, _) in body.match_indices("PLANTED") {
             assert_eq!(&body[at - 1..at], "+", "not in the diff: {}", &body[at.saturating_sub(200)..at + 40]);
         }
+    }
+}
+
+/// The installed definition and the read-only tools of the judge's agent work with every real CLI, also where the files of the
+/// older names are used.
+#[test]
+fn real_claude_and_four_others_judge_after_reading_the_files() {
+    for agent in REAL_AGENTS {
+        let structured = agent.name == "claude-code";
+        let answer = if structured {
+            "tools: [{ StructuredOutput: { status: passed, metrics: { named: 0.25 }, message: seen } }]"
+        } else {
+            r#"say: '{"status":"passed","metrics":{"named":0.25},"message":"seen"}'"#
+        };
+        let read = if agent.name == "codex" {
+            "{ run: { command: 'cat result/greet.sh' } }"
+        } else {
+            "{ read: { path: '{{path}}' } }"
+        };
+        let script = format!("tape: 1\nlanes: {{ main: [ {{ tools: [ {read} ] }}, {{ {answer} }} ] }}\n");
+        let context = world();
+        let vars = Vars::new().with("path", "result/greet.sh");
+        let server =
+            MockServer::start(Script::parse(&script, &vars).unwrap(), &MockServerOptions::default()).unwrap();
+        assert_eq!(context.command(YB).args(["install-agents"]).run().code, Some(0));
+        let named = ["claude-code", "copilot-cli"].contains(&agent.name);
+        let mut config = json!({ "type": agent.name, "model": agent.model,
+            "assertions": { "named": "It greets by name." } });
+        if named {
+            config["agent_name"] = json!("agentic-judge");
+        }
+        context.write("case.yaml", case("true", "", &config));
+        let mut command = context.command(YB).args(["run", "-c", "case.yaml"]);
+        command = command.env("PATH", std::env::var_os("PATH").unwrap());
+        for (name, value) in agent.env(&server.base_url()) {
+            command = command.env(name, value);
+        }
+        let outcome = command.run();
+        let shown = format!("{}: {}{}", agent.name, outcome.stdout, outcome.stderr);
+        let results: Value = serde_json::from_slice(
+            &std::fs::read(artifacts(&context).join("results.json")).unwrap_or_else(|_| panic!("{shown}")),
+        )
+        .unwrap();
+        let verdict = &results["evaluators"][0];
+        assert_eq!(verdict["status"], "failed", "{shown}\n{verdict:#}");
+        assert_eq!(verdict["assertions"], json!({ "named": 0.25 }), "{shown}");
+        // The second request has the file.
+        let asked = server.requests();
+        let last = asked.iter().rev().find(|seen| seen.lane.is_some()).unwrap();
+        assert!(last.body.to_string().contains("echo Hello"), "{}: {}", agent.name, last.body);
     }
 }
