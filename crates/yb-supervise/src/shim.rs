@@ -4,6 +4,8 @@
 //! output pipes as stdout and stderr. It adopts every orphan of the tree (Linux: child subreaper), so that no
 //! descendant escapes. When the control socket closes, for any reason, it kills the whole tree.
 
+#[cfg(target_os = "linux")]
+mod call_supervisor;
 mod control;
 mod fork;
 #[cfg(target_os = "linux")]
@@ -138,7 +140,7 @@ impl Shim {
                     method: shim.method,
                     cgroup: shim.cgroup_path(),
                 });
-                if let Err((stage, error)) = forked.release() {
+                if let Err((stage, error)) = forked.release(request.rules.as_ref()) {
                     shim.remove_cgroup();
                     return control.write_all(&ShimEvent::failed(stage, &error).encode());
                 }

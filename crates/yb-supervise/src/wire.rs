@@ -73,6 +73,9 @@ pub(crate) struct LandlockRules {
     pub(crate) devices: Vec<PathBuf>,
     /// The TCP ports that may be connected to; `None` for no restriction.
     pub(crate) ports: Option<Vec<u16>>,
+    /// The filter of system calls, if the machine supports one.
+    #[cfg(target_os = "linux")]
+    pub(crate) filter: Option<crate::sandbox::SyscallFilter>,
 }
 
 /// An event from the shim to the host.

@@ -20,6 +20,11 @@ pub(crate) fn spawn_request() -> SpawnRequest {
             write: vec![],
             devices: vec!["/dev/null".into()],
             ports: Some(vec![443]),
+            #[cfg(target_os = "linux")]
+            filter: Some(crate::sandbox::SyscallFilter {
+                programs: vec![vec![1; 8], vec![2; 16]],
+                supervised: Some(vec![3; 8]),
+            }),
         }),
         files: vec![FileContent::HostFile("/etc/services".into()), FileContent::Bytes(vec![0, b'\n'])],
         limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
