@@ -209,6 +209,11 @@ fn prepare_child(request: &SpawnRequest, fds: &InheritedFds) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     fds.dup_all_for_exec(&request.files)?;
     set_rlimits(&request.limits, if request.files.is_empty() { 0 } else { MAX_FILE_SIZE })?;
+    if let Some(current) = request.open_files {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum })?;
+    }
     Ok(())
 }
 
