@@ -288,10 +288,14 @@ pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
 #[cfg(target_os = "linux")]
 pub(crate) fn dup_for_exec(descriptor: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     // SAFETY: no descriptor of this process has such a high number, and it is about to exec.
-    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == -1 {
-        return Err(io::Error::last_os_error());
+    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } != -1 {
+        return Ok(());
     }
-    Ok(())
+    match io::Error::last_os_error() {
+        // The descriptor is open, so the number is above the limit.
+        error if error.raw_os_error() == Some(libc::EBADF) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        error => Err(error),
+    }
 }
 
 /// Takes ownership of an inherited descriptor, if it is a socket.
@@ -381,6 +385,14 @@ pub(crate) fn install_supervised_filter(
     let descriptor = load_filter(program, flags)?;
     // SAFETY: with this flag the call returns a new descriptor.
     Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor as i32) })
+}
+
+/// Lets supervisor and caller take turns on one CPU, which is faster. Not known before Linux 6.6.
+#[cfg(target_os = "linux")]
+pub(crate) fn speed_up_supervisor(listener: BorrowedFd<'_>) {
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    // SAFETY: the argument is a number; an unknown request changes nothing.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
 }
 
 /// A system call that waits for a supervisor.

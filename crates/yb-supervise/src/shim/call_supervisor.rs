@@ -33,6 +33,7 @@ impl CallSupervisor {
     /// Starts the thread. It ends with the process, or when no process below the filter is left.
     pub(super) fn start(listener: OwnedFd, roots: &[PathBuf]) -> io::Result<()> {
         let roots = roots.iter().filter_map(|root| root.canonicalize().ok()).collect();
+        sys::speed_up_supervisor(listener.as_fd());
         let supervisor = Self { listener, roots };
         let thread = std::thread::Builder::new().name("call-supervisor".to_owned());
         thread.spawn(move || supervisor.run()).map(drop)

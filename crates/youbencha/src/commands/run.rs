@@ -34,8 +34,8 @@ use crate::tracing::{RunTrace, Tracing};
 /// How long to wait for process trees to suspend before this process does.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The least limit of open files with which one trial works.
-const LEAST_OPEN_FILES: u64 = 128;
+/// The least limit of open files with which a trial works: a sandbox uses numbers up to 160.
+const LEAST_OPEN_FILES: u64 = 256;
 
 /// Refuses to start with a limit that trials would fail at, each for a reason of its own.
 fn check_open_files(limit: u64) -> Result<(), CliError> {
