@@ -71,10 +71,10 @@ pub(super) async fn drive(
     if reader.as_ref().is_some_and(|reader| reader.reads_stderr()) {
         command = command.tap();
     }
-    let mut child = command.output(mode).spawn().await?;
-    if let Some(observer) = context.observer.as_deref() {
-        observer.started(child.record());
+    if let Some(observer) = context.observer.clone() {
+        command = command.before_start(move |record| observer.starting(record));
     }
+    let mut child = command.output(mode).spawn().await?;
     let mut messages = reader.map(|reader| MessageLoop::new(reader, context));
     let stderr = child.tap();
     if let Some((messages, lines)) = messages.as_mut().zip(child.lines()) {

@@ -51,7 +51,7 @@ pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
 pub use gemini::Gemini;
 pub use guard::{connect, limit};
-pub use meter::{ApiRetry, Live, Observer};
+pub use meter::{ApiRetry, Live, Observer, StartRecorded};
 pub use opencode::Opencode;
 pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;

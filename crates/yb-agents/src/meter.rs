@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::Pin;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -64,10 +65,16 @@ pub struct ApiRetry {
     pub retry_after: Option<Duration>,
 }
 
+/// Returned by [`Observer::starting`].
+pub type StartRecorded = Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>>;
+
 /// Observes a running agent. Called from the task that reads the agent's output, so it must not block.
 pub trait Observer: Send + Sync {
-    /// The agent was started. By this record it can be killed even after this process and the shim were killed.
-    fn started(&self, _record: TreeRecord) {}
+    /// The agent is about to run. By this record it can be killed even after this process and the shim were killed. The
+    /// agent runs when the future has ended; if it fails, the agent is not run.
+    fn starting(&self, _record: TreeRecord) -> StartRecorded {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// The progress changed.
     fn changed(&self, _live: &Live) {}

@@ -154,6 +154,7 @@ fn execution(
         status: result.status,
         timed_out: result.timed_out(),
         isolation: context.isolation,
+        syscall_filter: context.isolation.syscall_filter(),
         network: context.network.mode,
         refused_connections: result
             .refused

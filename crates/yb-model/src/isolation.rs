@@ -38,6 +38,12 @@ impl Isolation {
         }
     }
 
+    /// Whether system calls are filtered with this isolation on this machine; `None` without a sandbox of ours.
+    #[must_use]
+    pub fn syscall_filter(self) -> Option<bool> {
+        self.kind().map(|kind| kind.probe_syscall_filter().is_ok())
+    }
+
     /// A rank for comparing isolations; an external sandbox is unverified and ranks as none.
     #[must_use]
     pub fn strength(self) -> u8 {

@@ -70,6 +70,9 @@ pub struct RunInfo {
     pub environment: BTreeMap<&'static str, String>,
     /// The sandbox of the agent.
     pub isolation: Isolation,
+    /// Whether the system calls of the agent were filtered; absent without a sandbox of ours.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub syscall_filter: Option<bool>,
     /// The network that the agent could reach.
     pub network: NetworkMode,
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::error::SpawnError;
 use crate::limits::ExceededLimit;
-use crate::plan::SpawnPlan;
+use crate::plan::{SpawnPlan, StartHook};
 use crate::record::TreeRecord;
 use crate::report::{Containment, ExitStatus, Usage};
 
@@ -69,19 +69,26 @@ pub(crate) enum Backend {
 }
 
 impl Backend {
-    pub(crate) async fn start(kind: BackendKind, start: SpawnPlan) -> Result<Self, SpawnError> {
-        match kind {
+    pub(crate) async fn start(
+        kind: BackendKind,
+        start: SpawnPlan,
+        hook: Option<StartHook>,
+    ) -> Result<Self, SpawnError> {
+        let tree = match kind {
             #[cfg(unix)]
             BackendKind::Contained { shim } => {
-                contained::ContainedTree::start(shim, start).await.map(|tree| Self::Contained(Box::new(tree)))
+                let tree = contained::ContainedTree::start(shim, start, hook).await?;
+                return Ok(Self::Contained(Box::new(tree)));
             }
             #[cfg(unix)]
-            BackendKind::Direct => {
-                direct::DirectTree::start(start).await.map(|tree| Self::Direct(Box::new(tree)))
-            }
+            BackendKind::Direct => Self::Direct(Box::new(direct::DirectTree::start(start).await?)),
             #[cfg(windows)]
-            BackendKind::Job => job::JobTree::start(start).map(Self::Job),
+            BackendKind::Job => Self::Job(job::JobTree::start(start)?),
+        };
+        if let Some(hook) = hook {
+            let _ = hook(tree.record()).await;
         }
+        Ok(tree)
     }
 
     pub(crate) fn pid(&self) -> u32 {

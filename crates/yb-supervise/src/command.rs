@@ -12,7 +12,9 @@ use tokio_util::sync::CancellationToken;
 use crate::env::EnvPlan;
 use crate::limits::ResourceLimits;
 use crate::pause::PauseSwitch;
+use crate::plan::StartHook;
 use crate::quota::Quota;
+use crate::record::TreeRecord;
 use crate::report::{ContainmentMethod, Report};
 use crate::sandbox::Sandbox;
 use crate::stdin::Stdin;
@@ -100,6 +102,7 @@ pub struct Command {
     tap: bool,
     sandbox: Option<Sandbox>,
     resources: ResourceLimits,
+    start_hook: Option<StartHook>,
 }
 
 /// Arguments and environment may contain secrets, so their values are omitted.
@@ -140,6 +143,7 @@ impl Command {
             tap: false,
             sandbox: None,
             resources: ResourceLimits::new(),
+            start_hook: None,
         }
     }
 
@@ -290,6 +294,17 @@ impl Command {
     /// Enables [`Child::tap`](crate::Child::tap), a lossy live view of the output.
     pub fn tap(mut self) -> Self {
         self.tap = true;
+        self
+    }
+
+    /// Calls a function with the record of the tree before the program runs, and waits for the future that it
+    /// returns. A tree whose record was persisted there can always be found with [`reap`](crate::reap). If the
+    /// future fails, the program is not run. Without a shim the program already runs, and a failure is ignored.
+    pub fn before_start<F>(mut self, hook: impl FnOnce(TreeRecord) -> F + Send + 'static) -> Self
+    where
+        F: Future<Output = std::io::Result<()>> + Send + 'static,
+    {
+        self.start_hook = Some(Box::new(move |record| Box::pin(hook(record))));
         self
     }
 

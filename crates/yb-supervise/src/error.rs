@@ -151,7 +151,13 @@ impl SpawnError {
             Self::SandboxPath { .. } => "create it first, or remove it from the sandbox".to_owned(),
             Self::CwdNotVisible { .. } => "add it with `Sandbox::writable` or `Sandbox::read_only`".to_owned(),
             Self::SandboxFailed { .. } => "check the sandbox with `SandboxKind::probe` (in youBencha: `yb doctor`)".to_owned(),
-            Self::Shim { .. } | Self::ContainmentUnavailable { .. } | Self::System { .. } => return None,
+            #[cfg(unix)]
+            Self::Shim { source, .. } | Self::System { source, .. } => {
+                return crate::open_files::hint(source);
+            }
+            #[cfg(windows)]
+            Self::Shim { .. } | Self::System { .. } => return None,
+            Self::ContainmentUnavailable { .. } => return None,
         })
     }
 }

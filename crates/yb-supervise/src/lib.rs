@@ -41,6 +41,8 @@ mod error;
 mod limits;
 mod lines;
 mod logfile;
+#[cfg(unix)]
+mod open_files;
 mod pause;
 mod plan;
 #[cfg(unix)]
@@ -78,6 +80,8 @@ pub use driver::Child;
 pub use error::SpawnError;
 pub use limits::{ExceededLimit, LimitEnforcer, Resource, ResourceLimits};
 pub use lines::{Lines, StreamItem};
+#[cfg(unix)]
+pub use open_files::raise_open_files_limit;
 pub use pause::PauseSwitch;
 pub use program::find_program;
 pub use quota::disk_usage;
@@ -96,6 +100,12 @@ pub use shim::shim_main;
 pub use stdin::{Stdin, StdinWriter};
 pub use tap::{Tap, TapItem};
 pub use tokio_util::sync::CancellationToken;
+
+/// Windows has no such limit.
+#[cfg(windows)]
+pub fn raise_open_files_limit() -> u64 {
+    u64::MAX
+}
 
 /// Does nothing on Windows, where a job object replaces the shim.
 #[cfg(windows)]

@@ -4,6 +4,13 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::PipeWriter;
 use std::path::PathBuf;
+use std::pin::Pin;
+
+use crate::record::TreeRecord;
+
+/// A function that is called with the record of a tree before its program runs.
+pub(crate) type StartHook =
+    Box<dyn FnOnce(TreeRecord) -> Pin<Box<dyn Future<Output = std::io::Result<()>> + Send>> + Send>;
 
 /// What a backend spawns.
 #[derive(Debug)]

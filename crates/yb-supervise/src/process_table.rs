@@ -161,6 +161,12 @@ pub(crate) fn signal(process: ProcessIdentity, signal: Signal) {
     }
 }
 
+/// Returns the parent of a process or thread, if it exists.
+#[cfg(target_os = "linux")]
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    platform::row(pid).map(|row| row.parent)
+}
+
 /// Returns the start time of a process, if it exists.
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     platform::row(pid).map(|row| row.id.start)

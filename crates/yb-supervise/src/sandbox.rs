@@ -4,11 +4,15 @@
 mod bubblewrap;
 mod egress;
 #[cfg(target_os = "linux")]
+mod filter;
+#[cfg(target_os = "linux")]
 mod landlock;
 mod plan;
 mod probe;
 #[cfg(unix)]
 mod seatbelt;
+#[cfg(target_os = "linux")]
+mod syscalls;
 #[cfg(target_os = "linux")]
 mod system;
 #[cfg(target_os = "linux")]
@@ -19,6 +23,8 @@ use std::path::{Path, PathBuf};
 #[cfg(target_os = "linux")]
 use bubblewrap::{BwrapParent, bwrap_args};
 pub use egress::{EgressRules, HostRule, InvalidHost, RefusedConnection};
+#[cfg(target_os = "linux")]
+pub(crate) use filter::{SyscallFilter, decode as decode_program};
 #[cfg(target_os = "linux")]
 use landlock::rules;
 pub(crate) use plan::{SandboxPlan, plan_sandbox};
@@ -53,6 +59,9 @@ pub struct Sandbox {
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
     pub(crate) egress: EgressRules,
+    /// The rule about system calls that does not apply.
+    #[cfg(target_os = "linux")]
+    without_rule: Option<&'static str>,
 }
 
 /// The implementation of a sandbox.
@@ -80,6 +89,15 @@ impl SandboxKind {
     /// Returns the reason and a fix.
     pub fn probe(self) -> Result<(), SandboxUnavailable> {
         probe::probe(self)
+    }
+
+    /// Checks whether this kind can also filter system calls. Without it, a sandbox works but stops less. The result
+    /// is cached.
+    ///
+    /// # Errors
+    /// Returns the reason and a fix.
+    pub fn probe_syscall_filter(self) -> Result<(), SandboxUnavailable> {
+        probe::syscall_filter(self)
     }
 
     /// Checks whether this kind can also restrict the network.
@@ -185,6 +203,21 @@ impl Sandbox {
     pub fn kind(mut self, kind: SandboxKind) -> Self {
         self.kind = kind;
         self
+    }
+
+    /// Removes one rule about system calls, to test that the rule has an effect.
+    #[doc(hidden)]
+    #[cfg(target_os = "linux")]
+    pub fn without_syscall_rule(mut self, name: &'static str) -> Self {
+        self.without_rule = Some(name);
+        self
+    }
+
+    /// Returns the names of the rules about system calls.
+    #[doc(hidden)]
+    #[cfg(target_os = "linux")]
+    pub fn syscall_rules(&self) -> Vec<&'static str> {
+        syscalls::rules_for(self).map(|rule| rule.name).collect()
     }
 
     /// Checks whether bubblewrap works on this machine. See [`SandboxKind::probe`] for other kinds.

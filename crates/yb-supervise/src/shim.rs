@@ -4,6 +4,8 @@
 //! output pipes as stdout and stderr. It adopts every orphan of the tree (Linux: child subreaper), so that no
 //! descendant escapes. When the control socket closes, for any reason, it kills the whole tree.
 
+#[cfg(target_os = "linux")]
+mod call_supervisor;
 mod control;
 mod fork;
 #[cfg(target_os = "linux")]
@@ -138,14 +140,22 @@ impl Shim {
                     method: shim.method,
                     cgroup: shim.cgroup_path(),
                 });
-                if let Err((stage, error)) = forked.release() {
+                // The host persists the record first. If it died instead, so does the child.
+                let mut frames = FrameBuffer::default();
+                if !shim.wait_for_release(&mut frames) {
+                    drop(forked);
+                    shim.kill_all();
+                    shim.remove_cgroup();
+                    return Ok(());
+                }
+                if let Err((stage, error)) = forked.release(request.rules.as_ref()) {
                     shim.remove_cgroup();
                     return control.write_all(&ShimEvent::failed(stage, &error).encode());
                 }
                 release_output();
                 shim.send(&ShimEvent::Started);
                 drop(request);
-                shim.watch();
+                shim.watch(frames);
                 Ok(())
             }
             Err((stage, error)) => control.write_all(&ShimEvent::failed(stage, &error).encode()),
@@ -257,13 +267,23 @@ impl Shim {
         Ok((shim, forked))
     }
 
+    /// Waits until the host lets the child run its program; returns whether it did.
+    fn wait_for_release(&self, frames: &mut FrameBuffer) -> bool {
+        loop {
+            match frames.read(&self.control) {
+                ControlInput::Nothing => {}
+                ControlInput::Request(request) => return request == ShimRequest::Release,
+                ControlInput::Closed => return false,
+            }
+        }
+    }
+
     /// Waits for the leader to end or for requests of the host, then makes sure that no process is left.
-    fn watch(&mut self) {
+    fn watch(&mut self, mut frames: FrameBuffer) {
         #[cfg(target_os = "linux")]
         if self.meter.until_next_sample().is_some() {
             sys::raise_priority();
         }
-        let mut frames = FrameBuffer::default();
         let mut terminating = false;
         let mut settle: Option<Instant> = None;
         let unkillable = loop {
@@ -311,6 +331,7 @@ impl Shim {
                     self.resume();
                     settle = settle.map(|_| Instant::now() + SETTLE_TIME);
                 }
+                ControlInput::Request(ShimRequest::Release) => {}
                 ControlInput::Request(ShimRequest::Kill | ShimRequest::Spawn(_)) | ControlInput::Closed => {
                     break self.kill_all();
                 }

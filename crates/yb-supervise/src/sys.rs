@@ -288,10 +288,14 @@ pub(crate) fn reap_with_usage(pid: Pid) -> Option<ChildUsage> {
 #[cfg(target_os = "linux")]
 pub(crate) fn dup_for_exec(descriptor: BorrowedFd<'_>, number: i32) -> io::Result<()> {
     // SAFETY: no descriptor of this process has such a high number, and it is about to exec.
-    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } == -1 {
-        return Err(io::Error::last_os_error());
+    if unsafe { libc::dup2(descriptor.as_raw_fd(), number) } != -1 {
+        return Ok(());
     }
-    Ok(())
+    match io::Error::last_os_error() {
+        // The descriptor is open, so the number is above the limit.
+        error if error.raw_os_error() == Some(libc::EBADF) => Err(io::Error::from_raw_os_error(libc::EMFILE)),
+        error => Err(error),
+    }
 }
 
 /// Takes ownership of an inherited descriptor, if it is a socket.
@@ -341,6 +345,118 @@ pub(crate) fn restrict_before_exec(command: &mut Command, restriction: crate::re
     unsafe {
         command.pre_exec(move || restriction.take().map_or(Ok(()), crate::restrict::Restriction::apply));
     }
+}
+
+/// Filters the system calls of the child, before exec.
+#[cfg(target_os = "linux")]
+pub(crate) fn filter_before_exec(command: &mut Command, filter: crate::restrict::FilterPrograms) {
+    let mut filter = Some(filter);
+    // SAFETY: only system calls, no allocation: the host may be multi-threaded.
+    unsafe {
+        command.pre_exec(move || filter.take().map_or(Ok(()), crate::restrict::FilterPrograms::apply));
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn load_filter(program: &[seccompiler::sock_filter], flags: libc::c_ulong) -> io::Result<libc::c_long> {
+    rustix::thread::set_no_new_privs(true)?;
+    let length = program.len().try_into().map_err(|_| io::Error::from_raw_os_error(libc::E2BIG))?;
+    let program = libc::sock_fprog { len: length, filter: program.as_ptr().cast_mut().cast() };
+    // SAFETY: both types have the kernel's layout; the kernel copies the program and does not change it.
+    let result =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+/// Filters the system calls of this process. Does not allocate.
+#[cfg(target_os = "linux")]
+pub(crate) fn install_filter(program: &[seccompiler::sock_filter]) -> io::Result<()> {
+    load_filter(program, 0).map(drop)
+}
+
+/// Filters the system calls of this process and returns the listener of those that the program passes to a supervisor. A
+/// call that the supervisor has received is only interrupted by a fatal signal. Does not allocate.
+#[cfg(target_os = "linux")]
+pub(crate) fn install_supervised_filter(
+    program: &[seccompiler::sock_filter],
+) -> io::Result<std::os::fd::OwnedFd> {
+    use std::os::fd::FromRawFd as _;
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV;
+    let descriptor = load_filter(program, flags)?;
+    // SAFETY: with this flag the call returns a new descriptor.
+    Ok(unsafe { std::os::fd::OwnedFd::from_raw_fd(descriptor as i32) })
+}
+
+/// Lets supervisor and caller take turns on one CPU, which is faster. Not known before Linux 6.6.
+#[cfg(target_os = "linux")]
+pub(crate) fn speed_up_supervisor(listener: BorrowedFd<'_>) {
+    const SYNC_WAKE_UP: libc::c_ulong = 1;
+    // SAFETY: the argument is a number; an unknown request changes nothing.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SET_FLAGS, SYNC_WAKE_UP) };
+}
+
+/// A system call that waits for a supervisor.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SupervisedCall {
+    id: u64,
+    /// The id of the calling thread.
+    pub(crate) thread: u32,
+    pub(crate) number: i64,
+    pub(crate) arguments: [u64; 6],
+}
+
+/// What a supervisor answers.
+#[cfg(target_os = "linux")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SupervisedResult {
+    /// The call was made by the supervisor.
+    Done,
+    Failed(rustix::io::Errno),
+    /// The kernel makes the call.
+    Continue,
+}
+
+/// Receives the next supervised call; `None` if its thread was killed meanwhile.
+#[cfg(target_os = "linux")]
+pub(crate) fn receive_supervised_call(listener: BorrowedFd<'_>) -> io::Result<Option<SupervisedCall>> {
+    // SAFETY: an all-zero structure is valid and required by the kernel, which fills it.
+    let (result, call) = unsafe {
+        let mut call: libc::seccomp_notif = std::mem::zeroed();
+        (libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut call), call)
+    };
+    if result == 0 {
+        let (number, arguments) = (i64::from(call.data.nr), call.data.args);
+        return Ok(Some(SupervisedCall { id: call.id, thread: call.pid, number, arguments }));
+    }
+    match io::Error::last_os_error() {
+        error if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINTR)) => Ok(None),
+        error => Err(error),
+    }
+}
+
+/// Returns whether the thread still waits for this call, so that its id has not been reused.
+#[cfg(target_os = "linux")]
+pub(crate) fn is_supervised_call_valid(listener: BorrowedFd<'_>, call: &SupervisedCall) -> bool {
+    // SAFETY: the kernel reads one number.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_ID_VALID, &raw const call.id) == 0 }
+}
+
+/// Answers a supervised call. Errors are ignored: its thread was killed.
+#[cfg(target_os = "linux")]
+pub(crate) fn answer_supervised_call(
+    listener: BorrowedFd<'_>,
+    call: &SupervisedCall,
+    result: SupervisedResult,
+) {
+    let (error, flags) = match result {
+        SupervisedResult::Done => (0, 0),
+        SupervisedResult::Failed(errno) => (-errno.raw_os_error(), 0),
+        SupervisedResult::Continue => (0, libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32),
+    };
+    let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error, flags };
+    // SAFETY: the structure has the kernel's layout and outlives the call.
+    unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) };
 }
 
 /// Prepares a command for which std sets up only stdio and directory. The child starts a new session (hence

@@ -19,6 +19,8 @@ use crate::report::{ContainmentMethod, ExitStatus, Usage};
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum ShimRequest {
     Spawn(Box<SpawnRequest>),
+    /// Lets the forked child run its program.
+    Release,
     /// Sends SIGTERM, then SIGCONT, to the leader's group.
     Terminate,
     /// Sends SIGKILL to all processes until none is left.
@@ -46,6 +48,8 @@ pub(crate) struct SpawnRequest {
     pub(crate) files: Vec<FileContent>,
     /// Resource limits of the tree.
     pub(crate) limits: ResourceLimits,
+    /// The soft limit of open files, if it differs from that of the shim.
+    pub(crate) open_files: Option<u64>,
     /// Unique id of the child: names its cgroup and marks its environment.
     pub(crate) id: String,
     /// Whether a descriptor for stdin is attached; otherwise stdin is `/dev/null`.
@@ -73,6 +77,9 @@ pub(crate) struct LandlockRules {
     pub(crate) devices: Vec<PathBuf>,
     /// The TCP ports that may be connected to; `None` for no restriction.
     pub(crate) ports: Option<Vec<u16>>,
+    /// The filter of system calls, if the machine supports one.
+    #[cfg(target_os = "linux")]
+    pub(crate) filter: Option<crate::sandbox::SyscallFilter>,
 }
 
 /// An event from the shim to the host.
@@ -141,6 +148,7 @@ impl ShimRequest {
                 out.rules(request.rules.as_ref());
                 out.files(&request.files);
                 out.limits(&request.limits);
+                out.option(request.open_files);
                 out.bytes(request.id.as_bytes());
                 out.u64(u64::from(request.stdin));
                 out.u64(u64::from(request.channel));
@@ -149,6 +157,7 @@ impl ShimRequest {
             Self::Kill => out.u64(3),
             Self::Pause => out.u64(4),
             Self::Resume => out.u64(5),
+            Self::Release => out.u64(6),
         }
         out.frame()
     }
@@ -167,6 +176,7 @@ impl ShimRequest {
                 rules: body.rules()?,
                 files: body.files()?,
                 limits: body.limits()?,
+                open_files: body.option()?,
                 id: String::from_utf8(body.bytes()?).map_err(|_| malformed())?,
                 stdin: body.u64()? == 1,
                 channel: body.u64()? == 1,
@@ -175,6 +185,7 @@ impl ShimRequest {
             3 => Self::Kill,
             4 => Self::Pause,
             5 => Self::Resume,
+            6 => Self::Release,
             _ => return Err(malformed()),
         })
     }

@@ -9,7 +9,7 @@ pub const BIN_DIR_VARIABLE: &str = "YB_TESTKIT_BIN_DIR";
 /// The command that builds the binaries.
 const BUILD: &str = "cargo build -p yb-testkit --bins";
 
-/// Returns the path of a binary of this crate: `fake-agent` or `yb-shim`.
+/// Returns the path of a binary of this crate: `fake-agent`, `raw-syscall` or `yb-shim`.
 ///
 /// # Panics
 /// Panics if the binary was not built, or is older than its sources.
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn binary_is_stale_when_a_source_is_newer() {
         let in_a_year = SystemTime::now() + std::time::Duration::from_secs(365 * 24 * 3600);
-        for name in ["fake-agent", "yb-shim"] {
+        for name in ["fake-agent", "raw-syscall", "yb-shim"] {
             assert!(newer_source(name, SystemTime::UNIX_EPOCH).is_some());
             assert_eq!(newer_source(name, in_a_year), None);
         }

@@ -33,6 +33,7 @@ pub fn main() -> std::process::ExitCode {
 pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
     // Must come first: if this process was started as a shim, the call does not return.
     yb_supervise::shim_main();
+    yb_supervise::raise_open_files_limit();
 
     let mut printer = Printer::for_terminal();
     let code = match args::parse() {

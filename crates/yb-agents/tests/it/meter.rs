@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use yb_agents::{Live, Observer};
+use yb_agents::{Live, Observer, StartRecorded};
 use yb_model::log::{ExecutionStatus, UsageSource};
 use yb_supervise::TreeRecord;
 
@@ -18,8 +18,9 @@ struct Watcher {
 }
 
 impl Observer for Watcher {
-    fn started(&self, record: TreeRecord) {
+    fn starting(&self, record: TreeRecord) -> StartRecorded {
         self.records.lock().unwrap().push(record);
+        Box::pin(std::future::ready(Ok(())))
     }
 
     fn changed(&self, live: &Live) {

@@ -119,11 +119,16 @@ fn max_cost(gate: String, most: f64, trials: &[&TrialResults]) -> GateResult {
     GateResult { value: Some(spent), limit: Some(most), ..gate_result(gate, status, reason) }
 }
 
+/// Follows the name of a level that ran without its filter of system calls, which satisfies no gate.
+const NO_FILTER: &str = " without a system call filter";
+
 fn isolation(gate: String, level: Isolation, trials: &[&TrialResults]) -> GateResult {
     let mut used: BTreeMap<String, u64> = BTreeMap::new();
     for attempt in trials.iter().filter_map(|trial| trial.result()) {
         if let Some(used_by) = attempt.isolation {
-            *used.entry(used_by.to_string()).or_default() += 1;
+            // A sandbox without the filter stops less than its level promises.
+            let filter = if attempt.syscall_filter == Some(false) { NO_FILTER } else { "" };
+            *used.entry(format!("{used_by}{filter}")).or_default() += 1;
         }
     }
     let weaker = used.iter().find(|(name, _)| !is_enough(name, level));

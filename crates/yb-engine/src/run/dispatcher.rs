@@ -278,12 +278,14 @@ impl Dispatcher<'_> {
     /// Handles events of running trials.
     fn handle_unit_events(&mut self, messages: Vec<super::unit::UnitMessage>) {
         let mut events = Vec::new();
+        let mut starting = Vec::new();
         for (index, event) in messages {
             let trial = self.active.units[index].trial.folder.clone();
             match event {
-                UnitEvent::Started(tree) => {
+                UnitEvent::Starting(tree, recorded) => {
                     if let Some(running) = self.running.get(&index) {
                         events.push(RunEvent::AgentStarted { trial, attempt: running.attempt, tree });
+                        starting.push(recorded);
                     }
                 }
                 UnitEvent::Step(step) => (self.emit)(RunnerEvent::Progress(&Progress::Step { trial, step })),
@@ -306,7 +308,12 @@ impl Dispatcher<'_> {
                 }
             }
         }
-        self.record(events);
+        // An agent runs only when the journal has its record; otherwise the senders are dropped.
+        if self.record(events) {
+            for recorded in starting {
+                let _ = recorded.send(());
+            }
+        }
         self.check_budget();
     }
 
@@ -391,11 +398,14 @@ impl Dispatcher<'_> {
         AttemptEnd { record, error: None }
     }
 
-    /// Appends to the journal. On failure, no further trial is started and running ones are killed, because their
-    /// results could not be recorded.
-    fn record(&mut self, events: Vec<RunEvent>) {
-        if events.is_empty() || matches!(self.failure, Some(RunError::Journal(_))) {
-            return;
+    /// Appends to the journal; returns whether the events are in it. On failure, no further trial is started and
+    /// running ones are killed, because their results could not be recorded.
+    fn record(&mut self, events: Vec<RunEvent>) -> bool {
+        if matches!(self.failure, Some(RunError::Journal(_))) {
+            return false;
+        }
+        if events.is_empty() {
+            return true;
         }
         match self.active.journal.append(events) {
             Ok(entries) => {
@@ -403,11 +413,13 @@ impl Dispatcher<'_> {
                     self.active.state.apply(entry);
                     (self.emit)(RunnerEvent::Event(entry));
                 }
+                true
             }
             Err(error) => {
                 self.failure = Some(error.into());
                 self.drain(StopReason::Disk);
                 self.kill();
+                false
             }
         }
     }

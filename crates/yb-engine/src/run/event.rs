@@ -141,6 +141,9 @@ pub struct AttemptRecord {
     /// The isolation of the agent; absent if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isolation: Option<Isolation>,
+    /// Whether the system calls of the agent were filtered; absent without a sandbox of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syscall_filter: Option<bool>,
     /// The network access of the agent; absent if no agent ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<yb_case::NetworkMode>,

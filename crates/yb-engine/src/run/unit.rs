@@ -7,6 +7,7 @@ use yb_agents::trace::TrialEnd;
 
 use jiff::Timestamp;
 use tokio::sync::mpsc::UnboundedSender;
+use tokio::sync::oneshot;
 use yb_supervise::TreeRecord;
 
 use super::dir::RunDir;
@@ -17,7 +18,7 @@ use crate::trial::{
     TrialStep,
 };
 use yb_agents::trace::Trace;
-use yb_agents::{Live, Observer};
+use yb_agents::{Live, Observer, StartRecorded};
 use yb_case::Case;
 use yb_model::log::UsageSource;
 use yb_model::outcome::Outcome;
@@ -42,7 +43,8 @@ pub(super) struct TrialUnit {
 #[derive(Debug)]
 pub(super) enum UnitEvent {
     Step(TrialStep),
-    Started(TreeRecord),
+    /// The agent runs when the sender was used.
+    Starting(TreeRecord, oneshot::Sender<()>),
     Live(Live),
 }
 
@@ -73,8 +75,10 @@ impl UnitObserver {
 }
 
 impl Observer for UnitObserver {
-    fn started(&self, record: TreeRecord) {
-        let _ = self.to.send((self.unit, UnitEvent::Started(record)));
+    fn starting(&self, record: TreeRecord) -> StartRecorded {
+        let (sender, recorded) = oneshot::channel();
+        let _ = self.to.send((self.unit, UnitEvent::Starting(record, sender)));
+        Box::pin(async move { recorded.await.map_err(|_| std::io::Error::other("the run has ended")) })
     }
 
     fn changed(&self, live: &Live) {
@@ -196,6 +200,7 @@ impl AttemptRecord {
             agent_version: None,
             model: None,
             isolation: None,
+            syscall_filter: None,
             network: None,
             tape: None,
             trees: None,
@@ -230,6 +235,7 @@ impl AttemptRecord {
         self.agent_version = known(&log.agent_info.version);
         self.model = known(&log.model_info.name);
         self.isolation = Some(log.execution.isolation);
+        self.syscall_filter = log.execution.syscall_filter;
         self.network = Some(log.execution.network);
         let (start, end) = finished.trees.clone();
         self.trees = Some(AttemptTrees { start, end });

@@ -110,6 +110,7 @@ impl Runner {
             youbencha_version: env!("CARGO_PKG_VERSION"),
             environment: environment(attempt.run.path()),
             isolation: run.isolation,
+            syscall_filter: run.isolation.syscall_filter(),
             network: run.network,
         };
         let results =

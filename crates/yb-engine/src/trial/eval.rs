@@ -111,6 +111,7 @@ impl Runner {
                 youbencha_version: env!("CARGO_PKG_VERSION"),
                 environment: super::environment(&folder),
                 isolation: level.used,
+                syscall_filter: level.used.syscall_filter(),
                 network: NetworkMode::Open,
             },
             agent: results::AgentInfo {
@@ -237,6 +238,7 @@ fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolatio
             status: ExecutionStatus::Success,
             timed_out: false,
             isolation,
+            syscall_filter: isolation.syscall_filter(),
             permission_mode: None,
             containment: None,
             trust_repo_settings: false,

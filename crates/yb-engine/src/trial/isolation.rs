@@ -31,6 +31,7 @@ impl Runner {
             let asked = case.isolation.as_str();
             warnings = vec![format!("the case requests `isolation: {asked}`, overridden with `{used}`")];
         }
+        warnings.extend(filter_warning(used, SandboxKind::probe_syscall_filter));
         let mut mode = self.network.unwrap_or(settings.network());
         // A replay needs no network. Where access can't be restricted, there is a warning.
         if self.network.is_none() && self.is_replayed(case) && mode != NetworkMode::ModelOnly {
@@ -112,8 +113,17 @@ fn level(
     }
 }
 
+/// Returns a warning if the sandbox does not filter system calls.
+fn filter_warning(
+    used: Isolation,
+    probe: impl Fn(SandboxKind) -> Result<(), SandboxUnavailable>,
+) -> Option<String> {
+    let why = probe(used.kind()?).err()?;
+    Some(format!("the system calls of the agent were not filtered: {}; fix: {}", why.reason, why.fix))
+}
+
 /// Checks whether the isolation can enforce the network access. Returns a warning if the enforcement is weak: landlock
-/// restricts TCP only, and is used only if the case requests it by name.
+/// knows ports, not hosts, and is used only if the case requests it by name.
 fn check_network(
     mode: NetworkMode,
     used: Isolation,
@@ -128,13 +138,13 @@ fn check_network(
         (_, Isolation::Landlock) if demanded == yb_case::Isolation::Landlock => {
             match probe(SandboxKind::Landlock) {
                 Ok(()) => Ok(Some(format!(
-                    "`network: {mode}` under landlock restricts TCP only: UDP, DNS and Unix sockets are open"
+                    "`network: {mode}` under landlock restricts ports, not hosts, and no Unix sockets in directories"
                 ))),
                 Err(why) => refused(why.reason, &why.fix),
             }
         }
         (_, Isolation::Landlock) => refused(
-            "landlock restricts TCP only".to_owned(),
+            "landlock restricts ports, not hosts".to_owned(),
             "install the package `bubblewrap`, or set `isolation: landlock` if that is sufficient",
         ),
         (_, Isolation::None | Isolation::External) => refused(
@@ -191,9 +201,21 @@ mod tests {
         }
         assert!(ask(None, Isolation::Bubblewrap, Asked::Auto).unwrap().is_none());
         let warning = ask(ModelOnly, Isolation::Landlock, Asked::Landlock).unwrap().unwrap();
-        assert!(warning.contains("restricts TCP only"), "{warning}");
+        assert!(warning.contains("restricts ports, not hosts"), "{warning}");
         let old = |_| Err(SandboxUnavailable::new("too old", "a new one"));
         assert!(check_network(ModelOnly, Isolation::Landlock, Asked::Landlock, old).is_err());
+    }
+
+    #[test]
+    fn missing_filter_is_a_warning_with_the_fix() {
+        let missing = |_| Err(SandboxUnavailable::new("no seccomp", "another kernel"));
+        let warning = filter_warning(Isolation::Landlock, missing).unwrap();
+        assert_eq!(
+            warning,
+            "the system calls of the agent were not filtered: no seccomp; fix: another kernel"
+        );
+        assert_eq!(filter_warning(Isolation::Landlock, |_| Ok(())), None);
+        assert_eq!(filter_warning(Isolation::External, missing), None);
     }
 
     #[test]

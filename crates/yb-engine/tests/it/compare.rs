@@ -83,6 +83,15 @@ fn ungraded_trials_count_both_ways_in_a_gate() {
     assert_eq!(answer(&outcomes, "max_cost_usd=0.45").status, GateStatus::Failed);
     assert_eq!(answer(&outcomes, "isolation=landlock").status, GateStatus::Passed);
     assert_eq!(answer(&outcomes, "isolation=external").status, GateStatus::Failed);
+    let mut unfiltered = run(&[("one", &outcomes)], 0.1);
+    unfiltered.trials[1].attempts[0].syscall_filter = Some(false);
+    let gates = Gates::default().with(&[GateOverride::parse("isolation=landlock").unwrap()]).unwrap();
+    let refused = yb_engine::gates::evaluate(&gates, &unfiltered, dir.path()).unwrap().gates.remove(0);
+    assert_eq!(refused.status, GateStatus::Failed);
+    assert_eq!(
+        refused.reason,
+        "1 trial ran with `bubblewrap without a system call filter` (minimum `landlock`)"
+    );
     let mut untold = run(&[("one", &outcomes)], 0.1);
     untold.trials[0].attempts[0].spend = serde_json::from_value(json!({})).unwrap();
     let gates = Gates::default().with(&[GateOverride::parse("max_cost_usd=9").unwrap()]).unwrap();

@@ -78,6 +78,9 @@ pub struct Execution {
     pub timed_out: bool,
     /// How the agent was isolated from the machine.
     pub isolation: Isolation,
+    /// Whether the system calls of the agent were filtered; absent without a sandbox of ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub syscall_filter: Option<bool>,
     /// The network access of the agent.
     #[serde(default)]
     pub network: NetworkMode,

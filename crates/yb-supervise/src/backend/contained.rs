@@ -15,7 +15,8 @@ use super::{TreeEvent, TreeOutcome};
 use crate::cgroup::Cgroup;
 use crate::env;
 use crate::error::SpawnError;
-use crate::plan::SpawnPlan;
+use crate::open_files;
+use crate::plan::{SpawnPlan, StartHook};
 use crate::process_table::ProcessTree;
 use crate::program;
 use crate::record::{ProcessIdentity, TreeRecord};
@@ -48,7 +49,11 @@ pub(crate) struct ContainedTree {
 }
 
 impl ContainedTree {
-    pub(crate) async fn start(shim: PathBuf, start: SpawnPlan) -> Result<Self, SpawnError> {
+    pub(crate) async fn start(
+        shim: PathBuf,
+        start: SpawnPlan,
+        hook: Option<StartHook>,
+    ) -> Result<Self, SpawnError> {
         let total = program::total_size(&start.args, &start.env);
         let (program, cwd, forced) = (start.program.clone(), start.cwd.clone(), start.method);
         let failed = |source| SpawnError::Shim { path: shim.clone(), source };
@@ -59,6 +64,15 @@ impl ContainedTree {
             tree.shim_id = tree.shim.id().map(|pid| ProcessIdentity { pid, start: shim_start });
             tree.method = method;
             tree.cgroup = cgroup;
+            // Until the child is released it does not run its program, and dies with its shim.
+            if let Some(hook) = hook
+                && let Err(source) = hook(tree.record()).await
+            {
+                tree.control = None;
+                tree.sweep().await;
+                return Err(SpawnError::System { what: "record the process tree", source });
+            }
+            tree.send(&ShimRequest::Release);
             event = match tree.wait_for_event().await {
                 // The child ran and its shim is gone: the child has ended, spawning did not fail.
                 Err(error) if error.kind() != io::ErrorKind::TimedOut => Ok(ShimEvent::Started),
@@ -110,6 +124,7 @@ impl ContainedTree {
             rules: start.rules,
             files: start.files,
             limits: start.limits,
+            open_files: open_files::limit_of_children(),
             id: start.id,
             stdin: start.stdin.is_some(),
             channel: start.channel.is_some(),

@@ -142,7 +142,7 @@ impl Command {
             stdout: stdout_writer,
             stderr: stderr_writer,
         };
-        let backend = Backend::start(backend_kind, start).await?;
+        let backend = Backend::start(backend_kind, start, self.start_hook).await?;
         let lines = queue.clone().map(|queue| Lines { queue });
         let pump = Pump::start(thread, stdout, stderr, sink, queue).map_err(system("start a thread"))?;
         let (feeder, stdin) = match (self.stdin, stdin_writer) {

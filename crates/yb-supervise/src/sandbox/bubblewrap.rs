@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::system::SANDBOX_UID;
 use super::view::{Access, FilesystemView, Mount, SHARED_MEMORY, check_format};
-use super::{Network, Sandbox};
+use super::{Network, Sandbox, SandboxKind, SyscallFilter};
 use crate::egress_proxy::proxy_address;
 use crate::error::SpawnError;
 use crate::shim::{FILES_FD, PROGRAM_FD, STATUS_FD, init_arguments};
@@ -42,6 +42,7 @@ pub(crate) fn bwrap_args(
     let mut files = None;
     if let BwrapParent::Shim { files: list } = by {
         argv.extend(["--json-status-fd".into(), STATUS_FD.to_string().into()]);
+        add_filter(sandbox, &mut argv, list)?;
         files = Some(list);
     }
     mounts(&view, &mut argv, files);
@@ -56,6 +57,25 @@ pub(crate) fn bwrap_args(
         argv.extend(args.iter().cloned());
     }
     Ok(argv)
+}
+
+/// Appends the seccomp programs, which `bwrap` loads after the sandbox is set up.
+fn add_filter(
+    sandbox: &Sandbox,
+    argv: &mut Vec<OsString>,
+    files: &mut Vec<FileContent>,
+) -> Result<(), SpawnError> {
+    if SandboxKind::Bubblewrap.probe_syscall_filter().is_err() {
+        return Ok(());
+    }
+    let filter = SyscallFilter::new(sandbox)
+        .map_err(|source| SpawnError::System { what: "compile the system call filter", source })?;
+    for program in filter.programs {
+        let number = FILES_FD + files.len() as i32;
+        files.push(FileContent::Bytes(program));
+        argv.extend(["--add-seccomp-fd".into(), number.to_string().into()]);
+    }
+    Ok(())
 }
 
 /// Returns all flags except the mounts.

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use super::view::{Access, FilesystemView, Mount, check_format};
-use super::{Network, Sandbox, system};
+use super::{Network, Sandbox, SandboxKind, SyscallFilter, system};
 use crate::error::SpawnError;
 use crate::wire::LandlockRules;
 
@@ -45,6 +45,12 @@ pub(crate) fn rules(
         // The port of the proxy is added when it is known.
         Network::Filtered => Some(sandbox.egress.forwards.iter().map(|address| address.port()).collect()),
     };
+    if SandboxKind::Landlock.probe_syscall_filter().is_ok() {
+        let filter = SyscallFilter::new(sandbox);
+        rules.filter = Some(
+            filter.map_err(|source| SpawnError::System { what: "compile the system call filter", source })?,
+        );
+    }
     if !rules.allows(cwd) {
         return Err(SpawnError::CwdNotVisible { path: cwd.to_owned() });
     }

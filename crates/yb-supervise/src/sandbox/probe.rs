@@ -38,6 +38,18 @@ pub(super) fn probe(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
     }
 }
 
+pub(super) fn syscall_filter(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
+    static BUBBLEWRAP: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
+    static LANDLOCK: OnceLock<Result<(), SandboxUnavailable>> = OnceLock::new();
+    let cached = match kind {
+        SandboxKind::Bubblewrap => &BUBBLEWRAP,
+        SandboxKind::Landlock => &LANDLOCK,
+        #[cfg(target_os = "macos")]
+        SandboxKind::SandboxExec => return Err(missing()),
+    };
+    cached.get_or_init(|| platform::syscall_filter(kind)).clone()
+}
+
 /// Landlock restricts TCP since Linux 6.7.
 pub(super) fn landlock_network() -> Result<(), SandboxUnavailable> {
     #[cfg(target_os = "linux")]
@@ -76,6 +88,10 @@ mod platform {
     pub(super) fn landlock() -> Result<(), super::SandboxUnavailable> {
         Err(super::missing())
     }
+
+    pub(super) fn syscall_filter(_: super::SandboxKind) -> Result<(), super::SandboxUnavailable> {
+        Err(super::missing())
+    }
 }
 
 #[cfg(target_os = "linux")]
@@ -87,9 +103,9 @@ mod platform {
     use std::process::{Command, Output, Stdio};
     use std::time::{Duration, Instant};
 
-    use super::super::{BwrapParent, Sandbox, bwrap_args, rules};
+    use super::super::{BwrapParent, Sandbox, SandboxKind, SyscallFilter, bwrap_args, rules};
     use super::{SandboxUnavailable, bubblewrap as find};
-    use crate::restrict::{MIN_ABI, Restriction};
+    use crate::restrict::{FilterPrograms, MIN_ABI, Restriction};
     use crate::sys;
 
     /// Timeout of the probe, which normally takes milliseconds.
@@ -134,10 +150,13 @@ mod platform {
         let script = [OsString::from("-c"), "! (: < \"$0\")".into(), own.clone().into()];
         let attempt = || -> io::Result<Output> {
             fs::write(&own, "")?;
-            let rules = rules(&Sandbox::new(), Path::new("/bin/sh"), Path::new("/usr"), None)
+            let mut rules = rules(&Sandbox::new(), Path::new("/bin/sh"), Path::new("/usr"), None)
                 .map_err(io::Error::other)?;
+            // Its probe is separate, and nothing here answers supervised calls.
+            rules.filter = None;
             let mut command = Command::new("/bin/sh");
-            sys::restrict_before_exec(&mut command, Restriction::prepare(&rules)?);
+            let (restriction, _listener) = Restriction::prepare(&rules)?;
+            sys::restrict_before_exec(&mut command, restriction);
             run(command.args(&script))
         };
         let output = attempt();
@@ -147,6 +166,39 @@ mod platform {
             Ok(_) => Err(broken(&"a read that should be denied succeeded")),
             Err(error) => Err(broken(&error)),
         }
+    }
+
+    /// Starts a child below the filter. For Landlock the shim must also be able to read the memory of the child.
+    pub(super) fn syscall_filter(kind: SandboxKind) -> Result<(), SandboxUnavailable> {
+        if !cfg!(any(target_arch = "x86_64", target_arch = "aarch64")) {
+            return Err(SandboxUnavailable::new(
+                format!("no system calls are known for the architecture `{}`", std::env::consts::ARCH),
+                "use x86_64 or aarch64",
+            ));
+        }
+        let scope = fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope").unwrap_or_default();
+        if kind == SandboxKind::Landlock && matches!(scope.trim(), "2" | "3") {
+            return Err(SandboxUnavailable::new(
+                "the kernel does not let a process read the memory of its descendants",
+                "set `sysctl -w kernel.yama.ptrace_scope=1`, or use bubblewrap",
+            ));
+        }
+        let attempt = || -> io::Result<Output> {
+            let filter = SyscallFilter::new(&Sandbox::new().kind(kind))?;
+            let (filter, _listener) = FilterPrograms::prepare(&filter)?;
+            let mut command = Command::new("/bin/sh");
+            sys::filter_before_exec(&mut command, filter);
+            run(command.args(["-c", "exit 0"]))
+        };
+        let reason = match attempt() {
+            Ok(output) if output.status.success() => return Ok(()),
+            Ok(output) => format!("a shell below a seccomp filter failed: {}", output.status),
+            Err(error) => format!("seccomp failed: {error}"),
+        };
+        Err(SandboxUnavailable::new(
+            reason,
+            "use Linux with seccomp; in a container, use a seccomp profile that allows it",
+        ))
     }
 
     #[expect(clippy::disallowed_methods, reason = "the probe is short-lived and is waited for")]

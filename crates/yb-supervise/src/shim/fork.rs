@@ -7,15 +7,17 @@ use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
 use super::MAX_FILE_SIZE;
 #[cfg(target_os = "linux")]
+use super::call_supervisor::CallSupervisor;
+#[cfg(target_os = "linux")]
 use super::{CHANNEL_FD, FILES_FD, PROGRAM_FD, STATUS_FD};
 use crate::env;
 use crate::limits::ResourceLimits;
 #[cfg(target_os = "linux")]
-use crate::restrict::Restriction;
+use crate::restrict::{ListenerSocket, Restriction};
 use crate::sys::{self, Fork};
 #[cfg(target_os = "linux")]
 use crate::wire::FileContent;
-use crate::wire::{SpawnRequest, SpawnStage};
+use crate::wire::{LandlockRules, SpawnRequest, SpawnStage};
 
 /// Descriptors that the child inherits, except stdout and stderr.
 #[derive(Default)]
@@ -106,6 +108,8 @@ pub(super) struct ForkedChild {
     pub(super) leader: Pid,
     release_writer: PipeWriter,
     failure: PipeReader,
+    #[cfg(target_os = "linux")]
+    listener: Option<ListenerSocket>,
 }
 
 /// Forks the child, which waits for its release.
@@ -119,9 +123,11 @@ pub(super) fn fork_child(
     let exec = env::build_exec(&request.program, &request.arg0, &request.args, env, &request.id)
         .map_err(fork_error)?;
     #[cfg(target_os = "linux")]
-    let mut restriction = match &request.rules {
-        Some(rules) => Some(Restriction::prepare(rules).map_err(|error| (SpawnStage::Restrict, error))?),
-        None => None,
+    let (mut restriction, listener) = match &request.rules {
+        Some(rules) => Restriction::prepare(rules)
+            .map(|(restriction, listener)| (Some(restriction), listener))
+            .map_err(|error| (SpawnStage::Restrict, error))?,
+        None => (None, None),
     };
     let (failure, mut report) = io::pipe().map_err(fork_error)?;
     let (mut release, release_writer) = io::pipe().map_err(fork_error)?;
@@ -151,13 +157,23 @@ pub(super) fn fork_child(
             let _ = report.write_all(&[stage as u8, a, b, c, d]);
             sys::exit_now(127)
         }
-        Fork::Parent(leader) => Ok(ForkedChild { leader, release_writer, failure }),
+        Fork::Parent(leader) => Ok(ForkedChild {
+            leader,
+            release_writer,
+            failure,
+            #[cfg(target_os = "linux")]
+            listener,
+        }),
     }
 }
 
 impl ForkedChild {
-    /// Lets the child execute its program. A failed exec is reported through a close-on-exec pipe.
-    pub(super) fn release(mut self) -> Result<(), (SpawnStage, io::Error)> {
+    /// Lets the child execute its program. A failed exec is reported through a close-on-exec pipe. Then starts to
+    /// answer the calls that the rules make the shim supervise.
+    pub(super) fn release(
+        mut self,
+        #[cfg_attr(not(target_os = "linux"), expect(unused_variables))] rules: Option<&LandlockRules>,
+    ) -> Result<(), (SpawnStage, io::Error)> {
         self.release_writer.write_all(&[1]).map_err(|error| (SpawnStage::Fork, error))?;
         let mut failure = [0; 5];
         if self.failure.read_exact(&mut failure).is_ok() {
@@ -166,6 +182,17 @@ impl ForkedChild {
             let stage =
                 if stage == SpawnStage::Restrict as u8 { SpawnStage::Restrict } else { SpawnStage::Exec };
             return Err((stage, io::Error::from_raw_os_error(i32::from_le_bytes([a, b, c, d]))));
+        }
+        #[cfg(target_os = "linux")]
+        if let Some(listener) = self.listener {
+            let roots = rules.map_or(&[][..], |rules| &rules.write);
+            let started = listener.receive().and_then(|listener| CallSupervisor::start(listener, roots));
+            // The child may have been killed before it could send its listener.
+            if let Err(error) = started
+                && error.kind() != io::ErrorKind::UnexpectedEof
+            {
+                return Err((SpawnStage::Restrict, error));
+            }
         }
         Ok(())
     }
@@ -182,6 +209,11 @@ fn prepare_child(request: &SpawnRequest, fds: &InheritedFds) -> io::Result<()> {
     #[cfg(target_os = "linux")]
     fds.dup_all_for_exec(&request.files)?;
     set_rlimits(&request.limits, if request.files.is_empty() { 0 } else { MAX_FILE_SIZE })?;
+    if let Some(current) = request.open_files {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let maximum = getrlimit(Resource::Nofile).maximum;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(current), maximum })?;
+    }
     Ok(())
 }
 

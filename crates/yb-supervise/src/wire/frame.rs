@@ -9,6 +9,8 @@ use std::time::Duration;
 use super::{FileContent, LandlockRules};
 use crate::limits::ResourceLimits;
 use crate::report::{ContainmentMethod, ExitStatus};
+#[cfg(target_os = "linux")]
+use crate::sandbox::SyscallFilter;
 
 /// Larger than any argument list that Linux accepts.
 const MAX_FRAME: usize = 64 << 20;
@@ -57,6 +59,18 @@ impl FrameWriter {
         let ports = rules.ports.as_deref().unwrap_or_default();
         self.u64(ports.len() as u64);
         ports.iter().for_each(|port| self.u64(u64::from(*port)));
+        #[cfg(target_os = "linux")]
+        self.filter(rules.filter.as_ref());
+    }
+
+    #[cfg(target_os = "linux")]
+    fn filter(&mut self, filter: Option<&SyscallFilter>) {
+        self.u64(u64::from(filter.is_some()));
+        let Some(filter) = filter else { return };
+        self.u64(filter.programs.len() as u64);
+        filter.programs.iter().for_each(|program| self.bytes(program));
+        self.u64(u64::from(filter.supervised.is_some()));
+        self.bytes(filter.supervised.as_deref().unwrap_or_default());
     }
 
     pub(super) fn files(&mut self, files: &[FileContent]) {
@@ -146,7 +160,25 @@ impl FrameReader<'_> {
         let (read, write, devices) = (self.paths()?, self.paths()?, self.paths()?);
         let some = self.u64()? == 1;
         let ports = self.list(|body| body.u64().map(|port| port as u16))?;
-        Ok(Some(LandlockRules { read, write, devices, ports: some.then_some(ports) }))
+        Ok(Some(LandlockRules {
+            read,
+            write,
+            devices,
+            ports: some.then_some(ports),
+            #[cfg(target_os = "linux")]
+            filter: self.filter()?,
+        }))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn filter(&mut self) -> io::Result<Option<SyscallFilter>> {
+        if self.u64()? == 0 {
+            return Ok(None);
+        }
+        let programs = self.list(FrameReader::bytes)?;
+        let some = self.u64()? == 1;
+        let supervised = self.bytes()?;
+        Ok(Some(SyscallFilter { programs, supervised: some.then_some(supervised) }))
     }
 
     pub(super) fn files(&mut self) -> io::Result<Vec<FileContent>> {

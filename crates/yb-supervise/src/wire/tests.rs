@@ -20,9 +20,15 @@ pub(crate) fn spawn_request() -> SpawnRequest {
             write: vec![],
             devices: vec!["/dev/null".into()],
             ports: Some(vec![443]),
+            #[cfg(target_os = "linux")]
+            filter: Some(crate::sandbox::SyscallFilter {
+                programs: vec![vec![1; 8], vec![2; 16]],
+                supervised: Some(vec![3; 8]),
+            }),
         }),
         files: vec![FileContent::HostFile("/etc/services".into()), FileContent::Bytes(vec![0, b'\n'])],
         limits: ResourceLimits::new().memory(1).cpu(Duration::from_secs(2)),
+        open_files: Some(1024),
         id: "yb-1".into(),
         stdin: true,
         channel: true,
@@ -32,9 +38,14 @@ pub(crate) fn spawn_request() -> SpawnRequest {
 #[test]
 fn requests_and_events_round_trip() {
     let request = ShimRequest::Spawn(Box::new(spawn_request()));
-    for request in
-        [request, ShimRequest::Terminate, ShimRequest::Kill, ShimRequest::Pause, ShimRequest::Resume]
-    {
+    for request in [
+        request,
+        ShimRequest::Release,
+        ShimRequest::Terminate,
+        ShimRequest::Kill,
+        ShimRequest::Pause,
+        ShimRequest::Resume,
+    ] {
         let frame = request.encode();
         let length = frame_length(*frame.first_chunk().unwrap()).unwrap();
         assert_eq!(length, frame.len() - 4);
@@ -95,6 +106,7 @@ fn malformed_frame_is_an_error() {
         rules: None,
         files: vec![FileContent::Bytes(vec![b'x'])],
         limits: ResourceLimits::new(),
+        open_files: None,
         id: "yb-1".into(),
         stdin: false,
         channel: false,

@@ -27,3 +27,5 @@ mod shim_loss;
 mod soak;
 mod stdin;
 mod stream;
+#[cfg(target_os = "linux")]
+mod syscalls;

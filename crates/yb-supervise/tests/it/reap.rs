@@ -8,7 +8,7 @@ use yb_supervise::{ReapReport, TreeRecord, reap};
 use yb_testkit::Process;
 
 use crate::host_killed::{example, wait_for_pid_files};
-use crate::support::{AgentDir, TEST_TIMEOUT, signal};
+use crate::support::{AgentDir, LaunchConfig, TEST_TIMEOUT, signal};
 
 /// A leader with a child in a new session, a double-forked daemon, and a child in its group.
 const TREE: &str = "
@@ -203,4 +203,36 @@ fn reap_ignores_processes_with_reused_pids() {
     assert!(host.processes.iter().chain([&host.shim()]).all(|process| process.is_alive()));
     reap(&host.parsed());
     host.assert_all_gone("at the end");
+}
+
+/// Until the hook has ended, the program does not run and the tree can be found through the record.
+#[tokio::test]
+async fn program_runs_only_after_its_record_was_persisted() {
+    for config in [LaunchConfig::Subreaper, LaunchConfig::Sweep] {
+        let agent_dir = AgentDir::new("- pid_file: leader.pid");
+        let (pid_file, seen) = (agent_dir.file("leader.pid"), agent_dir.file("seen.json"));
+        let (hook_pid_file, hook_seen) = (pid_file.clone(), seen.clone());
+        let command = agent_dir.command(config).before_start(move |record| async move {
+            // Ample time for a program that is not held back.
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let leader = Process::from_pid(record.pid()).filter(|_| !hook_pid_file.exists());
+            std::fs::write(hook_seen, serde_json::to_string(&(leader.is_some(), record))?)
+        });
+        let report = command.deadline(TEST_TIMEOUT).run().await;
+        assert!(report.success() && pid_file.exists(), "{config:?}: {}", report.end);
+        let (held, record): (bool, TreeRecord) =
+            serde_json::from_slice(&std::fs::read(seen).unwrap()).unwrap();
+        assert!(held, "{config:?}: the program ran, or the leader was gone");
+        assert_eq!(record.pid(), Process::from_file(&pid_file).pid, "{config:?}");
+    }
+}
+
+#[tokio::test]
+async fn program_whose_record_cannot_be_persisted_does_not_run() {
+    let agent_dir = AgentDir::new("- pid_file: leader.pid");
+    let command = agent_dir.contained().before_start(|_| async { Err(std::io::Error::other("full")) });
+    let error = command.spawn().await.unwrap_err();
+    assert_eq!(error.to_string(), "failed to record the process tree");
+    assert!(!agent_dir.file("leader.pid").exists());
+    yb_testkit::assert_no_process_in(agent_dir.path());
 }

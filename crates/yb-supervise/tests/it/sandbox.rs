@@ -294,3 +294,8 @@ async fn wait_for(path: &Path) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+#[tokio::test]
+async fn every_rule_about_system_calls_has_an_effect() {
+    crate::syscalls::check_rules_under(yb_supervise::SandboxKind::Bubblewrap).await;
+}

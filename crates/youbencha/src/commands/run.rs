@@ -34,11 +34,24 @@ use crate::tracing::{RunTrace, Tracing};
 /// How long to wait for process trees to suspend before this process does.
 const SUSPEND_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// The least limit of open files with which a trial works: a sandbox uses numbers up to 160.
+const LEAST_OPEN_FILES: u64 = 256;
+
+/// Refuses to start with a limit that trials would fail at, each for a reason of its own.
+fn check_open_files(limit: u64) -> Result<(), CliError> {
+    if limit >= LEAST_OPEN_FILES {
+        return Ok(());
+    }
+    let message = format!("the limit of open files is too low: {limit} (minimum {LEAST_OPEN_FILES})");
+    Err(CliError::new(ErrorKind::Infrastructure, message).hint("raise it: `ulimit -n 4096`"))
+}
+
 pub(super) fn run(
     args: &RunArgs,
     extensions: &Extensions,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
+    check_open_files(yb_supervise::raise_open_files_limit())?;
     // Single-threaded: trials mostly wait, and cross-thread wakeups cost more than they save.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

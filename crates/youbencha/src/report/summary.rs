@@ -103,8 +103,11 @@ fn isolation(plan: &Plan, state: &RunState) -> String {
     let mut used: BTreeMap<String, usize> = BTreeMap::new();
     for trial in &plan.trials {
         let result = state.get(&trial.folder).and_then(|trial| trial.result());
-        if let Some(level) = result.and_then(|result| result.isolation) {
-            *used.entry(level.to_string()).or_default() += 1;
+        let Some(result) = result else { continue };
+        if let Some(level) = result.isolation {
+            let filter =
+                if result.syscall_filter == Some(false) { " without a system call filter" } else { "" };
+            *used.entry(format!("{level}{filter}")).or_default() += 1;
         }
     }
     let levels: Vec<String> = match used.len() {

@@ -59,7 +59,11 @@ fn agent(log: &YouBenchaLog, tape: Option<&TapeUse>, printer: &mut Printer) {
         NetworkMode::Open => String::new(),
         mode => format!(", network: {mode}"),
     };
-    printer.line(format_args!("  isolation: {}{network}", log.execution.isolation));
+    let filter = match log.execution.syscall_filter {
+        Some(false) => ", system calls not filtered",
+        _ => "",
+    };
+    printer.line(format_args!("  isolation: {}{filter}{network}", log.execution.isolation));
     if let Some(tape) = tape {
         printer.line(format_args!("  tape: {}", tape_line(tape)));
     }

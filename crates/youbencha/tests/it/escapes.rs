@@ -7,6 +7,7 @@ mod network;
 mod processes;
 mod real;
 mod secrets;
+mod syscalls;
 
 use std::path::PathBuf;
 

@@ -135,6 +135,30 @@ mod soak {
 }
 
 /// The final lines of the journal.
+/// The first action of the agent is to kill `yb` and its shim. `yb` is stopped first, so that neither can kill the tree.
+#[test]
+fn agent_that_kills_yb_and_its_shim_at_once_is_reaped() {
+    for round in 0..8 {
+        let world = World::new();
+        let killed = world.path("killed").display().to_string();
+        let agent = format!(
+            "if [ ! -e {killed} ]; then
+               host=$(cut -d' ' -f4 /proc/$PPID/stat); kill -STOP $host; kill -KILL $PPID $host
+               (setsid sleep 300 > /dev/null 2>&1 &); : > {killed}; exec sleep 300
+             fi; {GOOD}"
+        );
+        world.context.write("suite.yaml", suite(&["one"], &[("v", &agent)], ""));
+        let yb = world.start(&["-c", "suite.yaml"]);
+        assert_eq!(yb.wait().code, None, "round {round}");
+        wait_until("the agent", || world.path("killed").exists());
+        let outcome = world.run(&["--resume"]).run();
+        assert_eq!(outcome.code, Some(0), "round {round}: {}", outcome.stderr);
+        let journal = fs::read_to_string(world.only_run().join("journal.jsonl")).unwrap();
+        assert!(journal.contains("of its processes were reaped"), "round {round}: {journal}");
+        world.assert_nothing_runs();
+    }
+}
+
 fn finished(run: &Path) -> Vec<String> {
     if !run.join("journal.jsonl").exists() {
         return Vec::new();

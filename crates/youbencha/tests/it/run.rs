@@ -413,3 +413,34 @@ fn fr_002_real_claude_without_a_login_is_exit_code_3_before_anything_is_started(
     );
     assert!(!context.dir().join(".youbencha-workspace").exists());
 }
+
+/// Runs `yb run` in a shell that sets limits first.
+fn with_limits(context: &TestContext, limits: &str) -> Outcome {
+    let script = format!("{limits}; exec \"$0\" run -c case.yaml");
+    context.write("case.yaml", case("ulimit -Sn > greet.sh", ""));
+    context.command("/bin/sh").args(["-c", &script, YB]).run()
+}
+
+#[test]
+fn low_limit_of_open_files_is_named_before_anything_starts() {
+    let context = world();
+    let outcome = with_limits(&context, "ulimit -n 64");
+    assert_snapshot!(outcome.snapshot(), @r"
+    exit code: 4
+    ----- stdout -----
+    ----- stderr -----
+    error: the limit of open files is too low: 64 (minimum 256)
+    hint: raise it: `ulimit -n 4096`
+    ");
+    assert!(!context.dir().join(".youbencha-workspace/runs").exists());
+}
+
+#[test]
+fn soft_limit_of_open_files_is_raised_but_not_for_the_agent() {
+    let context = world();
+    let outcome = with_limits(&context, "ulimit -Hn 256; ulimit -Sn 64");
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let runs = yb_engine::run::all_runs(&context.dir().join(".youbencha-workspace")).unwrap();
+    let workspace = runs[0].path().join("trials/greeting--default--1/attempt-1/src-modified/greet.sh");
+    assert_eq!(std::fs::read_to_string(workspace).unwrap(), "64\n");
+}

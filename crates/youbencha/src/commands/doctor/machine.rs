@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_figures::{bytes, plural};
-use yb_supervise::{Command, ContainmentMethod, End, SandboxKind};
+use yb_supervise::{Command, ContainmentMethod, End, SandboxKind, SandboxUnavailable};
 
 use super::Finding;
 
@@ -71,7 +71,19 @@ pub(super) fn isolation() -> Vec<Finding> {
         (Err(why), Ok(())) => Finding::ok("landlock", format!("not available, not needed: {}", why.reason)),
         (Err(why), Err(_)) => Finding::warning("landlock", &why.reason, &why.fix),
     };
-    vec![first, second]
+    let mut findings = vec![first, second];
+    let used = [(bubblewrap, SandboxKind::Bubblewrap), (landlock, SandboxKind::Landlock)];
+    let used = used.into_iter().find(|(works, _)| works.is_ok());
+    findings.extend(used.map(|(_, kind)| syscall_filter(kind.probe_syscall_filter())));
+    findings
+}
+
+fn syscall_filter(works: Result<(), SandboxUnavailable>) -> Finding {
+    let check = "system calls";
+    match works {
+        Ok(()) => Finding::ok(check, "filtered: agents can't trace, mount or create namespaces"),
+        Err(why) => Finding::warning(check, format!("not filtered: {}", why.reason), &why.fix),
+    }
 }
 
 pub(super) fn resources(workspace: &Path) -> Vec<Finding> {

@@ -22,6 +22,11 @@ fn isolation_level_is_in_log_journal_and_results() {
         assert_eq!(world.artifact("results.json")["execution"]["isolation"], used);
         let journal = std::fs::read_to_string(run.join("journal.jsonl")).unwrap();
         assert!(journal.contains(&format!("\"isolation\":\"{used}\"")), "{journal}");
+        let filtered = ["bubblewrap", "landlock"].contains(&used);
+        assert_eq!(journal.contains("\"syscall_filter\":true"), filtered, "{journal}");
+        let expected = if filtered { json!(true) } else { json!(null) };
+        assert_eq!(world.artifact("youbencha-log.json")["execution"]["syscall_filter"], expected);
+        assert_eq!(world.artifact("results.json")["execution"]["syscall_filter"], expected);
     }
 }
 

@@ -43,6 +43,11 @@ def tcp(family, address):
 can('model', lambda: urllib.request.urlopen('http://127.0.0.1:{port}/', timeout=5).read())
 can('ipv4', lambda: tcp(socket.AF_INET, ('127.0.0.1', {host})))
 can('ipv6', lambda: tcp(socket.AF_INET6, ('::ffff:127.0.0.1', {host})))
+def mptcp():
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM, 262)
+    s.settimeout(5)
+    s.connect(('127.0.0.1', {host}))
+can('mptcp', mptcp)
 can('abstract', lambda: tcp(socket.AF_UNIX, '\\0{abstract_name}'))
 can('unix', lambda: tcp(socket.AF_UNIX, '{path}'))
 def datagram():
@@ -73,19 +78,21 @@ fn network_escapes_are_blocked_or_documented() {
     let command = ways(model, host, &name, path.to_str().unwrap());
     let url = format!("http://127.0.0.1:{model}");
     let rest = |network: Value| json!({ "env": { "ANTHROPIC_BASE_URL": url }, "network": network });
-    let all = ["model", "ipv4", "ipv6", "abstract", "unix", "datagrams"];
+    let all = ["model", "ipv4", "ipv6", "mptcp", "abstract", "unix", "datagrams"];
     for (level, network, found) in [
         ("bubblewrap", json!("none"), &[][..]),
         ("bubblewrap", json!("model-only"), &["model"]),
         ("bubblewrap", json!("open"), &["model", "ipv4", "ipv6", "abstract", "datagrams"]),
-        ("landlock", json!("none"), &["unix", "datagrams"]),
-        ("landlock", json!("model-only"), &["model", "unix", "datagrams"]),
+        ("landlock", json!("none"), &["unix"]),
+        ("landlock", json!("model-only"), &["model", "unix"]),
         ("landlock", json!("open"), &["model", "ipv4", "ipv6", "unix", "datagrams"]),
         ("none", json!("open"), &all),
     ] {
-        // Without a route, datagrams fail too.
+        // Without a route, datagrams fail too; and not every kernel has MPTCP.
         let routed = std::net::UdpSocket::bind("0.0.0.0:0").unwrap().connect("192.0.2.1:53").is_ok();
-        let expected: Vec<&str> = found.iter().copied().filter(|way| routed || *way != "datagrams").collect();
+        let multipath = std::fs::read("/proc/sys/net/mptcp/enabled").is_ok_and(|enabled| enabled == b"1\n");
+        let works = |way: &str| (routed || way != "datagrams") && (multipath || way != "mptcp");
+        let expected: Vec<&str> = found.iter().copied().filter(|way| works(way)).collect();
         let outcome = world.run_with(&command, level, &rest(network.clone()));
         assert_eq!(outcome.code, Some(0), "{level} {network}: {}{}", outcome.stdout, outcome.stderr);
         assert_eq!(world.found(), expected, "{level} {network}");
