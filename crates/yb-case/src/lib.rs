@@ -59,7 +59,7 @@ use fields::VERSION;
 
 pub use agent_spec::{
     AgentProgram, AgentSpec, AgentSpecs, AgentTools, Capabilities, ConfigKeys, Credentials, ModelApi,
-    ModelRule, NpmProgram,
+    ModelRule, NpmProgram, PROXY_VARIABLES,
 };
 pub use build::{CaseInput, build, dir_of, environment};
 
