@@ -43,6 +43,10 @@ pub enum ErrorCode {
     SupervisorLost,
     /// A part of the output could not be parsed.
     Unreadable,
+    /// The result could not be captured or graded.
+    UnusableResult,
+    /// The agent reported an API failure that was not observed.
+    ApiFailureUnproven,
 }
 
 impl ErrorCode {
@@ -66,6 +70,8 @@ impl ErrorCode {
             Self::SpawnFailed => "SPAWN_FAILED",
             Self::SupervisorLost => "SUPERVISOR_LOST",
             Self::Unreadable => "OUTPUT_UNREADABLE",
+            Self::UnusableResult => "RESULT_UNUSABLE",
+            Self::ApiFailureUnproven => "API_FAILURE_UNPROVEN",
         }
     }
 

@@ -253,6 +253,12 @@ pub(super) fn variables(context: &ExecutionContext) -> Environment {
     variables
 }
 
+/// Whether the program of a case prints messages, which are read.
+#[must_use]
+pub fn prints_messages(config: &AgentConfig) -> bool {
+    command_config(config).is_ok_and(|own| own.output == DeclaredOutput::ClaudeStreamJson)
+}
+
 /// Finds a program by path or on the `PATH` of the child.
 pub(super) fn find(program: &str, host: &Host) -> Option<PathBuf> {
     let path = Path::new(program);

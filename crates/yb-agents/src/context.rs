@@ -89,6 +89,10 @@ pub struct ExecutionContext {
     pub timeout: Duration,
     /// How long the agent may only retry requests to its API; 0 means no limit.
     pub patience: Duration,
+    /// Whether failures of the API are observed on the wire, rather than reported by the agent alone.
+    pub api_observed: bool,
+    /// The same for the log, with the reason if they are not.
+    pub api_observation: Option<String>,
     /// The environment of the agent.
     pub host: Host,
     /// The isolation.
@@ -129,6 +133,8 @@ impl ExecutionContext {
             config,
             timeout: DEFAULT_TIMEOUT,
             patience: super::DEFAULT_PATIENCE,
+            api_observed: true,
+            api_observation: None,
             host,
             isolation: Isolation::default(),
             hidden: Vec::new(),

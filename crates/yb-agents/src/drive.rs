@@ -227,8 +227,8 @@ impl<'a> MessageLoop<'a> {
         if let Some(trace) = &self.context.trace {
             messages.iter().for_each(|message| trace.message(message));
         }
-        // Claude Code would retry the same credentials for three minutes.
-        if !self.auth_refused && messages.iter().any(is_refusal) {
+        // Claude Code would retry the same credentials for three minutes. If nothing else confirms the refusal, its own exit has to.
+        if self.context.api_observed && !self.auth_refused && messages.iter().any(is_refusal) {
             self.auth_refused = true;
             child.cancel();
         }

@@ -41,7 +41,7 @@ pub use acp::{Acp, AcpConfig};
 pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use codex::Codex;
-pub use command::Command;
+pub use command::{Command, prints_messages};
 pub use context::{
     AgentConfig, CommandConfig, DEFAULT_TIMEOUT, DeclaredOutput, Environment, ExecutionContext, Host, Intent,
     PromptVia,
@@ -53,7 +53,7 @@ pub use gemini::Gemini;
 pub use guard::{connect, limit};
 pub use meter::{ApiRetry, Live, Observer, StartRecorded};
 pub use opencode::Opencode;
-pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
+pub use result::{ApiReport, Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;
 pub use watchdog::DEFAULT_PATIENCE;
 

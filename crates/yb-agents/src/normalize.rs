@@ -161,6 +161,7 @@ fn execution(
             .iter()
             .map(|one| RefusedConnection { target: one.target.clone(), times: one.times })
             .collect(),
+        api_observation: context.api_observation.clone(),
         permission_mode: result.permission_mode.clone(),
         containment: result.containment.clone(),
         trust_repo_settings: context.config.trust_repo_settings,

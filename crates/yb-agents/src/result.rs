@@ -41,6 +41,8 @@ pub struct ExecutionResult {
     pub warnings: Vec<String>,
     /// The outcome of the trial, if the execution decides it; none if the evaluators decide.
     pub outcome: Option<Outcome>,
+    /// Set if the outcome is a failure of the API that only the agent's messages tell of.
+    pub api_report: Option<ApiReport>,
     /// The version of the agent, if it is not in its messages.
     pub agent_version: Option<String>,
     /// The permission mode.
@@ -59,6 +61,13 @@ pub struct ExecutionResult {
     pub refused: Vec<RefusedConnection>,
 }
 
+/// A failure of the API as an agent reports it. Tools of the agent can write such messages too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ApiReport {
+    /// The agent exited by itself with an error, as it does after a failure of its API; it was not stopped by anything.
+    pub failed_by_itself: bool,
+}
+
 /// The executed command.
 #[derive(Debug, Clone)]
 pub struct Executed {
@@ -72,7 +81,7 @@ pub struct Executed {
 
 impl ExecutionResult {
     pub(super) fn of(driven: AgentRun, prompt: String, agent: &AgentSpec, artifacts: Artifacts) -> Self {
-        let Verdict { exit_code, status, errors, outcome } = Verdict::of(&driven, agent);
+        let Verdict { exit_code, status, errors, outcome, api_report } = Verdict::of(&driven, agent);
         let AgentRun { report, transcript, output, truncated, warnings, .. } = driven;
         Self {
             exit_code,
@@ -86,6 +95,7 @@ impl ExecutionResult {
             errors,
             warnings,
             outcome,
+            api_report,
             agent_version: None,
             permission_mode: None,
             containment: report.containment.map(|containment| containment.method.to_string()),
@@ -121,6 +131,7 @@ impl ExecutionResult {
             errors: vec![record],
             warnings: Vec::new(),
             outcome: Some(error.outcome()),
+            api_report: None,
             agent_version: None,
             permission_mode: None,
             containment: None,

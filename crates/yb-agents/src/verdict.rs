@@ -11,7 +11,9 @@ use super::drive::{AgentRun, millis};
 use super::transcript::iso;
 use yb_case::AgentSpec;
 use yb_model::log::{ErrorRecord, ExecutionStatus};
-use yb_model::outcome::Outcome;
+use yb_model::outcome::{Outcome, PassCredit};
+
+use super::result::ApiReport;
 
 /// The verdict about an execution.
 #[derive(Debug)]
@@ -20,6 +22,8 @@ pub(super) struct Verdict {
     pub(super) status: ExecutionStatus,
     pub(super) errors: Vec<ErrorRecord>,
     pub(super) outcome: Option<Outcome>,
+    /// The outcome is the API's failure, as far as the agent's messages tell.
+    pub(super) api_report: Option<ApiReport>,
 }
 
 /// One reason for a failed execution.
@@ -27,6 +31,8 @@ struct Reason {
     code: ErrorCode,
     message: String,
     outcome: Outcome,
+    /// The agent's own messages are the only evidence.
+    is_api_report: bool,
 }
 
 impl Verdict {
@@ -42,6 +48,11 @@ impl Verdict {
         let exit_code = if driven.dismissed { 0 } else { exit_code(report) };
         let reasons = reasons(driven, summary, agent);
         let outcome = reasons.first().map(|reason| reason.outcome);
+        let excluded = |outcome: Outcome| outcome.pass_credit() == PassCredit::Excluded;
+        let reported = reasons.first().is_some_and(|first| first.is_api_report && excluded(first.outcome));
+        // Exit codes above 128 are those of signals, which Claude Code handles.
+        let failed_by_itself = matches!(report.end, End::Exited { code: 1..=127 });
+        let api_report = reported.then_some(ApiReport { failed_by_itself });
         let mut errors = Records { driven, agent, exit_code, records: Vec::new() };
         for reason in &reasons {
             errors.add(reason.code, &reason.message);
@@ -53,7 +64,7 @@ impl Verdict {
         for problem in driven.transcript.iter().flat_map(|transcript| transcript.problems()) {
             errors.add(ErrorCode::Unreadable, problem);
         }
-        Self { exit_code, status, errors: errors.records, outcome }
+        Self { exit_code, status, errors: errors.records, outcome, api_report }
     }
 }
 
@@ -71,7 +82,7 @@ fn exit_code(report: &Report) -> i32 {
 /// All reasons; the first one decides.
 fn reasons(driven: &AgentRun, summary: Option<&RunSummary>, agent: &AgentSpec) -> Vec<Reason> {
     let label = agent.label;
-    let reason = |code, message: String, outcome| Reason { code, message, outcome };
+    let reason = |code, message: String, outcome| Reason { code, message, outcome, is_api_report: false };
     match &driven.report.end {
         // It was stopped because of this, even if it exited first.
         _ if driven.auth_refused => {
@@ -90,7 +101,7 @@ fn reasons(driven: &AgentRun, summary: Option<&RunSummary>, agent: &AgentSpec) -
                 _ => (ErrorCode::ApiError, Outcome::Infra),
             };
             let message = pending.map_or(ended.clone(), |known| format!("{}; {ended}", known.message));
-            vec![reason(code, message, outcome)]
+            vec![Reason { is_api_report: true, ..reason(code, message, outcome) }]
         }
         End::TimedOut { after } => {
             let message = format!(
@@ -146,7 +157,7 @@ fn of_exit(code: i32, summary: Option<&RunSummary>, driven: &AgentRun, agent: &A
     (code != 0).then(|| {
         let said = driven.stderr.lines().last().map(|line| format!(": {line}")).unwrap_or_default();
         let message = format!("{} exited with code {code}{said}", agent.label);
-        Reason { code: ErrorCode::ExitCode, message, outcome: Outcome::AgentError }
+        Reason { code: ErrorCode::ExitCode, message, outcome: Outcome::AgentError, is_api_report: false }
     })
 }
 
@@ -164,7 +175,7 @@ fn of_result(result: &ResultMessage) -> Option<Reason> {
         ResultSubtype::Success | ResultSubtype::Missing if !result.is_error => return None,
         _ => (ErrorCode::AgentFailed, or("the agent reports a failure"), Outcome::AgentError),
     };
-    Some(Reason { code, message: format!("{name}: {message}"), outcome })
+    Some(Reason { code, message: format!("{name}: {message}"), outcome, is_api_report: false })
 }
 
 fn of_api(failure: &ApiFailure, agent: &AgentSpec) -> Reason {
@@ -179,12 +190,13 @@ fn of_api(failure: &ApiFailure, agent: &AgentSpec) -> Reason {
         ApiFailureKind::ServerError | ApiFailureKind::Network => (ErrorCode::ApiError, Outcome::Infra),
         _ => (ErrorCode::ApiError, Outcome::AgentError),
     };
-    Reason { code, message: message.clone(), outcome }
+    Reason { code, message: message.clone(), outcome, is_api_report: true }
 }
 
 fn unauthenticated(message: &str, agent: &AgentSpec) -> Reason {
     let message = format!("authentication failed: {message}; {}", agent.credentials.hint);
-    Reason { code: ErrorCode::AuthFailed, message, outcome: Outcome::Unauthenticated }
+    let code = ErrorCode::AuthFailed;
+    Reason { code, message, outcome: Outcome::Unauthenticated, is_api_report: true }
 }
 
 struct Records<'a> {

@@ -252,6 +252,12 @@ impl Settings {
         self.text("output_dir").unwrap_or(fields::OUTPUT_DIR).into()
     }
 
+    /// Returns whether a proxy observes failures of the model API.
+    #[must_use]
+    pub fn observe_api(&self) -> bool {
+        self.get("observe_api").and_then(|setting| setting.value.as_bool()).unwrap_or(true)
+    }
+
     /// Returns whether workspaces are kept after a run.
     #[must_use]
     pub fn keep_workspace(&self) -> bool {

@@ -60,7 +60,7 @@ use fields::VERSION;
 
 pub use agent_spec::{
     AgentProgram, AgentSpec, AgentSpecs, Capabilities, ConfigKeys, Credentials, ModelApi, ModelRule,
-    NpmProgram,
+    NpmProgram, PROXY_VARIABLES,
 };
 pub use agent_tools::{AgentTool, ToolNameError, ToolPurpose};
 pub use build::{CaseInput, build, dir_of, environment};

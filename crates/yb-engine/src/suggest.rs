@@ -233,7 +233,7 @@ impl SuggestDirs {
 impl Drop for SuggestDirs {
     fn drop(&mut self) {
         for directory in [&self.work, &self.private] {
-            let _ = fs::remove_dir_all(directory);
+            let _ = yb_repo::remove_or_set_aside(directory);
         }
     }
 }

@@ -3,6 +3,7 @@
 mod agent;
 mod attempt;
 mod attempt_dirs;
+mod attribution;
 mod error;
 mod eval;
 mod grade;

@@ -278,6 +278,10 @@ impl Evaluator for AgenticJudge {
         self.timeout * u32::try_from(rounds).unwrap_or(u32::MAX)
     }
 
+    fn awaits_a_service(&self) -> bool {
+        true
+    }
+
     fn check(&self, env: &GraderEnv) -> Result<(), PreflightError> {
         call::check(self, env)
     }

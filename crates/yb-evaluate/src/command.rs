@@ -25,7 +25,7 @@ use yb_case::shape::{
     ENVIRONMENT, Field, GLOBS, Kind, MILLISECONDS, ONE_OR_MORE, Object, RELATIVE_PATH, TEXT,
 };
 use yb_case::{ConfigReader, EnvVar, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
-use yb_repo::{path_from_bytes, read_inside, remove_path};
+use yb_repo::{path_from_bytes, read_inside, remove_tree};
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Value as Yaml};
 
@@ -359,7 +359,7 @@ impl CommandCheck {
         let metrics = self.metrics.iter().filter_map(|(_, metric)| metric.file.as_deref());
         for file in report.into_iter().chain(metrics) {
             if let Some(path) = inside(root, &self.path_from_root(file)) {
-                remove_path(&path).map_err(GradeError::io(&path))?;
+                remove_tree(&path).map_err(GradeError::io(&path))?;
             }
         }
         Ok(())
@@ -441,7 +441,7 @@ impl CommandCheck {
             End::TimedOut { after } => CommandExit::Other(format!("timed out after {after:?}")),
             End::OverQuota { .. } => CommandExit::Other("exceeded its disk limit".to_owned()),
             End::OverLimit(over) => CommandExit::Other(format!("exceeded its {} limit", over.resource)),
-            end @ End::Signaled { .. } => CommandExit::Other(end.to_string()),
+            end @ (End::Signaled { .. } | End::SupervisorLost) => CommandExit::Other(end.to_string()),
             end => return Err(GradeError::other(end.to_string())),
         };
         Ok(CommandOutput { exit, stdout, combined })

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use super::{EvaluatorContext, GraderEnv, Subject, Verdict};
 use yb_agents::AdapterError;
 use yb_case::{ConfiguredEvaluator, EnvVar, EvaluatorConfig, EvaluatorInput};
-use yb_repo::RepoError;
+use yb_repo::{GitError, RepoError};
 
 /// An evaluator grades one aspect of a trial. Its parsed configuration implements this trait.
 #[async_trait]
@@ -29,6 +29,11 @@ pub trait Evaluator: fmt::Debug + Send + Sync {
     /// Returns its timeout, given the one that the case sets for all evaluators. Zero means no limit.
     fn timeout(&self, default: Duration) -> Duration {
         default
+    }
+
+    /// Returns whether it may exceed its timeout because of a service, such as a model API, rather than because of the trial.
+    fn awaits_a_service(&self) -> bool {
+        false
     }
 
     /// Checks before a run whether it can run in this environment, without starting a process.
@@ -142,6 +147,25 @@ impl GradeError {
     pub fn io(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.into();
         move |source| Self::Io { path, source }
+    }
+
+    /// Returns whether the content of the graded tree caused the error: names and paths that can't be created, or too much of it.
+    pub(crate) fn is_caused_by_content(&self) -> bool {
+        use std::io::ErrorKind;
+        match self {
+            Self::Repo(RepoError::Io { source, .. }) | Self::Io { source, .. } => matches!(
+                source.kind(),
+                ErrorKind::InvalidFilename
+                    | ErrorKind::InvalidInput
+                    | ErrorKind::NotADirectory
+                    | ErrorKind::IsADirectory
+                    | ErrorKind::DirectoryNotEmpty
+                    | ErrorKind::AlreadyExists
+                    | ErrorKind::TooManyLinks
+            ),
+            Self::Repo(RepoError::Git(GitError::TimedOut { .. })) => true,
+            Self::Repo(_) | Self::Other(_) => false,
+        }
     }
 
     /// Creates an error from a message.

@@ -9,9 +9,9 @@ use tokio::task::JoinSet;
 use yb_supervise::PauseSwitch;
 
 use super::evaluator::evaluator_of;
-use super::subject::{VERDICT_FILE, remove_tree};
+use super::subject::VERDICT_FILE;
 use super::{
-    EvaluatorContext, EvaluatorResult, EvaluatorStatus, GradeError, Preparation, Subject, Verdict,
+    Assertion, EvaluatorContext, EvaluatorResult, EvaluatorStatus, GradeError, Preparation, Subject, Verdict,
     needs_tree, prepare,
 };
 use yb_agents::trace::{Begin, End, Trace};
@@ -91,7 +91,7 @@ pub async fn grade(
             timestamp: Timestamp::now().to_string(),
         });
     }
-    remove_tree(&subject.scratch);
+    let _ = yb_repo::remove_tree(&subject.scratch);
     Ok(results)
 }
 
@@ -115,10 +115,28 @@ async fn run_one(
     let verdict = tokio::select! {
         verdict = evaluator.evaluate(subject, context) => verdict,
         () = elapsed(limit, &subject.grader_env.pause) => {
-            Err(GradeError::other(format!("timed out after {timeout:?}")))
+            let message = format!("timed out after {timeout:?}");
+            if evaluator.awaits_a_service() { Err(GradeError::other(message)) } else { Ok(ungradable(message)) }
         }
     };
-    (verdict.unwrap_or_else(|error| Verdict::skipped(error.to_string())), started.elapsed())
+    (verdict.unwrap_or_else(|error| verdict_of(&error, context)), started.elapsed())
+}
+
+/// Returns the verdict for an error. What the content of the tree caused is a failure, otherwise an agent could prevent grading.
+fn verdict_of(error: &GradeError, context: &EvaluatorContext) -> Verdict {
+    let message = error.to_string();
+    if error.is_caused_by_content() {
+        // Verdicts do not depend on where they are made.
+        ungradable(message.replace(&*context.scratch.to_string_lossy(), "."))
+    } else {
+        Verdict::skipped(message)
+    }
+}
+
+/// Returns the verdict about a result that can't be graded because of its content.
+fn ungradable(message: String) -> Verdict {
+    let check = Assertion::new("gradable", false).with_message(|| message.clone());
+    Verdict { message: format!("✗ {message}"), ..Verdict::from_checks(vec![check]) }
 }
 
 /// Waits until a limit has elapsed. Time during which grading is suspended does not count.
@@ -151,7 +169,17 @@ pub fn outcome(results: &[EvaluatorResult]) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Assertion;
+
+    #[test]
+    fn content_that_can_t_be_graded_fails() {
+        let io = |kind: std::io::ErrorKind| GradeError::io("/scratch/1/tree/x")(kind.into());
+        assert!(io(std::io::ErrorKind::InvalidFilename).is_caused_by_content());
+        assert!(io(std::io::ErrorKind::NotADirectory).is_caused_by_content());
+        assert!(!io(std::io::ErrorKind::StorageFull).is_caused_by_content());
+        assert!(!io(std::io::ErrorKind::PermissionDenied).is_caused_by_content());
+        assert!(!GradeError::other("no program").is_caused_by_content());
+        assert_eq!(ungradable("x".to_owned()).status, EvaluatorStatus::Failed);
+    }
 
     #[test]
     fn skipped_evaluator_never_lets_a_trial_pass() {

@@ -34,7 +34,7 @@ pub use git_diff::PATCH_FILE;
 pub use grade::{GradeOptions, grade, outcome};
 pub use prepare::{Preparation, prepare};
 pub use registry::builtin_evaluators;
-pub use subject::{EvaluatorContext, FOLDER, GraderEnv, Subject, VERDICT_FILE, remove_tree};
+pub use subject::{EvaluatorContext, FOLDER, GraderEnv, Subject, VERDICT_FILE};
 pub use yb_model::verdict::{
     Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict,
 };

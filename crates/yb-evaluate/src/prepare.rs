@@ -11,7 +11,7 @@ use super::env::CommandOptions;
 use super::{GradeError, GraderEnv, Subject};
 use yb_case::Script;
 use yb_model::atomic_file::temporary_sibling;
-use yb_repo::{FileLock, ObjectStore, remove_path};
+use yb_repo::{FileLock, ObjectStore, remove_or_set_aside, remove_tree};
 
 /// The directory in the cache.
 const FOLDER: &str = "prepared";
@@ -75,10 +75,10 @@ pub async fn prepare(subject: &Preparation<'_>) -> Result<Option<PathBuf>, Grade
     let partial = temporary_sibling(&entry);
     let built = build(subject, &partial).await;
     let moved = built.and_then(|()| {
-        remove_path(&entry).and_then(|()| std::fs::rename(&partial, &entry)).map_err(GradeError::io(&entry))
+        remove_tree(&entry).and_then(|()| std::fs::rename(&partial, &entry)).map_err(GradeError::io(&entry))
     });
     if moved.is_err() {
-        super::subject::remove_tree(&partial);
+        let _ = remove_or_set_aside(&partial);
     }
     moved.map(|()| Some(tree))
 }
@@ -100,7 +100,7 @@ async fn build(subject: &Preparation<'_>, partial: &Path) -> Result<(), GradeErr
     for script in subject.commands.iter() {
         run(subject, script, partial, &tree, &private).await?;
     }
-    remove_path(&private).map_err(GradeError::io(&private))
+    remove_tree(&private).map_err(GradeError::io(&private))
 }
 
 async fn run(

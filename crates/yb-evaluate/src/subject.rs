@@ -1,7 +1,7 @@
 //! The inputs of grading: the trial, the environment for code that the agent may have written, and the context of one
 //! evaluator. None of them needs the agent, its workspace, or a running run.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use yb_model::atomic_file::{Durability, write_atomic};
 use yb_model::log::YouBenchaLog;
 use yb_model::safe_name;
 use yb_repo::diff::Diff;
-use yb_repo::{ObjectStore, RepoError, TreeFile};
+use yb_repo::{ObjectStore, RepoError, TreeFile, remove_tree};
 
 /// The directory with the files of evaluators, in the artifacts of a trial.
 pub const FOLDER: &str = "evaluators";
@@ -160,30 +160,8 @@ impl EvaluatorContext {
         Ok(Artifact::new(kind, format!("{FOLDER}/{}/{file}", self.name), description))
     }
 
-    /// Removes the scratch directory.
+    /// Removes the scratch directory, to free its space early. The owner of the directory above reports what can't be removed.
     pub(crate) fn remove_scratch(&self) {
-        remove_tree(&self.scratch);
-    }
-}
-
-/// Removes a directory, even if code that ran in it has removed permissions of subdirectories.
-pub fn remove_tree(path: &Path) {
-    if std::fs::remove_dir_all(path).is_ok() || !path.exists() {
-        return;
-    }
-    #[cfg(unix)]
-    restore_permissions(path);
-    let _ = std::fs::remove_dir_all(path);
-}
-
-/// Makes all subdirectories writable, without following links.
-#[cfg(unix)]
-fn restore_permissions(path: &Path) {
-    use std::os::unix::fs::PermissionsExt as _;
-    let _ = std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o700));
-    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            restore_permissions(&entry.path());
-        }
+        let _ = remove_tree(&self.scratch);
     }
 }

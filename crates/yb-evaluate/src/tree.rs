@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::protect::{ProtectedTree, restore_protected};
 use super::{GradeError, Preparation, Subject, prepare};
-use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_path, write_entry};
+use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_tree, write_entry};
 
 /// Options of a checkout.
 #[derive(Debug, Clone, Copy)]
@@ -77,7 +77,7 @@ fn copy_prepared(
         if path.ancestors().skip(1).take_while(|above| *above != root).any(through_link) {
             continue;
         }
-        remove_path(&path).map_err(GradeError::io(&path))?;
+        remove_tree(&path).map_err(GradeError::io(&path))?;
         // Directories that are empty now are removed too.
         let mut above = path.parent();
         while let Some(folder) = above.filter(|folder| *folder != root) {
@@ -104,7 +104,7 @@ fn add_hidden(root: &Path, hidden: &HiddenFile, paths: &mut Vec<PathBuf>) -> Res
     let target = root.join(&to);
     // Writing a file first replaces links on the way; then it is removed.
     write_entry(root, &to, 0o100_644, b"", &mut known).map_err(GradeError::io(&target))?;
-    remove_path(&target).map_err(GradeError::io(&target))?;
+    remove_tree(&target).map_err(GradeError::io(&target))?;
     std::fs::create_dir(&target).map_err(GradeError::io(&target))?;
     let mut folders = vec![(from.clone(), to)];
     while let Some((folder, to)) = folders.pop() {

@@ -32,12 +32,44 @@ pub struct CaptureLimits {
     pub max_file_bytes: u64,
     /// Further files are skipped.
     pub max_files: u64,
+    /// Files, directories and other entries that are visited; further ones are skipped.
+    pub max_entries: u64,
+    /// How much larger the end tree may be than the start tree; further files are skipped.
+    pub max_growth: u64,
+    /// Holes of sparse files, in total; further sparse files are replaced by placeholders.
+    pub max_hole_bytes: u64,
+    /// The longest path, in bytes, relative to the workspace. Such a path also fits where the tree is graded, whatever the length of
+    /// that directory.
+    pub max_path_bytes: usize,
+    /// All paths together, in bytes.
+    pub max_all_path_bytes: u64,
 }
 
 impl Default for CaptureLimits {
     fn default() -> Self {
-        Self { max_file_bytes: 64 << 20, max_files: 500_000 }
+        Self {
+            max_file_bytes: 64 << 20,
+            max_files: 500_000,
+            max_entries: 2_000_000,
+            max_growth: 4 << 30,
+            max_hole_bytes: 256 << 20,
+            max_path_bytes: 2048,
+            max_all_path_bytes: 128 << 20,
+        }
     }
+}
+
+impl CaptureLimits {
+    /// No limits.
+    pub(crate) const NONE: Self = Self {
+        max_file_bytes: u64::MAX,
+        max_files: u64::MAX,
+        max_entries: u64::MAX,
+        max_growth: u64::MAX,
+        max_hole_bytes: u64::MAX,
+        max_path_bytes: usize::MAX,
+        max_all_path_bytes: u64::MAX,
+    };
 }
 
 /// A file of a workspace that its captured tree does not have, or not with the same content. In paths, bytes that are not UTF-8
@@ -69,6 +101,15 @@ pub enum CaptureWarning {
         /// The limit.
         limit: u64,
     },
+    /// The holes of sparse files exceed the limit; a sparse file is replaced by a placeholder.
+    SparseFile {
+        /// The path.
+        path: String,
+        /// Its size in bytes, with holes.
+        size: u64,
+        /// The limit for the holes of all files.
+        limit: u64,
+    },
     /// A nested repository: its files are captured, its `.git` is not.
     NestedRepository {
         /// The directory.
@@ -84,6 +125,34 @@ pub enum CaptureWarning {
         /// The limit.
         limit: u64,
     },
+    /// There are more files and directories than the limit; the rest is skipped.
+    TooManyEntries {
+        /// The first one that is skipped.
+        path: String,
+        /// The limit.
+        limit: u64,
+    },
+    /// The files are larger in total than the limit; the rest is skipped.
+    TooLarge {
+        /// The first one that is skipped.
+        path: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A path is longer than the limit and skipped.
+    PathTooLong {
+        /// The beginning of the path.
+        path: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// All paths together are longer than the limit; the rest is skipped.
+    PathsTooLong {
+        /// The first path that is skipped.
+        path: String,
+        /// The limit in bytes.
+        limit: u64,
+    },
     /// There are more warnings.
     More {
         /// The number of further warnings.
@@ -94,6 +163,18 @@ pub enum CaptureWarning {
 impl CaptureWarning {
     pub(crate) fn unreadable(path: &[u8], error: &std::io::Error) -> Self {
         Self::Unreadable { path: lossy_path(path), reason: error.to_string() }
+    }
+
+    /// Whether the tree is incomplete because of a limit.
+    pub fn is_exceeded_limit(&self) -> bool {
+        matches!(
+            self,
+            Self::TooManyFiles { .. }
+                | Self::TooManyEntries { .. }
+                | Self::TooLarge { .. }
+                | Self::PathTooLong { .. }
+                | Self::PathsTooLong { .. }
+        )
     }
 }
 
@@ -108,11 +189,27 @@ impl fmt::Display for CaptureWarning {
             Self::HugeFile { path, size, limit } => {
                 write!(f, "replaced a file of {size} bytes by a placeholder (limit {limit}): `{path}`")
             }
+            Self::SparseFile { path, size, limit } => write!(
+                f,
+                "replaced a sparse file of {size} bytes by a placeholder (limit {limit} for all holes): `{path}`"
+            ),
             Self::NestedRepository { path } => {
                 write!(f, "captured a nested repository as plain files: `{path}`")
             }
             Self::ReservedName { path } => write!(f, "skipped a name that git reserves: `{path}`"),
             Self::TooManyFiles { limit } => write!(f, "more than {limit} files; skipped the rest"),
+            Self::TooManyEntries { path, limit } => {
+                write!(f, "more than {limit} files and directories; skipped the rest: `{path}`")
+            }
+            Self::TooLarge { path, limit } => {
+                write!(f, "the files have more than {limit} bytes; skipped the rest: `{path}`")
+            }
+            Self::PathTooLong { path, limit } => {
+                write!(f, "skipped a path of more than {limit} bytes: `{path}`")
+            }
+            Self::PathsTooLong { path, limit } => {
+                write!(f, "all paths together have more than {limit} bytes; skipped the rest: `{path}`")
+            }
             Self::More { count } => write!(f, "and {count} more"),
         }
     }
@@ -123,15 +220,24 @@ impl fmt::Display for CaptureWarning {
 pub(crate) struct Warnings {
     kept: Vec<CaptureWarning>,
     more: u64,
+    /// The first limit that was exceeded.
+    exceeded: Option<CaptureWarning>,
 }
 
 impl Warnings {
     pub(crate) fn push(&mut self, warning: CaptureWarning) {
+        if self.exceeded.is_none() && warning.is_exceeded_limit() {
+            self.exceeded = Some(warning.clone());
+        }
         if self.kept.len() < MAX_WARNINGS {
             self.kept.push(warning);
         } else {
             self.more += 1;
         }
+    }
+
+    pub(crate) fn exceeded(&self) -> Option<CaptureWarning> {
+        self.exceeded.clone()
     }
 
     pub(crate) fn into_vec(mut self) -> Vec<CaptureWarning> {
@@ -154,6 +260,8 @@ pub struct StartTree {
     paths: BTreeSet<Vec<u8>>,
     rules: IgnoreRules,
     include: PathGlobs,
+    /// The size of all files.
+    bytes: u64,
 }
 
 /// The tree that an agent left.
@@ -165,6 +273,8 @@ pub struct EndTree {
     pub commit: String,
     /// Differences between the workspace and the tree.
     pub warnings: Vec<CaptureWarning>,
+    /// The limit that was exceeded, if the tree is incomplete because of one.
+    pub exceeded: Option<CaptureWarning>,
 }
 
 /// The object store of a run, `objects.git`: all captured trees, under `refs/trials/<id>/{start,end}`.
@@ -249,10 +359,11 @@ impl ObjectStore {
             rules: IgnoreRules::default(),
             ignore_source: IgnoreSource::FromTree,
             include: include.clone(),
-            limits: self.limits,
+            // The start tree is the case's, whatever its size.
+            limits: CaptureLimits { max_growth: u64::MAX, ..self.limits },
         };
-        let ImportResult { commit, tree, paths, rules, warnings } = self.import(import).await?;
-        let start = StartTree { tree, commit, warnings, paths, rules, include: include.clone() };
+        let ImportResult { commit, tree, paths, rules, warnings, bytes, .. } = self.import(import).await?;
+        let start = StartTree { tree, commit, warnings, paths, rules, include: include.clone(), bytes };
         self.reuse_start(trial, &start)?;
         Ok(start)
     }
@@ -277,11 +388,26 @@ impl ObjectStore {
             rules: start.rules.clone(),
             ignore_source: IgnoreSource::Fixed,
             include: start.include.clone(),
-            limits: self.limits,
+            limits: CaptureLimits {
+                max_growth: self.limits.max_growth.saturating_add(start.bytes),
+                ..self.limits
+            },
         };
-        let ImportResult { commit, tree, warnings, .. } = self.import(import).await?;
-        self.set_ref(trial, "end", &commit)?;
-        Ok(EndTree { tree, commit, warnings })
+        let ImportResult { commit, tree, warnings, exceeded, .. } = self.import(import).await?;
+        let end = EndTree { tree, commit, warnings, exceeded };
+        self.set_end(trial, &end)?;
+        Ok(end)
+    }
+
+    /// Writes the empty tree, for a workspace that can't be captured. Fails only if the store itself can't be written.
+    pub async fn empty_end(&self) -> Result<EndTree, RepoError> {
+        let ImportResult { commit, tree, .. } = self.import(TreeImport::of_nothing("end")).await?;
+        Ok(EndTree { tree, commit, warnings: Vec::new(), exceeded: None })
+    }
+
+    /// Records the end tree of a trial.
+    pub fn set_end(&self, trial: &str, end: &EndTree) -> Result<(), RepoError> {
+        self.set_ref(trial, "end", &end.commit)
     }
 
     /// Starts the git processes that the first trial needs, while it is being prepared. Errors are ignored, since they recur when

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
-use std::ops::ControlFlow;
+use std::io::{Read, Seek as _};
+use std::ops::{ControlFlow, Range};
 use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc;
@@ -48,6 +48,10 @@ pub(crate) struct ImportResult {
     pub(crate) paths: BTreeSet<Vec<u8>>,
     pub(crate) rules: IgnoreRules,
     pub(crate) warnings: Vec<CaptureWarning>,
+    /// The limit that was exceeded, if the tree is incomplete because of one.
+    pub(crate) exceeded: Option<CaptureWarning>,
+    /// The size of all files, without those replaced by placeholders.
+    pub(crate) bytes: u64,
 }
 
 impl TreeImport {
@@ -60,8 +64,14 @@ impl TreeImport {
             rules: IgnoreRules::default(),
             ignore_source: IgnoreSource::FromTree,
             include: PathGlobs::none(),
-            limits: CaptureLimits { max_file_bytes: u64::MAX, max_files: u64::MAX },
+            limits: CaptureLimits::NONE,
         }
+    }
+
+    /// Imports an empty tree.
+    pub(crate) fn of_nothing(message: &'static str) -> Self {
+        // No directory has an empty path.
+        Self::of_directory(message, Path::new(""))
     }
 
     /// Imports into a repository that no other process writes to, with a new git process. The same files give the same commit.
@@ -103,6 +113,9 @@ impl TreeImport {
             buffer: Vec::with_capacity(CHUNK_BYTES),
             flow: ControlFlow::Continue(()),
             digest_budget: DIGEST_BUDGET,
+            bytes: 0,
+            hole_bytes: 0,
+            is_full: false,
         };
         stream.put(format!("commit {TEMPORARY_BRANCH}\nmark :1\ncommitter {COMMITTER}\n").as_bytes());
         stream.data(message.as_bytes());
@@ -125,13 +138,13 @@ impl TreeImport {
                 }
                 WalkEntry::File { path, full, executable } => {
                     let mode = if executable { "100755" } else { "100644" };
-                    match stream.file(mode, &path, &full, self.limits.max_file_bytes, warnings) {
+                    match stream.file(mode, &path, &full, &self.limits, warnings) {
                         Ok(()) => drop(paths.insert(path)),
                         Err(error) => warnings.push(CaptureWarning::unreadable(&path, &error)),
                     }
                 }
             }
-            stream.flow
+            if stream.is_full { ControlFlow::Break(()) } else { stream.flow }
         });
         stream.put(
             format!("ls \"\"\n\nget-mark :1\nreset {TEMPORARY_BRANCH}\n\ncheckpoint\n{ON_DISK}\n").as_bytes(),
@@ -142,7 +155,9 @@ impl TreeImport {
             tree: String::new(),
             paths,
             rules,
+            exceeded: warnings.exceeded(),
             warnings: warnings.into_vec(),
+            bytes: stream.bytes,
         }
     }
 }
@@ -181,6 +196,12 @@ struct Stream {
     flow: ControlFlow<()>,
     /// How many bytes of files above the size limit may still be hashed: sparse files can be huge.
     digest_budget: u64,
+    /// The size of the files so far.
+    bytes: u64,
+    /// The size of their holes.
+    hole_bytes: u64,
+    /// The next file exceeds the limit of the tree.
+    is_full: bool,
 }
 
 impl Stream {
@@ -210,24 +231,47 @@ impl Stream {
         self.put(b"\n");
     }
 
+    /// Writes a placeholder instead of a file.
+    fn placeholder(&mut self, mode: &str, path: &[u8], size: u64, limit: u64, digest: &str) {
+        self.modify(mode, path);
+        let text = format!("youbencha: file not kept\nsize: {size}\nlimit: {limit}\nblake3: {digest}\n");
+        self.data(text.as_bytes());
+    }
+
     fn file(
         &mut self,
         mode: &str,
         path: &[u8],
         full: &Path,
-        limit: u64,
+        limits: &CaptureLimits,
         warnings: &mut Warnings,
     ) -> std::io::Result<()> {
         let mut file = File::open(full)?;
         let size = file.metadata()?.len();
-        if size > limit {
-            let placeholder = placeholder(&mut file, size, limit, self.digest_budget)?;
+        if size > limits.max_file_bytes {
+            let limit = limits.max_file_bytes;
+            let digest = digest(&mut file, std::slice::from_ref(&(0..self.digest_budget)))?;
             self.digest_budget = self.digest_budget.saturating_sub(size);
             warnings.push(CaptureWarning::HugeFile { path: lossy_path(path), size, limit });
-            self.modify(mode, path);
-            self.data(placeholder.as_bytes());
+            self.placeholder(mode, path, size, limit, &digest);
             return Ok(());
         }
+        let extents = data_extents(&file, size)?;
+        let holes = size.saturating_sub(extents.iter().map(|extent| extent.end - extent.start).sum());
+        if holes > 0 && self.hole_bytes.saturating_add(holes) > limits.max_hole_bytes {
+            let limit = limits.max_hole_bytes;
+            let digest = digest(&mut file, &extents)?;
+            warnings.push(CaptureWarning::SparseFile { path: lossy_path(path), size, limit });
+            self.placeholder(mode, path, size, limit, &digest);
+            return Ok(());
+        }
+        if self.bytes.saturating_add(size) > limits.max_growth {
+            warnings.push(CaptureWarning::TooLarge { path: lossy_path(path), limit: limits.max_growth });
+            self.is_full = true;
+            return Ok(());
+        }
+        self.hole_bytes += holes;
+        self.bytes += size;
         if size <= CHUNK_BYTES as u64 {
             let mut content = Vec::with_capacity(size as usize);
             file.read_to_end(&mut content)?;
@@ -264,12 +308,46 @@ impl Stream {
     }
 }
 
-/// The placeholder for a file that is larger than the limit.
-fn placeholder(file: &mut File, size: u64, limit: u64, digest_budget: u64) -> std::io::Result<String> {
+/// Where a file has data. A sparse file takes no space on disk, but it does in a tree and where that is checked out. The allocated
+/// size alone does not tell, because file systems may compress.
+#[cfg(target_os = "linux")]
+fn data_extents(file: &File, size: u64) -> std::io::Result<Vec<Range<u64>>> {
+    use rustix::fs::{SeekFrom, seek};
+    use std::os::unix::fs::MetadataExt as _;
+    if size <= CHUNK_BYTES as u64 || file.metadata()?.blocks().saturating_mul(512) >= size {
+        return Ok(vec![0..size]);
+    }
+    let (mut at, mut extents) = (0, Vec::new());
+    // Without data after a hole, it extends to the end.
+    while at < size
+        && let Ok(data) = seek(file, SeekFrom::Data(at))
+    {
+        let hole = seek(file, SeekFrom::Hole(data)).unwrap_or(size).min(size);
+        if hole > data {
+            extents.push(data..hole);
+        }
+        at = hole.max(data + 1);
+    }
+    seek(file, SeekFrom::Start(0))?;
+    Ok(extents)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn data_extents(_: &File, size: u64) -> std::io::Result<Vec<Range<u64>>> {
+    Ok(vec![0..size])
+}
+
+/// The digest of parts of a file.
+fn digest(file: &mut File, parts: &[Range<u64>]) -> std::io::Result<String> {
     let mut hasher = blake3::Hasher::new();
-    hasher.update_reader(file.take(digest_budget))?;
-    let digest = hasher.finalize().to_hex();
-    Ok(format!("youbencha: file not kept\nsize: {size}\nlimit: {limit}\nblake3: {digest}\n"))
+    for part in parts {
+        file.seek(std::io::SeekFrom::Start(part.start))?;
+        if part.start > 0 {
+            hasher.update(&part.start.to_le_bytes());
+        }
+        hasher.update_reader(file.by_ref().take(part.end - part.start))?;
+    }
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 /// Quotes a path for fast-import.

@@ -9,9 +9,12 @@ use super::capture::ObjectStore;
 use super::error::{RepoError, blocking};
 use super::files::path_from_bytes;
 use super::git_command::bad_output;
+use super::remove::remove_tree;
 
 /// The most content that is requested from git at once; memory use is a few times that.
 const CHUNK_BYTES: u64 = 32 << 20;
+/// Runs of zeros from this length on become holes in files.
+const HOLE_BYTES: usize = 64 << 10;
 /// The mode of a symlink.
 const LINK: u32 = 0o120_000;
 /// The mode of a submodule.
@@ -172,28 +175,30 @@ pub fn write_entry(
     }
     create_parents(root, path, existing_dirs)?;
     let target = root.join(path);
-    remove_path(&target)?;
+    remove_tree(&target)?;
     existing_dirs.remove(&target);
     if mode == LINK {
         return link(content, &target);
     }
-    fs::OpenOptions::new().write(true).create_new(true).open(&target).and_then(|mut file| {
-        use std::io::Write as _;
-        file.write_all(content)
-    })?;
+    let file = fs::OpenOptions::new().write(true).create_new(true).open(&target)?;
+    write_sparse(file, content)?;
     set_mode(&target, mode)
 }
 
-/// Removes a file, a symlink or a directory recursively, if it exists.
-pub fn remove_path(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(path),
-        Ok(_) => fs::remove_file(path),
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
-            Ok(())
-        }
-        Err(error) => Err(error),
+/// Writes a new file, with holes for long runs of zeros: an agent's sparse file must not fill the disk where it is graded.
+fn write_sparse(mut file: fs::File, content: &[u8]) -> io::Result<()> {
+    use std::io::{Seek as _, SeekFrom, Write as _};
+    if content.len() <= HOLE_BYTES {
+        return file.write_all(content);
     }
+    for chunk in content.chunks(HOLE_BYTES) {
+        if chunk.iter().all(|byte| *byte == 0) {
+            file.seek(SeekFrom::Current(chunk.len() as i64))?;
+        } else {
+            file.write_all(chunk)?;
+        }
+    }
+    file.set_len(content.len() as u64)
 }
 
 /// Creates the parent directories of a path, and replaces files and symlinks in their place.

@@ -12,6 +12,9 @@ use super::rules::{IgnoreRules, PathGlobs, PathKind};
 /// Larger `.gitignore` files are skipped.
 const MAX_GITIGNORE_BYTES: u64 = 1 << 20;
 
+/// How much of a path that is too long is shown.
+const SHOWN_PATH_BYTES: usize = 100;
+
 /// A file or symlink to add to a tree.
 pub(crate) enum WalkEntry {
     File { path: Vec<u8>, full: PathBuf, executable: bool },
@@ -50,6 +53,8 @@ impl TreeWalk<'_> {
             return;
         }
         let mut left = self.limits.max_files;
+        let mut entries_left = self.limits.max_entries;
+        let mut path_bytes_left = self.limits.max_all_path_bytes;
         let mut waiting = vec![(self.root.to_owned(), Vec::new(), false)];
         while let Some((dir, path, ignored)) = waiting.pop() {
             if self.ignore_source == IgnoreSource::FromTree && !ignored {
@@ -66,6 +71,12 @@ impl TreeWalk<'_> {
             for name in names {
                 let full = dir.join(path_from_bytes(&name));
                 let below = join(&path, &name);
+                if entries_left == 0 {
+                    let path = lossy_path(&below);
+                    warnings.push(CaptureWarning::TooManyEntries { path, limit: self.limits.max_entries });
+                    return;
+                }
+                entries_left -= 1;
                 let metadata = match fs::symlink_metadata(&full) {
                     Ok(metadata) => metadata,
                     Err(error) => {
@@ -83,15 +94,32 @@ impl TreeWalk<'_> {
                 }
                 let kind = if metadata.is_dir() { PathKind::Directory } else { PathKind::Other };
                 let ignored = ignored || rules.ignores(&below, kind);
+                let is_skipped = !metadata.is_dir()
+                    && ignored
+                    && !self.tracked.contains(&below)
+                    && !self.include.matches(&below);
+                if !is_skipped && below.len() > self.limits.max_path_bytes {
+                    let path = format!("{}…", lossy_path(&below[..below.len().min(SHOWN_PATH_BYTES)]));
+                    let limit = self.limits.max_path_bytes as u64;
+                    warnings.push(CaptureWarning::PathTooLong { path, limit });
+                    continue;
+                }
                 if metadata.is_dir() {
                     if !ignored || !self.include.is_empty() || self.tracks_below(&below) {
                         waiting.push((full, below, ignored));
                     }
                     continue;
                 }
-                if ignored && !self.tracked.contains(&below) && !self.include.matches(&below) {
+                if is_skipped {
                     continue;
                 }
+                let size = below.len() as u64;
+                if size > path_bytes_left {
+                    let limit = self.limits.max_all_path_bytes;
+                    warnings.push(CaptureWarning::PathsTooLong { path: lossy_path(&below), limit });
+                    return;
+                }
+                path_bytes_left -= size;
                 let entry = if metadata.is_symlink() {
                     if name.eq_ignore_ascii_case(b".gitmodules") {
                         warnings.push(CaptureWarning::ReservedName { path: lossy_path(&below) });

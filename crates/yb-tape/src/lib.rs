@@ -38,6 +38,7 @@ mod server;
 pub mod sse;
 mod tape;
 mod tools;
+mod traffic;
 mod upstream;
 mod usage;
 mod vars;
@@ -46,7 +47,7 @@ mod yaml;
 pub use crate::error::{Error, ScriptError, ScriptLocation};
 pub use crate::logged_request::{LoggedRequest, REDACTED, ResponseKind};
 pub use crate::matching::divergence::{Divergence, DivergenceKind};
-pub use crate::record::{RecordingOptions, RecordingProxy, RecordingSummary};
+pub use crate::record::{ObservingProxy, RecordingOptions, RecordingProxy, RecordingSummary};
 pub use crate::replay::{
     Fork, ForkTarget, ParseReplayFaultError, ReplayFault, ReplayFaultKind, ReplayMode, ReplayOptions,
     ReplayOutcome, ReplayServer, ReplaySpeed,
@@ -56,6 +57,7 @@ pub use crate::script::Script;
 pub use crate::secrets::Secrets;
 pub use crate::server::{MockServer, MockServerOptions};
 pub use crate::tape::{Exchange, Lane, Tape, TapeDifference, TapeTruncation, TapeVerification};
+pub use crate::traffic::{ApiCredentials, ObservedFailure, ObservedFailureKind};
 pub use crate::upstream::Upstream;
 pub use crate::usage::{ObservedUsage, TokenUsage};
 pub use crate::vars::Vars;

@@ -17,6 +17,7 @@ use tokio::task::JoinSet;
 
 use crate::error::Error;
 use crate::paced_body::ConnectionDropped;
+use crate::traffic::{ApiTraffic, ObservedBody, ObservedExchange};
 
 /// Delay after a failed `accept`, for example when no file descriptor is left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(50);
@@ -37,6 +38,7 @@ pub(crate) struct LoopbackServer {
     address: SocketAddr,
     /// Dropping it stops the server.
     stop: Option<oneshot::Sender<()>>,
+    traffic: Arc<ApiTraffic>,
     ended: Option<oneshot::Receiver<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -48,20 +50,22 @@ pub(crate) fn bind(port: u16) -> Result<TcpListener, Error> {
 
 impl LoopbackServer {
     pub(crate) fn start<H: RequestHandler>(listener: TcpListener, handler: Arc<H>) -> Result<Self, Error> {
-        Self::run(listener, handler, &mut tokio::runtime::Builder::new_current_thread())
+        Self::run(listener, handler, Arc::default(), &mut tokio::runtime::Builder::new_current_thread())
     }
 
     /// Starts with two worker threads, so that one busy thread does not delay forwarded streams.
     pub(crate) fn start_multi_thread<H: RequestHandler>(
         listener: TcpListener,
         handler: Arc<H>,
+        traffic: Arc<ApiTraffic>,
     ) -> Result<Self, Error> {
-        Self::run(listener, handler, tokio::runtime::Builder::new_multi_thread().worker_threads(2))
+        Self::run(listener, handler, traffic, tokio::runtime::Builder::new_multi_thread().worker_threads(2))
     }
 
     fn run<H: RequestHandler>(
         listener: TcpListener,
         handler: Arc<H>,
+        traffic: Arc<ApiTraffic>,
         runtime: &mut tokio::runtime::Builder,
     ) -> Result<Self, Error> {
         let address = listener.local_addr().map_err(Error::Start)?;
@@ -73,16 +77,17 @@ impl LoopbackServer {
         let runtime = runtime.thread_name("yb-tape").enable_all().build().map_err(Error::Start)?;
         let (stop, stopped) = oneshot::channel();
         let (end, ended) = oneshot::channel();
+        let observed = Arc::clone(&traffic);
         let thread = thread::Builder::new()
             .name("yb-tape".to_owned())
             .spawn(move || {
-                runtime.block_on(serve(listener, handler, stopped));
+                runtime.block_on(serve(listener, handler, observed, stopped));
                 // Aborts requests in progress, including stalled ones.
                 drop(runtime);
                 let _ = end.send(());
             })
             .map_err(Error::Start)?;
-        Ok(Self { address, stop: Some(stop), ended: Some(ended), thread: Some(thread) })
+        Ok(Self { address, stop: Some(stop), traffic, ended: Some(ended), thread: Some(thread) })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -91,6 +96,11 @@ impl LoopbackServer {
 
     pub(crate) fn base_url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Returns the observed traffic, also after the server has stopped.
+    pub(crate) fn traffic(&self) -> &Arc<ApiTraffic> {
+        &self.traffic
     }
 
     /// Stops without blocking the calling thread; closes connections immediately.
@@ -122,6 +132,7 @@ impl fmt::Debug for LoopbackServer {
 async fn serve<H: RequestHandler>(
     listener: TcpListener,
     handler: Arc<H>,
+    traffic: Arc<ApiTraffic>,
     mut stopped: oneshot::Receiver<()>,
 ) {
     // Fails only without a runtime.
@@ -140,9 +151,11 @@ async fn serve<H: RequestHandler>(
                 Ok((stream, _)) => {
                     // Send small events without delay.
                     let _ = stream.set_nodelay(true);
-                    let handler = Arc::clone(&handler);
+                    let (handler, traffic) = (Arc::clone(&handler), Arc::clone(&traffic));
                     connections.spawn(async move {
-                        let service = service_fn(move |request| Arc::clone(&handler).handle(request));
+                        let service = service_fn(move |request| {
+                            observe(Arc::clone(&handler), traffic.begin(&request), request)
+                        });
                         // An error is a disconnected client or a deliberately dropped connection.
                         let _ = hyper::server::conn::http1::Builder::new()
                             .serve_connection(TokioIo::new(stream), service)
@@ -151,6 +164,25 @@ async fn serve<H: RequestHandler>(
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_RETRY_DELAY).await,
             },
+        }
+    }
+}
+
+/// Handles one request and observes the exchange.
+async fn observe<H: RequestHandler>(
+    handler: Arc<H>,
+    mut exchange: ObservedExchange,
+    mut request: Request<Incoming>,
+) -> Result<Response<ObservedBody<H::Body>>, ConnectionDropped> {
+    request.extensions_mut().insert(exchange.waiting());
+    match handler.handle(request).await {
+        Ok(response) => {
+            exchange.answered(response.status().as_u16());
+            Ok(response.map(|body| ObservedBody::new(body, exchange)))
+        }
+        Err(dropped) => {
+            exchange.unreachable();
+            Err(dropped)
         }
     }
 }

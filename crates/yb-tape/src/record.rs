@@ -1,4 +1,4 @@
-//! Recording proxy: forwards requests to the real API and records the exchanges on a tape.
+//! Proxies to the real API: one that records the exchanges on a tape, and one that only observes failures.
 
 mod tape_writer;
 pub(crate) mod tee;
@@ -25,6 +25,7 @@ use crate::format::reduce::RequestRetention;
 use crate::loopback::{self, LoopbackServer, RequestHandler};
 use crate::paced_body::{ConnectionDropped, PacedBody};
 use crate::secrets::Secrets;
+use crate::traffic::{ApiCredentials, ApiTraffic, ObservedFailure, WaitingSince};
 use crate::upstream::{Client, Upstream, end_to_end_headers};
 use crate::usage::ObservedUsage;
 
@@ -47,6 +48,8 @@ pub struct RecordingOptions {
     pub directories: BTreeMap<String, String>,
     /// The loopback port; 0, the default, means any free port.
     pub port: u16,
+    /// The credentials of the requests whose failures count.
+    pub credentials: ApiCredentials,
 }
 
 impl RecordingOptions {
@@ -60,6 +63,7 @@ impl RecordingOptions {
             full_requests: false,
             directories: BTreeMap::new(),
             port: 0,
+            credentials: ApiCredentials::Any,
         }
     }
 
@@ -81,6 +85,13 @@ impl RecordingOptions {
     #[must_use]
     pub fn directory(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
         self.directories.insert(name.into(), path.as_ref().display().to_string());
+        self
+    }
+
+    /// Sets the credentials of the requests whose failures count.
+    #[must_use]
+    pub fn credentials(mut self, credentials: ApiCredentials) -> Self {
+        self.credentials = credentials;
         self
     }
 
@@ -110,6 +121,8 @@ pub struct RecordingSummary {
     pub tape: PathBuf,
     /// Requests and tokens of the recorded traffic.
     pub observed: ObservedUsage,
+    /// The last failure of a model request, unless a later request succeeded.
+    pub api_failure: Option<ObservedFailure>,
 }
 
 impl RecordingProxy {
@@ -142,8 +155,9 @@ impl RecordingProxy {
         let writer =
             TapeWriter::start(&options.tape, header, retention, options.secrets.replacer(), receiver)?;
         let handler =
-            ProxyHandler { client, captured: sender, next: AtomicU64::new(1), started: Instant::now() };
-        let server = LoopbackServer::start_multi_thread(listener, Arc::new(handler))?;
+            ProxyHandler { client, captured: Some(sender), next: AtomicU64::new(1), started: Instant::now() };
+        let traffic = ApiTraffic::new(options.credentials);
+        let server = LoopbackServer::start_multi_thread(listener, Arc::new(handler), traffic)?;
         Ok(Self { server: Some(server), writer, tape: options.tape })
     }
 
@@ -176,16 +190,53 @@ impl RecordingProxy {
     /// # Errors
     /// When any part of the tape could not be written.
     pub fn finish(mut self) -> Result<RecordingSummary, Error> {
+        let traffic = self.server.as_ref().map(|server| Arc::clone(server.traffic()));
         // Drops the last sender, which ends the writer.
         self.server.take();
+        let api_failure = traffic.and_then(|traffic| traffic.failure());
         let observed = self.writer.finish(&self.tape)?;
-        Ok(RecordingSummary { tape: self.tape, observed })
+        Ok(RecordingSummary { tape: self.tape, observed, api_failure })
+    }
+}
+
+/// A proxy on loopback that forwards everything, keeps nothing, and observes which model requests fail.
+#[derive(Debug)]
+pub struct ObservingProxy {
+    server: LoopbackServer,
+}
+
+impl ObservingProxy {
+    /// Starts listening on 127.0.0.1. Only failures of requests with these credentials count.
+    ///
+    /// # Errors
+    /// When no port is free, or TLS can't be set up.
+    pub fn start(upstream: Upstream, credentials: ApiCredentials) -> Result<Self, Error> {
+        let client = Client::new(upstream)?;
+        let handler =
+            ProxyHandler { client, captured: None, next: AtomicU64::new(1), started: Instant::now() };
+        let traffic = ApiTraffic::new(credentials);
+        let server = LoopbackServer::start_multi_thread(loopback::bind(0)?, Arc::new(handler), traffic)?;
+        Ok(Self { server })
+    }
+
+    /// Returns the base URL to configure in the agent.
+    #[must_use]
+    pub fn base_url(&self) -> String {
+        self.server.base_url()
+    }
+
+    /// Stops, and returns the last failure of a model request, unless a later request succeeded.
+    pub async fn finish(self) -> Option<ObservedFailure> {
+        let traffic = Arc::clone(self.server.traffic());
+        self.server.shutdown().await;
+        traffic.failure()
     }
 }
 
 struct ProxyHandler {
     client: Arc<Client>,
-    captured: mpsc::Sender<CapturedExchange>,
+    /// The writer of the tape; `None` if nothing is recorded.
+    captured: Option<mpsc::Sender<CapturedExchange>>,
     next: AtomicU64,
     started: Instant,
 }
@@ -210,6 +261,9 @@ impl RequestHandler for ProxyHandler {
                 ));
             }
         };
+        if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
+            waiting.start();
+        }
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let at = received.saturating_duration_since(self.started);
         let mut captured = CapturedExchange::new(number, at, &parts, body.clone());
@@ -218,9 +272,12 @@ impl RequestHandler for ProxyHandler {
                 let (head, incoming) = response.into_parts();
                 captured.status = Some(head.status.as_u16());
                 captured.response_headers = head.headers.clone();
-                let writer = self.captured.clone();
-                let tee =
-                    TeeBody::new(incoming, captured, received, move |captured| drop(writer.send(captured)));
+                let tee = match self.captured.clone() {
+                    Some(writer) => TeeBody::new(incoming, captured, received, move |captured| {
+                        drop(writer.send(captured));
+                    }),
+                    None => TeeBody::forwarding(incoming),
+                };
                 let tee = tee.returning(Arc::clone(&self.client), sender);
                 let mut forwarded = Response::new(Either::Right(tee));
                 *forwarded.status_mut() = head.status;
@@ -229,9 +286,10 @@ impl RequestHandler for ProxyHandler {
             }
             Err(reason) => {
                 captured.end = ResponseEnding::Unreachable;
-                let _ = self.captured.send(captured);
-                let message =
-                    format!("recording proxy failed to reach {}: {reason}", self.client.upstream().url());
+                if let Some(writer) = &self.captured {
+                    let _ = writer.send(captured);
+                }
+                let message = format!("proxy failed to reach {}: {reason}", self.client.upstream().url());
                 Ok(error_response(ApiErrorKind::Api, StatusCode::BAD_GATEWAY, &message))
             }
         }

@@ -20,6 +20,7 @@ use crate::loopback::{self, LoopbackServer};
 use crate::matching::divergence::Divergence;
 use crate::server::{MockServer, MockServerOptions};
 use crate::tape::Tape;
+use crate::traffic::ObservedFailure;
 use crate::upstream::{Client, Upstream};
 use crate::usage::ObservedUsage;
 
@@ -47,6 +48,8 @@ pub struct ReplayOutcome {
     pub live_usage: ObservedUsage,
     /// The first request that did not match the tape.
     pub divergence: Option<Divergence>,
+    /// The last failure that was served to a model request, unless a later request succeeded.
+    pub api_failure: Option<ObservedFailure>,
 }
 
 /// A server on loopback that replays a tape. It runs in its own thread and stops when dropped.
@@ -135,9 +138,9 @@ impl ReplayServer {
 
     /// Stops without blocking the calling thread and returns the outcome.
     pub async fn shutdown(self) -> ReplayOutcome {
-        let handler = Arc::clone(&self.handler);
+        let (handler, traffic) = (Arc::clone(&self.handler), Arc::clone(self.server.traffic()));
         self.server.shutdown().await;
-        handler.outcome()
+        ReplayOutcome { api_failure: traffic.failure(), ..handler.outcome() }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::logged_request::LoggedRequest;
 use crate::loopback::{self, LoopbackServer};
 use crate::request_log::{RequestLog, RequestWatcher};
 use crate::script::Script;
+use crate::traffic::ObservedFailure;
 use handler::ScriptHandler;
 
 /// Options of a [`MockServer`].
@@ -104,6 +105,12 @@ impl MockServer {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.log.dropped()
+    }
+
+    /// Returns the last failure that was served to a model request, unless a later request succeeded.
+    #[must_use]
+    pub fn api_failure(&self) -> Option<ObservedFailure> {
+        self.server.traffic().failure()
     }
 
     /// Watches requests from now on.

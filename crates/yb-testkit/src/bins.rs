@@ -9,7 +9,7 @@ pub const BIN_DIR_VARIABLE: &str = "YB_TESTKIT_BIN_DIR";
 /// The command that builds the binaries.
 const BUILD: &str = "cargo build -p yb-testkit --bins";
 
-/// Returns the path of a binary of this crate: `fake-agent`, `raw-syscall` or `yb-shim`.
+/// Returns the path of a binary of this crate: `fake-agent`, `model-request`, `raw-syscall` or `yb-shim`.
 ///
 /// # Panics
 /// Panics if the binary was not built, or is older than its sources.

@@ -10,6 +10,7 @@ mod bins;
 #[cfg(unix)]
 mod browser;
 mod context;
+mod failing_api;
 #[cfg(unix)]
 pub mod fake_agent;
 mod filters;
@@ -29,6 +30,7 @@ pub use bins::{BIN_DIR_VARIABLE, bin};
 #[cfg(unix)]
 pub use browser::Browser;
 pub use context::{Invocation, Outcome, TestContext};
+pub use failing_api::failing_api;
 #[cfg(unix)]
 pub use install::FakeAgent;
 #[cfg(unix)]

@@ -25,6 +25,12 @@ pub(super) static CONFIG: Object = Object {
         Field::new("log_level", Kind::Word(&["debug", "info", "warn", "error"]), "Log level.")
             .default("\"info\""),
         Field::new("keep_workspace", Kind::Bool, "Whether to keep workspaces.").default("true"),
+        Field::new(
+            "observe_api",
+            Kind::Bool,
+            "Whether a proxy observes failures of the model API, which otherwise only the agent reports.",
+        )
+        .default("true"),
         Field::new("isolation", Kind::Word(ISOLATION), "Isolation of cases that do not set it.")
             .default("\"auto\""),
         Field::new("network", Kind::Word(NETWORK_MODES), "Network access of cases that do not set it.")

@@ -388,11 +388,16 @@ impl Dispatcher<'_> {
         remove_private(&self.active.run, folder, running.attempt);
         let started = self.active.state.get(folder).and_then(|state| state.in_flight.as_ref());
         let started_at = started.map(|one| one.started_at.clone()).unwrap_or_default();
+        let agent_ran = started.is_some_and(|one| one.tree.is_some());
         let mut record = AttemptRecord::new(folder, running.attempt, started_at);
         if error.is_cancelled() {
             record.outcome = running.stop.outcome().unwrap_or(Outcome::Cancelled);
             record.error = Some("did not end before the kill timeout".to_owned());
         } else {
+            // Whatever the agent did to cause it, it must not be excluded from the pass rate.
+            if agent_ran {
+                record.outcome = Outcome::Failed;
+            }
             record.error = Some(format!("internal error, please report it: {error}"));
         }
         AttemptEnd { record, error: None }

@@ -22,7 +22,7 @@ use yb_agents::{Live, Observer, StartRecorded};
 use yb_case::Case;
 use yb_model::log::UsageSource;
 use yb_model::outcome::Outcome;
-use yb_repo::ObjectStore;
+use yb_repo::{ObjectStore, remove_or_set_aside};
 
 /// The longest error or warning, in bytes, that goes into the journal. The log has the full text.
 const MAX_TEXT_BYTES: usize = 500;
@@ -131,7 +131,7 @@ impl TrialUnit {
                 AttemptEnd { record, error: None }
             }
             Err(error) => {
-                remove_private(&run, &self.trial.folder, number);
+                record.warnings = remove_private(&run, &self.trial.folder, number);
                 record.outcome = outcome_of(&error, &stop);
                 record.error = Some(truncated(&error.to_string()));
                 AttemptEnd { record, error: Some(error) }
@@ -145,22 +145,23 @@ fn outcome_of(error: &TrialError, stop: &StopHandle) -> Outcome {
     match (error, stop.outcome()) {
         (_, Some(outcome)) => outcome,
         (TrialError::Unavailable { .. }, None) => Outcome::Unauthenticated,
+        (TrialError::ByAgent(_), None) => Outcome::Failed,
         (error, None) if error.is_cancelled() => Outcome::Cancelled,
         _ => Outcome::Infra,
     }
 }
 
-/// Removes the private directories of an attempt, which contain credentials.
-pub(super) fn remove_private(run: &RunDir, trial: &str, attempt: u32) {
-    for folder in PRIVATE {
-        let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join(folder));
-    }
+/// Removes the private directories of an attempt, which contain credentials. Returns a warning for each that can't be removed.
+pub(super) fn remove_private(run: &RunDir, trial: &str, attempt: u32) -> Vec<String> {
+    let removals =
+        PRIVATE.iter().map(|folder| remove_or_set_aside(&run.attempt(trial, attempt).join(folder)));
+    removals.filter_map(|removal| removal.warning()).collect()
 }
 
 /// Removes the private directories and the incomplete workspace of an attempt. Artifacts are kept.
 pub(super) fn remove_incomplete(run: &RunDir, trial: &str, attempt: u32) {
     remove_private(run, trial, attempt);
-    let _ = std::fs::remove_dir_all(run.attempt(trial, attempt).join("src-modified"));
+    let _ = remove_or_set_aside(&run.attempt(trial, attempt).join("src-modified"));
 }
 
 /// Returns the next free attempt number, also counting attempts that the journal does not know.

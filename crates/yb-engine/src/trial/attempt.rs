@@ -12,20 +12,21 @@ use super::hooks::{self, HookResult};
 use super::model_endpoint::{ModelServers, TapeReport};
 use super::{
     AttemptContext, FinishedAttempt, RESULTS_FILE, RecordedStart, Runner, SandboxSpec, StartPoint,
-    TrialError, TrialStep, agent, environment,
+    TrialError, TrialStep, agent, attribution, environment,
 };
 use yb_agents::trace::{self, AgentBegins, End};
 use yb_agents::{
     Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, without_secrets,
 };
-use yb_case::{Case, NetworkMode};
+use yb_case::{AgentSpec, Case, NetworkMode};
 use yb_evaluate::EvaluatorResult;
 
 use yb_model::log::{FILE_NAME as LOG_FILE, YouBenchaLog};
 use yb_model::outcome::Outcome;
 use yb_model::results::{self, AgentInfo, Artifacts, Results, RunInfo, Summary, TestCase};
 use yb_repo::{
-    CaptureWarning, Identity, PathGlobs, RepoError, StartTree, Workspace, WorkspaceOptions, blocking,
+    CaptureWarning, EndTree, Identity, ObjectStore, PathGlobs, RepoError, StartTree, Workspace,
+    WorkspaceOptions, blocking,
 };
 
 /// A callback for the steps of a trial.
@@ -92,17 +93,37 @@ impl Runner {
 
         on_step(TrialStep::Acting { agent: adapter.spec().name });
         let setup = AgentSetup { adapter, config, host, sandbox };
-        let run = self.run_agent(case, attempt, &dirs, setup, prepared.disk_before, &secrets).await?;
+        let mut run = self.run_agent(case, attempt, &dirs, setup, prepared.disk_before, &secrets).await?;
         let PreparedWorkspace { workspace, start, mut hooks, .. } = prepared;
         let mut warnings = level.warnings;
         warnings.extend(prepared.warnings);
-        let end = attempt.store.capture_end(&dirs.trial, workspace.path(), &start).await?;
+        let end = match attempt.store.capture_end(&dirs.trial, workspace.path(), &start).await {
+            Ok(end) => end,
+            Err(error) => {
+                let end = run.attribute(error.into(), adapter.spec(), attempt.store).await?;
+                attempt.store.set_end(&dirs.trial, &end)?;
+                end
+            }
+        };
         warnings.extend(end.warnings.iter().map(CaptureWarning::to_string));
+        if let Some(exceeded) = end.exceeded.as_ref().filter(|_| run.executed.was_started()) {
+            let message = format!("the result was not captured completely: {exceeded}");
+            attribution::fail(adapter.spec(), &mut run.executed, &mut run.log, Outcome::OverQuota, message);
+        }
         on_step(TrialStep::Captured);
 
-        run.log.write(&dirs.artifacts)?;
+        let confined = run.isolation.kind().is_some() || !run.executed.was_started();
+        let outside = |error: TrialError| if confined { error } else { error.by_unconfined_agent() };
+        run.log.write(&dirs.artifacts).map_err(|error| outside(error.into()))?;
         let trees = (start.tree.as_str(), end.tree.as_str());
-        let (evaluators, graded) = self.grade(case, cache, attempt, trees, &run.log, &dirs).await?;
+        let (evaluators, graded) = match self.grade(case, cache, attempt, trees, &run.log, &dirs).await {
+            Ok(graded) => graded,
+            Err(error) => {
+                run.attribute(error, adapter.spec(), attempt.store).await?;
+                run.log.write(&dirs.artifacts).map_err(|error| outside(error.into()))?;
+                (Vec::new(), Outcome::Failed)
+            }
+        };
         let execution = RunInfo {
             started_at: started_at.to_string(),
             completed_at: Timestamp::now().to_string(),
@@ -115,14 +136,14 @@ impl Runner {
         };
         let results =
             run.results(attempt.start.test_case(case), execution, adapter.spec().name, evaluators, graded);
-        dirs.write(RESULTS_FILE, &results)?;
+        dirs.write(RESULTS_FILE, &results).map_err(outside)?;
         warnings.extend(run.executed.warnings.iter().cloned());
         self.run_post_hooks(case, &dirs, &results, &mut hooks, &mut warnings).await?;
         for warning in &mut warnings {
             *warning = without_secrets(warning, secrets.iter().cloned());
         }
-        dirs.finish(self.settings.keep_workspace())?;
-        let artifacts = dirs.seal()?;
+        warnings.extend(dirs.finish(self.settings.keep_workspace()));
+        let artifacts = dirs.seal().map_err(outside)?;
         let (tape, spent) = match run.tape {
             Some(report) => {
                 let (tape, spent) = report.into_tape_use(run.log.usage.estimated_cost_usd);
@@ -194,11 +215,16 @@ impl Runner {
             secrets,
         };
         let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
-        let endpoint = self.start_endpoint(case, attempt, dirs, &mut host)?;
+        let endpoint = self.start_endpoint(case, attempt, dirs, &config, &mut host)?;
         let mut context = self.execution_context(case, dirs, config, host, sandbox);
         context.trace.clone_from(&trace);
         context.disk_before = disk_before;
-        let mut executed = match execute(adapter, &context, endpoint.as_ref()).await {
+        context.api_observed = endpoint.unobserved().is_none();
+        context.api_observation = match endpoint.unobserved() {
+            Some(reason) => Some(format!("not observed: {reason}")),
+            None => endpoint.is_observed().then(|| "observed".to_owned()),
+        };
+        let mut executed = match execute(adapter, &context, &endpoint).await {
             Ok(result) => result,
             Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
             Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
@@ -206,10 +232,8 @@ impl Runner {
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);
         }
-        let tape = match endpoint {
-            Some(endpoint) => Some(endpoint.finish(&mut executed).await),
-            None => None,
-        };
+        let (tape, evidence) = endpoint.finish(&mut executed).await;
+        evidence.check(adapter.spec(), &mut executed);
         let mut log = adapter.normalize_log(&executed, &context);
         if let Some(tape) = &tape {
             tape.apply_observed_usage(&mut log.usage);
@@ -292,15 +316,12 @@ async fn record_start(
 async fn execute(
     adapter: &dyn Adapter,
     context: &ExecutionContext,
-    endpoint: Option<&ModelServers>,
+    endpoint: &ModelServers,
 ) -> Result<ExecutionResult, AdapterError> {
     tokio::select! {
         ended = adapter.execute(context) => ended,
         never = async {
-            match endpoint {
-                Some(endpoint) => endpoint.wait_for_divergence().await,
-                None => std::future::pending().await,
-            }
+            endpoint.wait_for_divergence().await;
             context.cancellation.cancel();
             std::future::pending().await
         } => never,
@@ -308,6 +329,16 @@ async fn execute(
 }
 
 impl AgentRun {
+    /// Records an error after the agent ran as the agent's, or returns it if it is not.
+    async fn attribute(
+        &mut self,
+        error: TrialError,
+        agent: &AgentSpec,
+        store: &ObjectStore,
+    ) -> Result<EndTree, TrialError> {
+        attribution::attribute(error, store, agent, &mut self.executed, &mut self.log).await
+    }
+
     /// Returns the results of the attempt. The outcome of the execution takes precedence over that of grading.
     fn results(
         &self,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use yb_model::atomic_file::{Durability, write_atomic};
 
@@ -11,6 +10,7 @@ use serde::Serialize;
 use super::TrialError;
 use crate::run::{RunDir, sync_folder};
 use yb_evaluate::FOLDER;
+use yb_repo::remove_or_set_aside;
 
 /// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, and the one for
 /// evaluators.
@@ -57,18 +57,12 @@ impl AttemptDirs {
         write_atomic(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
     }
 
-    /// Removes the temporary directories, and the workspace unless it is kept.
-    pub(super) fn finish(&self, keep_workspace: bool) -> Result<(), TrialError> {
+    /// Removes the temporary directories, and the workspace unless it is kept. Returns a warning for each that can't be removed:
+    /// the agent wrote to them, so this must not change the outcome.
+    pub(super) fn finish(&self, keep_workspace: bool) -> Vec<String> {
         let workspace = (!keep_workspace).then_some(&self.workspace);
-        for directory in [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace) {
-            match fs::remove_dir_all(directory) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    return Err(TrialError::io(directory)(error));
-                }
-                _ => {}
-            }
-        }
-        Ok(())
+        let all = [&self.private, &self.hooks, &self.scratch].into_iter().chain(workspace);
+        all.filter_map(|directory| remove_or_set_aside(directory).warning()).collect()
     }
 
     /// Syncs all artifacts to disk and returns their digests for the journal.

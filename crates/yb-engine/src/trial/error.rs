@@ -106,6 +106,9 @@ pub enum TrialError {
     /// The log can't be written.
     #[error(transparent)]
     Log(#[from] LogFileError),
+    /// Files of the run can't be written after an agent without a sandbox ran, which had access to them.
+    #[error("{0}; the agent ran without a sandbox and had access to it")]
+    ByAgent(Box<TrialError>),
 }
 
 impl From<PreflightError> for TrialError {
@@ -162,7 +165,8 @@ impl TrialError {
             | Self::Hook { .. }
             | Self::Io { .. }
             | Self::Grading { .. }
-            | Self::Log(_) => false,
+            | Self::Log(_)
+            | Self::ByAgent(_) => false,
         }
     }
 

@@ -131,7 +131,7 @@ impl Runner {
         };
         dirs.write(RESULTS_FILE, &results)?;
         self.run_post_hooks(&case, &dirs, &results, &mut Vec::new(), &mut warnings).await?;
-        yb_evaluate::remove_tree(&dirs.scratch);
+        warnings.extend(yb_repo::remove_or_set_aside(&dirs.scratch).warning());
         Ok(DirectoryEvaluation { outcome, results, artifacts: dirs.artifacts, warnings })
     }
 
@@ -253,6 +253,7 @@ fn manual(eval: &EvalFile, directory: &Path, now: Timestamp, isolation: Isolatio
             stdin: None,
             network: NetworkMode::Open,
             refused_connections: Vec::new(),
+            api_observation: None,
         },
         messages: vec![LogMessage {
             role: Role::User,

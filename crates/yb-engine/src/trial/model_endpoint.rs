@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use yb_tape::{
-    Divergence, Fork, ForkTarget, MockServer, MockServerOptions, ObservedUsage, ParseReplayFaultError,
-    RecordingOptions, RecordingProxy, ReplayFault, ReplayMode, ReplayOptions, ReplayServer, ReplaySpeed,
-    Script, Secrets, Tape, Upstream, Vars,
+    ApiCredentials, Divergence, Fork, ForkTarget, MockServer, MockServerOptions, ObservedUsage,
+    ObservingProxy, ParseReplayFaultError, RecordingOptions, RecordingProxy, ReplayFault, ReplayMode,
+    ReplayOptions, ReplayServer, ReplaySpeed, Script, Secrets, Tape, Upstream, Vars,
 };
 
 use super::attempt_dirs::AttemptDirs;
+use super::attribution::{ApiEvidence, is_program_of_case};
 use super::{AttemptContext, Runner, TrialError, agent};
 use yb_agents::tape::{self, ModelEndpoint, TapeHow, TapeUse, redirect_to_mock};
-use yb_agents::{ExecutionResult, Host, observed_cost};
+use yb_agents::{AgentConfig, ExecutionResult, Host, observed_cost, prints_messages};
 use yb_case::{AgentSpec, Case, TapeMode, TapeSource, TapeSpeed};
 use yb_model::log::{ErrorRecord, ModelUsage, Usage, UsageSource};
 use yb_model::outcome::Outcome;
@@ -28,6 +29,9 @@ pub(super) struct ModelServers {
     script: Option<MockServer>,
     recorder: Option<(RecordingProxy, PathBuf)>,
     replayer: Option<ReplayServer>,
+    observer: Option<ObservingProxy>,
+    /// Why failures of the API are not observed.
+    unobserved: Option<&'static str>,
     /// The replayed tape, or the script.
     file: PathBuf,
     digest: Option<String>,
@@ -123,18 +127,21 @@ impl Runner {
         Ok(())
     }
 
-    /// Starts the endpoint and directs the agent to it. Returns `None` if the agent uses its model API directly.
+    /// Starts the endpoint and directs the agent to it.
     pub(super) fn start_endpoint(
         &self,
         case: &Case,
         attempt: &AttemptContext<'_>,
         place: &AttemptDirs,
+        config: &AgentConfig,
         host: &mut Host,
-    ) -> Result<Option<ModelServers>, TrialError> {
+    ) -> Result<ModelServers, TrialError> {
         let mut servers = ModelServers {
             script: None,
             recorder: None,
             replayer: None,
+            observer: None,
+            unobserved: None,
             file: PathBuf::new(),
             digest: None,
             warnings: Vec::new(),
@@ -149,15 +156,18 @@ impl Runner {
             script.clone_into(&mut servers.file);
         }
         if let Some(directory) = &self.tape.record {
-            servers.record(self, directory, attempt, place, host, endpoints.first())?;
+            servers.record((self, case), directory, attempt, place, host, endpoints.first())?;
         }
-        let Some(url) = servers.base_url() else { return Ok(None) };
-        if self.has_simulated_model(case) {
-            self.redirect_to_mock(case, host, &url);
-        } else if let Some(endpoint) = endpoints.first() {
-            endpoint.redirect(host, &url);
+        match servers.base_url() {
+            None => servers.observe(self, case, config, host),
+            Some(url) if self.has_simulated_model(case) => self.redirect_to_mock(case, host, &url),
+            Some(url) => {
+                if let Some(endpoint) = endpoints.first() {
+                    endpoint.redirect(host, &url);
+                }
+            }
         }
-        Ok(Some(servers))
+        Ok(servers)
     }
 }
 
@@ -216,7 +226,7 @@ impl ModelServers {
     /// Starts recording to a temporary file, which is renamed when the attempt has ended: each retry has its own tape.
     fn record(
         &mut self,
-        runner: &Runner,
+        (runner, case): (&Runner, &Case),
         directory: &Path,
         attempt: &AttemptContext<'_>,
         place: &AttemptDirs,
@@ -238,6 +248,9 @@ impl ModelServers {
         let mut options = RecordingOptions::new(Upstream::new(&upstream)?, &part)
             .secrets(secrets)
             .full_requests(runner.tape.full_requests);
+        if let (None, Some(api), Some(agent)) = (self.base_url(), api, runner.agent_spec(case)) {
+            options = options.credentials(credentials(api, agent, host));
+        }
         for (name, path) in places(place) {
             options = options.directory(name, path);
         }
@@ -245,7 +258,42 @@ impl ModelServers {
         Ok(())
     }
 
-    /// Returns the base URL for the agent.
+    /// Starts a proxy that only observes, if the agent reports failures of its API and its endpoint can be redirected.
+    fn observe(&mut self, runner: &Runner, case: &Case, config: &AgentConfig, host: &mut Host) {
+        let Some(agent) = runner.agent_spec(case) else { return };
+        if is_program_of_case(agent) && !prints_messages(config) {
+            return;
+        }
+        let start = || {
+            if !runner.settings.observe_api() {
+                return Err("`observe_api` is off");
+            }
+            let endpoint = ModelEndpoint::observable(agent, host)?;
+            let upstream = Upstream::new(&endpoint.upstream).map_err(|_| "the address of the API")?;
+            let proxy = ObservingProxy::start(upstream, credentials(&endpoint, agent, host))
+                .map_err(|_| "the proxy could not be started")?;
+            Ok((endpoint, proxy))
+        };
+        match start() {
+            Ok((endpoint, proxy)) => {
+                endpoint.observe(host, &proxy.base_url());
+                self.observer = Some(proxy);
+            }
+            Err(reason) => self.unobserved = Some(reason),
+        }
+    }
+
+    /// Why failures of the API are not observed; `None` if they are.
+    pub(super) fn unobserved(&self) -> Option<&'static str> {
+        self.unobserved
+    }
+
+    /// Whether a server stands between the agent and its model.
+    pub(super) fn is_observed(&self) -> bool {
+        self.observer.is_some() || self.base_url().is_some()
+    }
+
+    /// Returns the base URL for the agent, unless it uses its API directly or through a proxy that only observes.
     fn base_url(&self) -> Option<String> {
         let played = || self.replayer.as_ref().map(ReplayServer::base_url);
         let recorded = self.recorder.as_ref().map(|(recorder, _)| recorder.base_url());
@@ -263,8 +311,18 @@ impl ModelServers {
         }
     }
 
-    /// Shuts down the endpoint, and adds its warnings and a divergence to the result.
-    pub(super) async fn finish(self, executed: &mut ExecutionResult) -> TapeReport {
+    /// Shuts down the endpoint, and adds its warnings and a divergence to the result. Returns the evidence about failures of the API.
+    pub(super) async fn finish(self, executed: &mut ExecutionResult) -> (Option<TapeReport>, ApiEvidence) {
+        if let Some(observer) = self.observer {
+            return (None, ApiEvidence::Observed(observer.finish().await));
+        }
+        if self.base_url().is_none() {
+            return (
+                None,
+                ApiEvidence::Unobserved(self.unobserved.unwrap_or("the agent prints no messages")),
+            );
+        }
+        let mut failure = None;
         executed.warnings.extend(self.warnings);
         let mut tape = TapeUse {
             how: TapeHow::Scripted,
@@ -279,6 +337,7 @@ impl ModelServers {
         let mut spent = Some(0.0);
         if let Some(server) = &self.script {
             tape.exchanges = server.requests().len() as u64 + server.dropped();
+            failure = server.api_failure();
         }
         if let Some(replayer) = self.replayer {
             let outcome = replayer.shutdown().await;
@@ -289,6 +348,7 @@ impl ModelServers {
             tape.recorded_usd = observed_cost(&outcome.recorded_usage);
             spent = if outcome.forwarded > 0 { observed_cost(&outcome.live_usage) } else { Some(0.0) };
             observed = outcome.recorded_usage;
+            failure = outcome.api_failure;
             for (model, usage) in &outcome.live_usage.models {
                 observed.models.entry(model.clone()).or_default().add(usage);
             }
@@ -311,10 +371,11 @@ impl ModelServers {
             let recorded = tokio::task::spawn_blocking(move || {
                 let recorded = recorder.finish().map_err(|error| error.to_string())?;
                 std::fs::rename(&recorded.tape, &file).map_err(|error| error.to_string())?;
-                Ok::<_, String>((file, recorded.observed))
+                Ok::<_, String>((file, recorded.observed, recorded.api_failure))
             });
             match recorded.await.map_err(|error| error.to_string()).and_then(|recorded| recorded) {
-                Ok((file, seen)) => {
+                Ok((file, seen, api_failure)) => {
+                    failure = api_failure;
                     tape.file = file.display().to_string();
                     tape.exchanges = seen.exchanges;
                     observed = seen;
@@ -325,7 +386,7 @@ impl ModelServers {
                 spent = None;
             }
         }
-        TapeReport { tape, observed, spent }
+        (Some(TapeReport { tape, observed, spent }), ApiEvidence::Observed(failure))
     }
 }
 
@@ -365,6 +426,12 @@ impl TapeReport {
         }
         (self.tape, self.spent)
     }
+}
+
+/// The credentials of the agent's own requests.
+fn credentials(endpoint: &ModelEndpoint, agent: &AgentSpec, host: &Host) -> ApiCredentials {
+    let known = endpoint.credentials(agent, host);
+    if known.is_empty() { ApiCredentials::OfFirstRequest } else { ApiCredentials::OneOf(known) }
 }
 
 fn diverged(executed: &mut ExecutionResult, divergence: &Divergence) {

@@ -87,6 +87,10 @@ pub struct Execution {
     /// Connections that the agent's proxy refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub refused_connections: Vec<RefusedConnection>,
+    /// `observed` if failures of the model API were observed on the wire; otherwise `not observed` with the reason. Absent if the
+    /// agent prints no messages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub api_observation: Option<String>,
     /// The agent's permission mode; absent if the agent has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<String>,

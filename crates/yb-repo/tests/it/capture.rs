@@ -307,7 +307,7 @@ async fn unreadable_files_are_a_warning() {
 }
 
 #[tokio::test]
-async fn directories_beyond_the_path_limit_are_a_warning() {
+async fn paths_beyond_the_limit_are_skipped_and_reported() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
     let down = vec!["d".repeat(200); 15].join("/");
     let (upper, lower) = (trial.root().join("upper").join(&down), trial.root().join("lower").join(&down));
@@ -318,13 +318,70 @@ async fn directories_beyond_the_path_limit_are_a_warning() {
     trial.write("a", "2\n");
     let (end, diff) = trial.end().await;
     assert_eq!(summary(&diff), ["a +1 -1"]);
-    assert!(matches!(end.warnings.as_slice(), [CaptureWarning::Unreadable { .. }]), "{:?}", end.warnings);
+    assert!(
+        matches!(end.warnings.as_slice(), [CaptureWarning::PathTooLong { limit: 2048, .. }]),
+        "{:?}",
+        end.warnings
+    );
+    assert_eq!(end.exceeded.as_ref(), end.warnings.first());
+}
+
+#[tokio::test]
+async fn holes_are_bounded_and_further_sparse_files_replaced() {
+    let trial = Trial::begin(&[("a", "1\n")]).await;
+    let store = trial.store.clone().limits(CaptureLimits { max_hole_bytes: 1 << 20, ..Default::default() });
+    for name in ["s1", "s2", "s3"] {
+        let file = fs::File::create(trial.root().join(name)).unwrap();
+        file.set_len(700 << 10).unwrap();
+    }
+    trial.write("dense", vec![0; 2 << 20]);
+    let end = store.capture_end("t", trial.root(), &trial.start).await.unwrap();
+    let sparse =
+        |path: &str| CaptureWarning::SparseFile { path: path.into(), size: 700 << 10, limit: 1 << 20 };
+    assert_eq!(end.warnings, [sparse("s2"), sparse("s3")]);
+    assert_eq!(end.exceeded, None);
+    assert_eq!(trial.stored(&end.commit, "s1").len(), 700 << 10);
+    assert_eq!(trial.stored(&end.commit, "dense").len(), 2 << 20);
+    assert!(trial.stored(&end.commit, "s2").starts_with(b"youbencha: file not kept"));
+    // Holes stay holes where the tree is graded.
+    let out = tempfile::tempdir().unwrap();
+    let files = store.list(&end.tree).await.unwrap();
+    store.check_out(&files, out.path()).await.unwrap();
+    let written = fs::metadata(out.path().join("s1")).unwrap();
+    assert_eq!(written.len(), 700 << 10);
+    assert!(std::os::unix::fs::MetadataExt::blocks(&written) * 512 < 700 << 10);
+    assert_eq!(fs::read(out.path().join("dense")).unwrap(), vec![0; 2 << 20]);
+}
+
+#[tokio::test]
+async fn size_entries_and_path_lengths_are_bounded() {
+    let trial = Trial::begin(&[("a", "1\n"), ("b", "2\n")]).await;
+    let capture = async |limits: CaptureLimits| {
+        let store = trial.store.clone().limits(limits);
+        store.capture_end("t", trial.root(), &trial.start).await.unwrap().exceeded
+    };
+    trial.write("c/new", vec![b'x'; 1000]);
+    trial.write("c/newer", vec![b'x'; 1000]);
+    let all = CaptureLimits::default();
+    assert_eq!(capture(all).await, None);
+    // The start tree does not count.
+    assert_eq!(capture(CaptureLimits { max_growth: 2000, ..all }).await, None);
+    let large = capture(CaptureLimits { max_growth: 1999, ..all }).await;
+    assert_eq!(large, Some(CaptureWarning::TooLarge { path: "c/newer".into(), limit: 2003 }));
+    let many = capture(CaptureLimits { max_entries: 5, ..all }).await;
+    assert_eq!(many, Some(CaptureWarning::TooManyEntries { path: "c/newer".into(), limit: 5 }));
+    let long = capture(CaptureLimits { max_all_path_bytes: 8, ..all }).await;
+    assert_eq!(long, Some(CaptureWarning::PathsTooLong { path: "c/newer".into(), limit: 8 }));
 }
 
 #[tokio::test]
 async fn huge_files_and_too_many_files_are_bounded() {
     let trial = Trial::begin(&[("a", "1\n")]).await;
-    let store = trial.store.clone().limits(CaptureLimits { max_file_bytes: 200_000, max_files: 3 });
+    let store = trial.store.clone().limits(CaptureLimits {
+        max_file_bytes: 200_000,
+        max_files: 3,
+        ..Default::default()
+    });
     let huge = fs::File::create(trial.root().join("huge")).unwrap();
     huge.set_len(300_000).unwrap();
     trial.write("large", vec![b'x'; 199_999]);

@@ -82,6 +82,11 @@ impl TeeBody {
         Self { incoming, capture: Some(capture), connection: None }
     }
 
+    /// Forwards a response without capturing it.
+    pub(crate) fn forwarding(incoming: Incoming) -> Self {
+        Self { incoming, capture: None, connection: None }
+    }
+
     /// Returns the connection to the client's pool once the response is read completely.
     pub(crate) fn returning(mut self, client: Arc<Client>, sender: Sender) -> Self {
         self.connection = Some((client, sender));

@@ -24,6 +24,7 @@ use crate::request_log::RequestLog;
 use crate::script::{FaultKind, FaultPosition, Reply, Script};
 use crate::select::{ReplySelection, select_reply};
 use crate::tools;
+use crate::traffic::WaitingSince;
 
 /// Twice the request limit of the API.
 const MAX_REQUEST_BYTES: usize = 64 * 1024 * 1024;
@@ -79,6 +80,9 @@ impl ScriptHandler {
                 return Ok(self.reject(incoming, ApiErrorKind::RequestTooLarge, message));
             }
         };
+        if let Some(waiting) = parts.extensions.get::<WaitingSince>() {
+            waiting.start();
+        }
         let incoming = IncomingRequest::new(parts, number, &body);
         let endpoint = Endpoint::from_path(&incoming.entry.path, &incoming.entry.query);
         match (incoming.entry.method.as_str(), incoming.entry.path.as_str()) {

@@ -203,7 +203,7 @@ fn unreachable_upstream_is_reported_and_recorded() {
     let response = post(&proxy, &go());
     assert_eq!(response.status, Some(502));
     assert!(
-        response.text().contains(&format!("recording proxy failed to reach http://{unused}")),
+        response.text().contains(&format!("proxy failed to reach http://{unused}")),
         "{}",
         response.text()
     );

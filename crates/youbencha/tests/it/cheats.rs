@@ -5,6 +5,7 @@ mod disk;
 mod forge;
 mod history;
 mod judge;
+mod leave;
 mod links;
 mod node;
 mod processes;

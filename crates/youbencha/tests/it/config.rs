@@ -21,6 +21,7 @@ fn settings_are_listed_with_their_source() {
     timeout_ms                 1000                  [TEMP]/home/.youbencharc
     log_level                  warn                  environment variable YB_LOG_LEVEL
     keep_workspace             true                  default
+    observe_api                true                  default
     isolation                  auto                  default
     network                    open                  default
     agent.timeout_ms           -                     not set
@@ -238,6 +239,9 @@ fn new_file_documents_every_key() {
 
     # Whether to keep workspaces. (YB_KEEP_WORKSPACE)
     #keep_workspace: true
+
+    # Whether a proxy observes failures of the model API, which otherwise only the agent reports. (YB_OBSERVE_API)
+    #observe_api: true
 
     # Isolation of cases that do not set it. (YB_ISOLATION)
     #isolation: auto

@@ -45,15 +45,20 @@ pub(crate) fn case(name: &str) -> Value {
 
 /// Builds a variant: a shell command and its output format.
 pub(crate) fn variant(name: &str, command: &str, output: &str) -> Value {
-    json!({ "name": name, "type": "command",
-        "config": { "command": { "argv": ["sh", "-c", command], "output": output } } })
+    let mut variant = json!({ "name": name, "type": "command",
+        "config": { "command": { "argv": ["sh", "-c", command], "output": output } } });
+    if output == "claude-stream-json" {
+        variant["env"] = json!({ "ANTHROPIC_BASE_URL": yb_testkit::failing_api() });
+    }
+    variant
 }
 
-/// The last frame of an agent after an API error.
+/// An agent whose API fails, with its last frame. It needs the environment of [`variant`].
 pub(crate) fn refused(status: u16) -> String {
     let result = json!({ "type": "result", "subtype": "success", "is_error": true, "result": format!("API Error: {status}"),
         "api_error_status": status, "terminal_reason": "api_error" });
-    format!("echo '{result}'; exit 1")
+    let request = yb_testkit::bin("model-request");
+    format!("{} {status}; echo '{result}'; exit 1", request.display())
 }
 
 impl World {

@@ -19,6 +19,7 @@ use yb_case::suite::SourceFile;
 use yb_evaluate::{EvaluatorResult, FOLDER, GradeError, PATCH_FILE, VERDICT_FILE};
 use yb_model::outcome::Outcome;
 use yb_model::results::Summary;
+use yb_repo::remove_or_set_aside;
 
 /// The directory of all gradings of a run.
 const GRADINGS: &str = "gradings";
@@ -50,7 +51,7 @@ impl GradingDir {
 
     /// Writes the report and renames the directory to its id.
     pub(super) fn finish(self, report: &GradingReport<'_>) -> Result<(String, PathBuf), RunError> {
-        yb_evaluate::remove_tree(&self.path.join(SCRATCH));
+        let _ = remove_or_set_aside(&self.path.join(SCRATCH));
         self.json("grading.json", &report.grading())?;
         self.json("timings.json", &report.timings())?;
         self.json(RESULTS, &json!(RunResults::of(&report.info.plan, report.state)))?;
@@ -79,7 +80,7 @@ impl GradingDir {
 impl Drop for GradingDir {
     fn drop(&mut self) {
         if self.path.exists() {
-            yb_evaluate::remove_tree(&self.path);
+            let _ = remove_or_set_aside(&self.path);
             // Fails if there are other gradings.
             let _ = fs::remove_dir(&self.folder);
         }

@@ -5,6 +5,7 @@ use std::io;
 use std::path::Path;
 
 use yb_engine::run::{CACHE, LockAttempt, RUNS, RunDir, RunLock};
+use yb_repo::remove_tree;
 
 use super::select::CleanTarget;
 
@@ -31,42 +32,6 @@ pub(super) fn remove(root: &Path, target: &CleanTarget) -> io::Result<()> {
         _ => {}
     }
     remove_tree(&target.path)
-}
-
-/// Removes a tree; `remove_dir_all` does not follow links. Read-only directories are made writable first.
-fn remove_tree(path: &Path) -> io::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-            make_writable(path)?;
-            fs::remove_dir_all(path)
-        }
-        result => result,
-    }
-}
-
-fn make_writable(path: &Path) -> io::Result<()> {
-    let data = fs::symlink_metadata(path)?;
-    if data.is_symlink() {
-        return Ok(());
-    }
-    let mut permissions = data.permissions();
-    #[cfg(unix)]
-    if data.is_dir() {
-        use std::os::unix::fs::PermissionsExt as _;
-        permissions.set_mode(permissions.mode() | 0o700);
-        fs::set_permissions(path, permissions)?;
-    }
-    #[cfg(not(unix))]
-    if permissions.readonly() {
-        permissions.set_readonly(false);
-        fs::set_permissions(path, permissions)?;
-    }
-    if data.is_dir() {
-        for entry in fs::read_dir(path)? {
-            make_writable(&entry?.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Returns the size of all files below a path. Links are not followed, and unreadable entries are skipped.
@@ -105,11 +70,6 @@ mod tests {
         fs::set_permissions(tree.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();
         let bytes = bytes_in(&tree);
         assert!((100..1000).contains(&bytes), "{bytes}");
-        // Root is never denied, so `make_writable` is called directly.
-        make_writable(&tree).unwrap();
-        let mode = |path: &str| fs::metadata(tree.join(path)).unwrap().permissions().mode() & 0o777;
-        assert_eq!(mode("sealed"), 0o700);
-        fs::set_permissions(tree.join("sealed"), fs::Permissions::from_mode(0o500)).unwrap();
         remove_tree(&tree).unwrap();
         assert!(!tree.exists() && outside.join("precious").exists());
     }

@@ -15,9 +15,10 @@ fn oversized_or_special_results_are_handled() {
         agent("gone", "rm -rf .git * .[a-z]*; rmdir $PWD 2> /dev/null; true"),
         agent("deep", "i=0; while [ $i -lt 400 ]; do mkdir -p dddddddddd && cd dddddddddd; i=$((i + 1)); done; touch x; true"),
     ]);
-    for name in ["sparse", "special", "unreadable", "gone", "deep"] {
+    for name in ["sparse", "special", "unreadable", "gone"] {
         scores.assert_zero(name, "did not pass: `Hidden.test_small`, `Hidden.test_negative`");
     }
+    assert_eq!(scores.outcome("deep"), "over_quota", "{}", scores.said("deep"));
     // A large file does not fail an honest agent: it is replaced by a note.
     assert_eq!(scores.outcome("also-honest"), "passed", "{}", scores.said("also-honest"));
 }
