@@ -53,6 +53,7 @@ pub struct Sandbox {
     pub(crate) hidden: Vec<PathBuf>,
     pub(crate) network: Network,
     pub(crate) egress: EgressRules,
+    pub(crate) read_only_proc: bool,
 }
 
 /// The implementation of a sandbox.
@@ -179,6 +180,12 @@ impl Sandbox {
     pub fn egress(mut self, egress: EgressRules) -> Self {
         self.egress = egress;
         self.network(Network::Filtered)
+    }
+
+    /// Mounts `/proc` read-only, so that no process can write the memory of another through it. Bubblewrap only.
+    pub fn read_only_proc(mut self) -> Self {
+        self.read_only_proc = true;
+        self
     }
 
     /// Sets the implementation. Default: bubblewrap.

@@ -7,8 +7,10 @@ mod history;
 mod judge;
 mod links;
 mod node;
+mod probe;
 mod processes;
 mod python;
+mod runners;
 mod rust;
 mod tools;
 
