@@ -153,7 +153,7 @@ pub(crate) fn compose(
             originals.push(file.clone());
             continue;
         }
-        match (composer.version(&file.path), original) {
+        match (composer.version(file), original) {
             (Version::Agents, _) => composed.files.push(file.clone()),
             (Version::Merged(rule), start) => {
                 let (start, end) = (start.cloned(), Some(file.clone()));
@@ -170,7 +170,7 @@ pub(crate) fn compose(
         }
     }
     for file in start.iter().filter(|file| !after.contains(file.path.as_slice())) {
-        match composer.version(&file.path) {
+        match composer.version(file) {
             Version::Agents => {}
             Version::Merged(rule) => {
                 composed.manifests.push(ChangedManifest { rule, start: Some(file.clone()), end: None });
@@ -253,7 +253,8 @@ impl<'a> Composer<'a> {
     }
 
     /// Decides which version of a file that the agent changed is graded.
-    fn version(&self, path: &[u8]) -> Version {
+    fn version(&self, file: &TreeFile) -> Version {
+        let path = file.path.as_slice();
         let starts = |reason| Version::Starts(Protection { reason, rule: None });
         let by_rule = |rule: &'static CompiledRule| {
             Version::Starts(Protection { reason: rule.rule.reason, rule: Some(rule) })
@@ -277,9 +278,9 @@ impl<'a> Composer<'a> {
                 return starts("a virtual environment");
             }
         }
-        if !self.before.contains_key(path) {
+        if !self.before.contains_key(path) || file.is_link() {
             let in_start = |path: &str| self.before.contains_key(path.as_bytes());
-            if let Some(reason) = self.anchors.shadowed_by(path, &in_start) {
+            if let Some(reason) = self.anchors.shadowed_by(file, &in_start) {
                 return starts(reason);
             }
         }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::runner_rules::{IMPORTED_MODULES, ImportedModules};
+use yb_repo::TreeFile;
 
 /// Extensions by which JavaScript runners complete a module name. Which one wins differs between runners.
 const JS_EXTENSIONS: [&str; 10] = ["js", "cjs", "mjs", "jsx", "ts", "cts", "mts", "tsx", "json", "node"];
@@ -63,11 +64,22 @@ impl Anchors {
         self.files.insert(path.to_owned());
     }
 
-    /// Returns why a file that the start tree does not have would be taken in place of another.
-    pub(crate) fn shadowed_by(&self, path: &[u8], in_start: &dyn Fn(&str) -> bool) -> Option<&'static str> {
-        let path = &*String::from_utf8_lossy(path);
+    /// Returns why a file that the start tree does not have would be taken in place of another. A link may stand for a
+    /// directory.
+    pub(crate) fn shadowed_by(
+        &self,
+        file: &TreeFile,
+        in_start: &dyn Fn(&str) -> bool,
+    ) -> Option<&'static str> {
+        let path = &*file.display_path();
         if self.files.contains(path) {
             return None;
+        }
+        if file.is_link() && self.roots.iter().flatten().any(|root| is_same_or_above(path, root)) {
+            return Some("a link in place of a directory of modules");
+        }
+        if file.is_link() && self.files.contains(&format!("{path}.py")) {
+            return Some("a package in place of a test module");
         }
         let (dir, name) = split(path);
         let (stem, _) = name.split_once('.').unwrap_or((name, ""));
@@ -91,7 +103,7 @@ impl Anchors {
         }
         let mut lists = IMPORTED_MODULES.iter().zip(&self.roots);
         lists.find_map(|(modules, roots)| {
-            roots.iter().any(|root| is_import_shadow(modules, root, path, in_start)).then_some(modules.reason)
+            roots.iter().any(|root| is_import_shadow(modules, root, file, in_start)).then_some(modules.reason)
         })
     }
 }
@@ -100,9 +112,10 @@ impl Anchors {
 fn is_import_shadow(
     modules: &ImportedModules,
     root: &str,
-    path: &str,
+    file: &TreeFile,
     in_start: &dyn Fn(&str) -> bool,
 ) -> bool {
+    let path = &*file.display_path();
     let below = if root.is_empty() {
         path
     } else {
@@ -114,6 +127,7 @@ fn is_import_shadow(
     let name = match below.split_once('/') {
         Some((package, rest)) if modules.is_package_file(rest) => package,
         Some(_) => return false,
+        None if file.is_link() && !below.contains('.') => below,
         None => {
             let (stem, rest) = below.split_once('.').unwrap_or((below, ""));
             let extension = rest.rsplit('.').next().unwrap_or_default();
@@ -146,6 +160,11 @@ impl ImportedModules {
     }
 }
 
+/// Returns whether a path is a directory or above it.
+fn is_same_or_above(path: &str, dir: &str) -> bool {
+    dir.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 /// Iterates over the directories above a path, without the root.
 fn dirs_above(path: &str) -> impl Iterator<Item = &str> {
     path.match_indices('/').map(|(at, _)| &path[..at])
@@ -162,6 +181,10 @@ fn join(dir: &str, name: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn file(path: &str, mode: u32) -> TreeFile {
+        TreeFile { mode, id: String::new(), size: 1, path: path.as_bytes().to_vec() }
+    }
 
     #[test]
     fn names_that_win_over_a_test_are_shadows() {
@@ -190,7 +213,7 @@ mod tests {
             "lib/rspec/expectations.rb",
             "lib/set.rb",
         ] {
-            assert!(anchors.shadowed_by(path.as_bytes(), &in_start).is_some(), "{path}");
+            assert!(anchors.shadowed_by(&file(path, 0o100_644), &in_start).is_some(), "{path}");
         }
         for path in [
             "calc.py",
@@ -208,7 +231,13 @@ mod tests {
             "lib/calc.rb",
             "package.json",
         ] {
-            assert_eq!(anchors.shadowed_by(path.as_bytes(), &in_start), None, "{path}");
+            assert_eq!(anchors.shadowed_by(&file(path, 0o100_644), &in_start), None, "{path}");
+        }
+        for path in ["iniconfig", "tests/test_calc", "lib", "spec", "src", "app"] {
+            assert!(anchors.shadowed_by(&file(path, 0o120_000), &in_start).is_some(), "{path}");
+        }
+        for path in ["docs", "current", "srcs"] {
+            assert_eq!(anchors.shadowed_by(&file(path, 0o120_000), &in_start), None, "{path}");
         }
     }
 }

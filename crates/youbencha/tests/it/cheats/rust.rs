@@ -62,7 +62,7 @@ fn build_does_not_rewrite_restored_tests() {
             repo.write("tests/adds.rs", TESTS).write(".gitignore", "target\n").commit("start");
         },
         &json!({ "evaluators": [{ "name": "command", "config": {
-            "argv": [format!("{root}/bin/cargo"), "test", "--quiet", "--offline"],
+            "argv": [format!("{root}/bin/cargo"), "test", "--quiet", "--offline", "--lib", "--tests"],
             "env": { "TOOLCHAIN": root, "RUSTC": format!("{root}/bin/rustc") } } }] }),
     );
     let scores = task.run(&[agent(
