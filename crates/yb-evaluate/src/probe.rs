@@ -82,7 +82,7 @@ static CONFIG: Object = Object {
 };
 
 static PROBE: Object = Object {
-    name: "probe",
+    name: "probeCheck",
     fields: &[
         Field::new("name", TEXT, "Name of the check.").required(),
         Field::new(
