@@ -8,6 +8,7 @@ target_dir=${CARGO_TARGET_DIR:-$root/target}
 nextest_version=0.9.143
 cargo_deny_version=0.20.2
 phoenix_version=20.26.1
+pytest_version=8.4.2
 
 say() { printf '%s\n' "$*" >&2; }
 
@@ -93,10 +94,29 @@ want_chromium() {
     want "chromium" "not found on PATH" "install Chromium from your system's packages; on Debian: apt-get install chromium"
 }
 
+# want_debian_tool COMMAND PACKAGE: a program of a Debian package, which is installed where that is possible without asking.
+want_debian_tool() {
+  command -v "$1" >/dev/null && return
+  if [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null; then
+    say "installing $2"
+    apt-get install -y -qq --no-install-recommends "$2" >/dev/null 2>&1 ||
+      { apt-get update -qq && apt-get install -y -qq --no-install-recommends "$2"; } >/dev/null 2>&1 || true
+  fi
+  command -v "$1" >/dev/null || want "$1" "not found on PATH" "on Debian: apt-get install $2"
+}
+
+# Test runners that the tests attack; `install_runners` installs those of Python and JavaScript.
+want_runners() {
+  [[ $(uname -s) == Linux ]] || return 0
+  want_debian_tool go golang-go
+  want_debian_tool rspec ruby-rspec
+}
+
 # What the tests need; `scripts/test` installs the rest.
 want_test_prerequisites() {
   want_bubblewrap
   want_chromium
+  want_runners
   want_cargo
   want_git
   want_node
@@ -177,6 +197,24 @@ install_phoenix() {
     if command -v timeout >/dev/null; then limit=(timeout 600); fi
     ${limit[@]+"${limit[@]}"} "$home/bin/python" -m pip install --quiet --disable-pip-version-check "$package" >&2
     printf '%s\n' "$package" >"$home/.installed"
+  fi
+}
+
+# Installs the test runners that the tests attack. The stamp is written last, so that it also tells an interrupted
+# installation.
+install_runners() {
+  local home=$root/.tools/runners package=pytest==$pytest_version lock=$root/scripts/runners/package-lock.json
+  if [[ $(cat "$home/.installed" 2>/dev/null) != "$package $(cksum <"$lock")" ]]; then
+    say "installing pytest, jest, mocha and vitest into .tools/runners (once; 90 MB)"
+    rm -rf "$home"
+    mkdir -p "$home"
+    python3 -m venv "$home/venv" >&2
+    "$home/venv/bin/python" -m pip install --quiet --disable-pip-version-check --target "$home/python" "$package" >&2
+    rm -rf "$home/venv"
+    cp "$root/scripts/runners/package.json" "$lock" "$home"
+    # Not `npm ci`, which refuses a lock file without the optional packages of other platforms.
+    (cd "$home" && npm install --ignore-scripts --no-audit --no-fund --loglevel error) >&2
+    printf '%s\n' "$package $(cksum <"$lock")" >"$home/.installed"
   fi
 }
 

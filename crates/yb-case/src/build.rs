@@ -79,6 +79,7 @@ pub fn build(
         expected,
         evaluators,
         prepare: hook::prepare(root.get("prepare")),
+        may_change: root.get("may_change").map(|globs| hook::texts(Some(globs))),
         pre_execution: hook::scripts(root.get("pre_execution")),
         post_evaluation: hook::post_hooks(root.get("post_evaluation")),
         workspace_dir: text("workspace_dir").map(PathBuf::from),

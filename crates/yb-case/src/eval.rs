@@ -41,6 +41,8 @@ pub struct EvalFile {
     pub evaluators: Vec<ConfiguredEvaluator>,
     /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
+    /// Globs of the files whose changes are graded, if set.
+    pub may_change: Option<Vec<String>>,
     /// Hooks to run after grading.
     pub post_evaluation: Vec<PostHook>,
     /// The directory for results, if set.
@@ -148,6 +150,7 @@ fn build(
         expected,
         evaluators,
         prepare: hook::prepare(root.get("prepare")),
+        may_change: root.get("may_change").map(|globs| hook::texts(Some(globs))),
         post_evaluation: hook::post_hooks(root.get("post_evaluation")),
         output_dir: text("output_dir").map(PathBuf::from),
         isolation: text("isolation").map_or(ISOLATION_DEFAULT, |word| Isolation::read(&word)),
@@ -212,6 +215,7 @@ impl EvalFile {
             expected: self.expected.clone(),
             evaluators: self.evaluators.clone(),
             prepare: self.prepare.clone(),
+            may_change: self.may_change.clone(),
             pre_execution: Vec::new(),
             post_evaluation: self.post_evaluation.clone(),
             workspace_dir: None,

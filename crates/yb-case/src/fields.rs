@@ -5,7 +5,7 @@ use super::fields_agent::AGENT;
 use super::fields_evaluator::EVALUATOR;
 use super::fields_hook::{POST_EVALUATION, PRE_EXECUTION, PREPARE};
 use super::format::Format;
-use super::shape::{Field, Kind, MILLISECONDS, Object, TEXT, formatted, text};
+use super::shape::{Field, GLOBS, Kind, MILLISECONDS, Object, TEXT, formatted, text};
 
 /// The format version of strict files.
 pub(crate) const VERSION: i64 = 1;
@@ -21,6 +21,8 @@ const AMOUNT: Kind = Kind::Whole { min: 0, max: 1_000_000_000 };
 
 const TIME: Kind = Kind::Duration { zero: true };
 const ANY_TEXT: Kind = text(0, usize::MAX);
+
+const MAY_CHANGE: &str = "Globs of the files whose changes are graded by commands; all others are as at the start. `default` stands for all but tests, settings of test runners, caches, environments and shadows of hidden files [default: `[default]`].";
 
 /// A case file.
 pub(crate) static CASE: Object = Object {
@@ -64,6 +66,7 @@ pub(crate) static CASE: Object = Object {
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
             "Preparation of a tree before a command grades it, such as `npm ci`; runs once, and the result is cached and copied.",
         ),
+        Field::new("may_change", GLOBS, MAY_CHANGE),
         Field::new(
             "pre_execution",
             Kind::List { of: &Kind::Object(&PRE_EXECUTION), min: 0 },
@@ -202,6 +205,7 @@ pub(crate) static EVAL: Object = Object {
             Kind::List { of: &Kind::Either(&[TEXT, Kind::Object(&PREPARE)]), min: 0 },
             "Preparation of a tree before a command grades it, such as `npm ci`; runs once, and the result is cached and copied.",
         ),
+        Field::new("may_change", GLOBS, MAY_CHANGE),
         Field::new(
             "post_evaluation",
             Kind::List { of: &Kind::Object(&POST_EVALUATION), min: 0 },

@@ -38,6 +38,8 @@ pub struct Case {
     pub evaluators: Vec<ConfiguredEvaluator>,
     /// What readies a tree before it is graded.
     pub prepare: Vec<Script>,
+    /// Globs of the files whose changes are graded, if set.
+    pub may_change: Option<Vec<String>>,
     /// Hooks to run before the agent.
     pub pre_execution: Vec<Script>,
     /// Hooks to run after grading.

@@ -3,20 +3,21 @@
 //! The command may run code that the agent wrote, so every failure that such code can cause is a failed check and never
 //! an error of the evaluator.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use regex::Regex;
 use serde_json::Value;
-use yb_supervise::{End, Network, SpawnError};
 
-use super::env::CommandOptions;
+use super::program::{ProgramExit, ProgramOutput, TreeProgram, inside};
+use super::protect::ChangePolicy;
 use super::test_report::{self, ReportFormat, TestResult, TestStatus};
-use super::tree::{self, GradingTree, HiddenFile, TreeOptions, blocking};
+use super::tree::{self, GradingTree, HiddenFile, TreeOptions, blocking, list_ids};
 use super::{
-    Artifact, Assertion, Evaluator, EvaluatorContext, FOLDER, GradeError, Subject, Verdict, into_config,
+    Artifact, Assertion, Evaluator, EvaluatorContext, FOLDER, GradeError, GradedCode, Subject, Verdict,
+    into_config,
 };
 use yb_case::config_reader::{number, one_or_more};
 use yb_case::files::relative;
@@ -25,7 +26,7 @@ use yb_case::shape::{
     ENVIRONMENT, Field, GLOBS, Kind, MILLISECONDS, ONE_OR_MORE, Object, RELATIVE_PATH, TEXT,
 };
 use yb_case::{ConfigReader, EnvVar, EvaluatorConfig, EvaluatorInput, EvaluatorSpec};
-use yb_repo::{path_from_bytes, read_inside, remove_tree};
+use yb_repo::{read_inside, remove_tree};
 use yb_yaml::diagnostic::quoted;
 use yb_yaml::{Node, Value as Yaml};
 
@@ -35,6 +36,8 @@ const OUTPUT_FILE: &str = "output.log";
 const MAX_FILE_BYTES: u64 = 32 << 20;
 /// How many ids a metric lists.
 const MAX_LISTED: usize = 50;
+/// Environment variables that list directories of modules.
+const IMPORT_PATHS: [&str; 3] = ["PYTHONPATH", "RUBYLIB", "NODE_PATH"];
 /// The limit for all hidden files together. They are read to include them in the digest of the case.
 const MAX_HIDDEN_BYTES: usize = 64 << 20;
 
@@ -70,8 +73,19 @@ static CONFIG: Object = Object {
         Field::new(
             "restore",
             GLOBS,
-            "Globs of files to restore from the start tree before grading [default: tests and their configuration].",
+            "Globs of files to restore from the start tree before grading, in place of tests and settings of test runners.",
         ),
+        Field::new(
+            "may_change",
+            GLOBS,
+            "Globs of the files whose changes are graded; all others are as at the start. `default` stands for all but tests, settings of test runners, caches, environments and shadows of hidden files [default: `may_change` of the case].",
+        ),
+        Field::new(
+            "graded_code",
+            Kind::Word(&["in-process", "separate-process"]),
+            "Where the code of the agent runs: in the process of the test runner, or only in processes that the tests start. Shown beside the verdict.",
+        )
+        .default("\"in-process\""),
         Field::new("expect", Kind::Object(&EXPECT), "Expectations."),
         Field::new("report", Kind::Object(&REPORT), "Test report to read."),
         Field::new(
@@ -141,9 +155,12 @@ struct CommandCheck {
     network: bool,
     /// Files that exist only in the grading tree.
     hidden: Vec<HiddenFile>,
-    /// Globs of files that are restored from the start tree; by default existing tests and the configuration of test
-    /// runners.
+    /// Globs of files that are restored from the start tree, in place of tests and settings of test runners.
     restore: Option<Vec<String>>,
+    /// Globs of the files that the agent may change, instead of those of the case.
+    may_change: Option<Vec<String>>,
+    /// Where the code of the agent runs, as the author of the case declares.
+    graded_code: GradedCode,
     /// The accepted exit codes.
     exit_codes: Vec<i32>,
     /// Regular expressions that must match in the output.
@@ -243,6 +260,11 @@ fn read(reader: &mut ConfigReader<'_, '_>) -> Option<Arc<dyn EvaluatorConfig>> {
         network: reader.flag("network"),
         hidden,
         restore: reader.get("restore").map(|_| reader.texts("restore")),
+        may_change: reader.get("may_change").map(|_| reader.texts("may_change")),
+        graded_code: match reader.text("graded_code").as_deref() {
+            Some("separate-process") => GradedCode::SeparateProcess,
+            _ => GradedCode::InProcess,
+        },
         exit_codes: codes.unwrap_or_else(|| vec![0]),
         output: reader.one_or_more("expect.output"),
         no_output: reader.one_or_more("expect.no_output"),
@@ -324,12 +346,17 @@ impl Evaluator for CommandCheck {
         let scratch = &context.scratch;
         std::fs::create_dir_all(scratch).map_err(GradeError::io(scratch))?;
         let root = scratch.canonicalize().map_err(GradeError::io(scratch))?.join("tree");
-        let options = TreeOptions { hidden: &self.hidden, restore: self.restore.as_deref() };
-        let GradingTree { restored, locked } = tree::check_out(subject, &root, options).await?;
+        let import_roots = self.import_roots();
+        let policy = ChangePolicy {
+            may_change: self.may_change.as_deref().or(subject.may_change.as_deref()),
+            restore: self.restore.as_deref(),
+            import_roots: &import_roots,
+        };
+        let tree = tree::check_out(subject, &root, TreeOptions { hidden: &self.hidden, policy }).await?;
         self.remove_result_files(&root)?;
-        let output = self.run(subject, context, &root, &locked).await?;
+        let output = self.run(subject, context, &root, &tree.locked).await?;
         let check = self.clone();
-        let mut verdict = blocking(move || check.grade(&output, &root, restored)).await?;
+        let mut verdict = blocking(move || check.grade(&output, &root, tree)).await?;
         if context.artifact_dir().join(OUTPUT_FILE).is_file() {
             let path = format!("{FOLDER}/{}/{OUTPUT_FILE}", context.name);
             verdict.artifacts.push(Artifact::new("log", path, "the output of the command"));
@@ -338,21 +365,17 @@ impl Evaluator for CommandCheck {
     }
 }
 
-/// How a command ended, and its output.
-struct CommandOutput {
-    exit: CommandExit,
-    stdout: Vec<u8>,
-    /// Stdout and stderr, interleaved.
-    combined: String,
-}
-
-enum CommandExit {
-    Code(i32),
-    /// A message, where there is no exit code.
-    Other(String),
-}
-
 impl CommandCheck {
+    /// Returns the directories of the tree in which the command looks for modules first.
+    fn import_roots(&self) -> Vec<String> {
+        let listed = self.env.iter().filter(|variable| IMPORT_PATHS.contains(&variable.name.as_str()));
+        let listed =
+            listed.filter_map(|variable| variable.value.as_deref()).flat_map(|value| value.split(':'));
+        let here = self.working_dir.as_deref().and_then(Path::to_str);
+        let roots = listed.chain(here).map(|root| root.trim_start_matches("./").trim_end_matches('/'));
+        roots.filter(|root| !root.is_empty() && *root != ".").map(str::to_owned).collect()
+    }
+
     /// Removes the report and metrics files, so that only the command can have written them.
     fn remove_result_files(&self, root: &Path) -> Result<(), GradeError> {
         let report = self.report.as_ref().and_then(|report| report.file.as_deref());
@@ -377,82 +400,25 @@ impl CommandCheck {
         context: &EvaluatorContext,
         root: &Path,
         locked: &[PathBuf],
-    ) -> Result<CommandOutput, GradeError> {
-        let not_started = |text: String| {
-            let exit = CommandExit::Other(text);
-            Ok(CommandOutput { exit, stdout: Vec::new(), combined: String::new() })
+    ) -> Result<ProgramOutput, GradeError> {
+        let argv = match &self.program {
+            Program::Shell(line) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
+            Program::Argv(words) => words.clone(),
         };
-        let folder = match &self.working_dir {
-            None => root.to_owned(),
-            Some(wanted) => match inside(root, wanted).filter(|path| path.is_dir()) {
-                Some(path) => path,
-                None => return not_started(format!("no such directory: `{}`", wanted.display())),
-            },
-        };
-        let (program, args): (PathBuf, Vec<String>) = match &self.program {
-            Program::Shell(line) => ("sh".into(), vec!["-c".to_owned(), line.clone()]),
-            Program::Argv(words) => {
-                let (first, rest) = words.split_first().ok_or_else(|| GradeError::other("no command"))?;
-                (PathBuf::from(first), rest.to_vec())
-            }
-        };
-        let on_host = program.components().count() == 1 || program.is_absolute();
-        let program = if on_host {
-            program
-        } else {
-            // A program in the tree. The agent may change or remove it, but a link of the agent must not lead out of
-            // the tree. Links that `prepare` made may: a virtual environment's interpreter is the system's.
-            let below = folder.strip_prefix(root).unwrap_or(Path::new("")).join(without_dots(&program));
-            let links = subject.files().await?.iter().filter(|file| file.is_link());
-            let by_agent = links.map(|file| path_from_bytes(&file.path)).any(|link| below.starts_with(link));
-            let path = root.join(&below);
-            if !path.is_file() || (by_agent && inside(root, &below).is_none()) {
-                return not_started(format!("no such program in the tree: `{}`", program.display()));
-            }
-            path
-        };
-        let options = CommandOptions {
-            tree: root,
+        let program = TreeProgram {
+            root,
             locked,
-            private: &root.with_file_name("private"),
-            env: subject.grader_env.variables(&self.env)?,
+            argv,
+            working_dir: self.working_dir.as_deref(),
+            env: &self.env,
             timeout: context.timeout,
-            network: if self.network { Network::Shared } else { Network::None },
-            secrets: &subject.secrets,
+            network: self.network,
             log: context.artifact_dir().join(OUTPUT_FILE),
         };
-        subject.grader_env.probe_sandbox(&options).await?;
-        let command =
-            subject.grader_env.command(program.as_os_str(), &options)?.current_dir(&folder).args(args);
-        let report = command.run().await;
-        let captured = report.output.captured();
-        let stdout = captured.map(|output| output.stdout()).unwrap_or_default();
-        let combined = captured.map(|output| output.text().text.to_string()).unwrap_or_default();
-        let exit = match report.end {
-            End::Exited { code } => CommandExit::Code(code),
-            // A program that is not installed on the host is not the agent's failure.
-            End::SpawnFailed(error) if on_host => return Err(GradeError::other(error.to_string())),
-            End::SpawnFailed(
-                error @ (SpawnError::NotFound { .. }
-                | SpawnError::NotExecutable { .. }
-                | SpawnError::BadFormat { .. }
-                | SpawnError::CwdMissing { .. }),
-            ) => CommandExit::Other(without_root(&error.to_string(), root)),
-            End::TimedOut { after } => CommandExit::Other(format!("timed out after {after:?}")),
-            End::OverQuota { .. } => CommandExit::Other("exceeded its disk limit".to_owned()),
-            End::OverLimit(over) => CommandExit::Other(format!("exceeded its {} limit", over.resource)),
-            end @ (End::Signaled { .. } | End::SupervisorLost) => CommandExit::Other(end.to_string()),
-            end => return Err(GradeError::other(end.to_string())),
-        };
-        Ok(CommandOutput { exit, stdout, combined })
+        program.run(subject, |command| command).await
     }
 
-    fn grade(
-        &self,
-        output: &CommandOutput,
-        root: &Path,
-        restored: Vec<String>,
-    ) -> Result<Verdict, GradeError> {
+    fn grade(&self, output: &ProgramOutput, root: &Path, tree: GradingTree) -> Result<Verdict, GradeError> {
         let mut checks = vec![self.check_exit(&output.exit)];
         for (wanted, expressions) in [(true, &self.output), (false, &self.no_output)] {
             for expression in expressions {
@@ -478,11 +444,12 @@ impl CommandCheck {
             checks.extend(check_limits(name, metric, *value));
         }
         let mut summary = match &output.exit {
-            CommandExit::Code(code) => format!("exited with code {code}"),
-            CommandExit::Other(text) => text.clone(),
+            ProgramExit::Code(code) => format!("exited with code {code}"),
+            ProgramExit::Other(text) => text.clone(),
         };
         let mut verdict = Verdict::from_checks(checks);
-        if let CommandExit::Code(code) = output.exit {
+        verdict.graded_code = Some(self.graded_code);
+        if let ProgramExit::Code(code) = output.exit {
             verdict = verdict.metric("exit_code", code);
         }
         if let Some(tests) = tests {
@@ -498,29 +465,25 @@ impl CommandCheck {
                 .metric("tests_skipped", count(TestStatus::Skipped))
                 .metric("failed_tests", names);
         }
-        if !restored.is_empty() {
-            let names: Vec<&str> = restored.iter().map(String::as_str).collect();
-            summary.push_str(&format!(", restored: {}", list_ids(&names)));
-            verdict = verdict.metric("put_back", restored.into_iter().take(MAX_LISTED).collect::<Vec<_>>());
-        }
+        verdict = tree.describe(verdict, &mut summary);
         for (name, value) in numbers {
             verdict = verdict.metric(name, value.map_or(Value::Null, Value::from));
         }
         Ok(verdict.with_summary(&summary))
     }
 
-    fn check_exit(&self, exit: &CommandExit) -> Assertion {
+    fn check_exit(&self, exit: &ProgramExit) -> Assertion {
         let wanted = match self.exit_codes.as_slice() {
             [one] => Value::from(*one),
             several => Value::from(several.to_vec()),
         };
         match exit {
-            CommandExit::Code(code) => {
+            ProgramExit::Code(code) => {
                 let check = Assertion::new("exit_code", self.exit_codes.contains(code))
                     .with_values(*code, wanted.clone());
                 check.with_message(|| format!("expected exit code {wanted}"))
             }
-            CommandExit::Other(_) => Assertion::new("exit_code", false)
+            ProgramExit::Other(_) => Assertion::new("exit_code", false)
                 .with_values(Value::Null, wanted.clone())
                 .with_message(|| format!("expected exit code {wanted}")),
         }
@@ -529,7 +492,7 @@ impl CommandCheck {
     /// Reads the test report and checks that the expected tests passed.
     fn check_tests(
         &self,
-        output: &CommandOutput,
+        output: &ProgramOutput,
         root: &Path,
         checks: &mut Vec<Assertion>,
     ) -> Result<Option<Vec<TestResult>>, GradeError> {
@@ -572,7 +535,7 @@ impl CommandCheck {
     fn metric_value(
         &self,
         metric: &MetricCheck,
-        output: &CommandOutput,
+        output: &ProgramOutput,
         root: &Path,
     ) -> Result<Option<f64>, GradeError> {
         let text = match &metric.file {
@@ -622,37 +585,4 @@ fn check_limits(name: &str, metric: &MetricCheck, value: Option<f64>) -> Vec<Ass
     check(metric.min, "min", |value, limit| value >= limit, "is below");
     check(metric.max, "max", |value, limit| value <= limit, "exceeds");
     checks
-}
-
-/// Joins a path to a directory; `None` if a link in it leads out of the directory.
-fn inside(root: &Path, path: &Path) -> Option<PathBuf> {
-    let mut at = root.to_owned();
-    for part in path.components() {
-        let Component::Normal(name) = part else { return None };
-        if std::fs::symlink_metadata(&at).is_ok_and(|found| found.is_symlink()) {
-            return None;
-        }
-        at.push(name);
-    }
-    // The last component may be a link that stays within the directory.
-    let leads_out = at.canonicalize().is_ok_and(|real| !real.starts_with(root));
-    (!leads_out).then_some(at)
-}
-
-/// Removes the `.` components of a path.
-fn without_dots(path: &Path) -> PathBuf {
-    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
-}
-
-/// Replaces the path of the tree in a message, so that verdicts do not depend on it.
-fn without_root(text: &str, root: &Path) -> String {
-    text.replace(&*root.to_string_lossy(), ".")
-}
-
-fn list_ids(ids: &[&str]) -> String {
-    let some = ids.iter().take(5).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
-    match ids.len().saturating_sub(5) {
-        0 => some,
-        more => format!("{some} and {more} more"),
-    }
 }

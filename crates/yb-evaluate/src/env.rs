@@ -75,7 +75,8 @@ impl GraderEnv {
                 if kind == SandboxKind::Bubblewrap { lock(view, options.tree, options.locked) } else { view };
             // Landlock of old kernels can't restrict the network. The other restrictions still apply.
             let network = kind.probe_network().map_or(Network::Shared, |()| options.network);
-            command = command.sandbox(view.kind(kind).network(network));
+            // A program that a test starts must not write the memory of the runner.
+            command = command.sandbox(view.kind(kind).network(network).read_only_proc());
         }
         command = command.envs(options.env.iter().map(|(name, value)| (name, value)));
         let from_case = secrets_of(&Host::new(options.env.iter().map(|(name, value)| (name, value))));

@@ -18,9 +18,14 @@ mod files;
 mod fixtures;
 mod git_diff;
 mod grade;
+mod manifest;
 mod prepare;
+mod probe;
+mod program;
 mod protect;
 mod registry;
+mod runner_rules;
+mod shadow;
 mod similarity;
 mod subject;
 mod test_report;
@@ -36,5 +41,5 @@ pub use prepare::{Preparation, prepare};
 pub use registry::builtin_evaluators;
 pub use subject::{EvaluatorContext, FOLDER, GraderEnv, Subject, VERDICT_FILE};
 pub use yb_model::verdict::{
-    Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, Trust, Verdict,
+    Artifact, Assertion, EvaluatorError, EvaluatorResult, EvaluatorStatus, GradedCode, Trust, Verdict,
 };

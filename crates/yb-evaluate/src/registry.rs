@@ -2,7 +2,7 @@
 
 use yb_case::EvaluatorSpecs;
 
-use super::{agentic_judge, answer, budget, command, expected_diff, files, git_diff, trajectory};
+use super::{agentic_judge, answer, budget, command, expected_diff, files, git_diff, probe, trajectory};
 
 /// Returns the evaluators that are built in, in the order in which `yb list evaluators` shows them.
 #[must_use]
@@ -11,6 +11,7 @@ pub fn builtin_evaluators() -> EvaluatorSpecs {
         .with(&git_diff::SPEC)
         .with(&expected_diff::SPEC)
         .with(&command::SPEC)
+        .with(&probe::SPEC)
         .with(&files::SPEC)
         .with(&trajectory::SPEC)
         .with(&budget::SPEC)
@@ -25,7 +26,7 @@ mod tests {
     #[test]
     fn specs_have_a_summary_and_distinct_names() {
         let specs = builtin_evaluators();
-        assert_eq!(specs.iter().count(), 8);
+        assert_eq!(specs.iter().count(), 9);
         for spec in specs.iter() {
             assert!(!spec.summary.is_empty(), "{}", spec.name);
             assert_eq!(specs.get(spec.name).map(|found| found.name), Some(spec.name));
@@ -39,7 +40,7 @@ mod tests {
 
     /// Names that are common words: keys of formats, agents and metrics have them too. For these only comparisons and match
     /// arms are looked for.
-    const COMMON_WORDS: [&str; 4] = ["command", "files", "budget", "answer"];
+    const COMMON_WORDS: [&str; 5] = ["command", "probe", "files", "budget", "answer"];
 
     /// Places where the literal is not the name of an evaluator, or where a case is written.
     const ALLOWED: [(&str, &str); 4] = [

@@ -43,6 +43,8 @@ pub struct Subject {
     pub secrets: Arc<[(String, Vec<u8>)]>,
     /// The commands that prepare a tree for grading.
     pub prepare: Arc<[Script]>,
+    /// Globs of the files that the agent may change, unless an evaluator has its own; the default ones if `None`.
+    pub may_change: Option<Arc<[String]>>,
     /// The directory for artifacts.
     pub artifacts: PathBuf,
     /// The directory for temporary files, removed after grading.

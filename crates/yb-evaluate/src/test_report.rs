@@ -134,7 +134,7 @@ fn tap(content: &[u8]) -> Result<Vec<TestResult>, String> {
     Ok(tests)
 }
 
-/// Collects every object with a name and a result, at any depth: the reports of pytest, Jest, Vitest and Mocha, and the
+/// Collects every object with a name and a result, at any depth: the reports of pytest, Jest, Vitest and RSpec, and the
 /// lines of `go test -json` and libtest.
 fn json(content: &[u8]) -> Result<Vec<TestResult>, String> {
     let mut tests = Vec::new();
@@ -157,7 +157,8 @@ fn json(content: &[u8]) -> Result<Vec<TestResult>, String> {
     Ok(tests)
 }
 
-const NAMES: [&str; 8] = ["nodeid", "fullName", "fullTitle", "Test", "id", "full_name", "title", "name"];
+const NAMES: [&str; 9] =
+    ["nodeid", "fullName", "fullTitle", "full_description", "Test", "id", "full_name", "title", "name"];
 const RESULTS: [&str; 6] = ["outcome", "status", "state", "result", "Action", "event"];
 
 fn collect(value: &Value, tests: &mut Vec<TestResult>) {
@@ -237,6 +238,9 @@ mod tests {
         let jest = r#"{"success":true,"testResults":[{"name":"/x/a.test.js","status":"passed","assertionResults":[
             {"fullName":"adds up","status":"passed"},{"fullName":"later","status":"pending"}]}]}"#;
         assert_eq!(read(ReportFormat::Json, jest), ["adds up Passed", "later Skipped"]);
+        let rspec =
+            r#"{"examples":[{"id":"./a_spec.rb[1:1]","full_description":"sum adds","status":"passed"}]}"#;
+        assert_eq!(read(ReportFormat::Json, rspec), ["sum adds Passed"]);
         let go = "{\"Action\":\"run\",\"Package\":\"p\",\"Test\":\"TestA\"}\n{\"Action\":\"pass\",\"Package\":\"p\",\"Test\":\"TestA\"}\n{\"Action\":\"pass\",\"Package\":\"p\"}\n";
         assert_eq!(read(ReportFormat::Json, go), ["p.TestA Passed"]);
         assert!(parse(ReportFormat::Json, b"ok").is_err());

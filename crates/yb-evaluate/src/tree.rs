@@ -1,20 +1,28 @@
-//! Checkouts for evaluators: the prepared start tree, then the end tree, then hidden files. They are made from the run's own
-//! object store; the agent's `.git` is not used.
+//! Checkouts for evaluators: the prepared start tree, then those files of the end tree that the agent may change, then
+//! hidden files. They are made from the run's own object store; the agent's `.git` is not used.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use super::protect::{ProtectedTree, restore_protected};
-use super::{GradeError, Preparation, Subject, prepare};
+use serde_json::{Value, json};
+
+use super::manifest::{self, MAX_MANIFEST_BYTES};
+use super::protect::{ChangePolicy, ChangedManifest, ComposedTree, LeftOut, compose};
+use super::{GradeError, Preparation, Subject, Verdict, prepare};
 use yb_repo::{TreeFile, copy_tree, path_from_bytes, remove_tree, write_entry};
+
+/// How many paths a metric lists.
+const MAX_LISTED: usize = 50;
+/// The limit for restored files that commands must not change: each one takes a mount.
+const MAX_LOCKED_RESTORED: usize = 100;
 
 /// Options of a checkout.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TreeOptions<'a> {
     /// Files that exist only in the checkout.
     pub(crate) hidden: &'a [HiddenFile],
-    /// Globs of files that are restored from the start tree; the default ones if `None`.
-    pub(crate) restore: Option<&'a [String]>,
+    /// The files that the agent may change.
+    pub(crate) policy: ChangePolicy<'a>,
 }
 
 /// A file or directory that exists only in the checkout, such as a test that the agent must not see.
@@ -29,9 +37,11 @@ pub(crate) struct HiddenFile {
 /// A checkout.
 #[derive(Debug)]
 pub(crate) struct GradingTree {
-    /// The paths of files that differ from the end tree.
-    pub(crate) restored: Vec<String>,
-    /// The absolute paths of hidden files, which commands must not change.
+    /// Files and keys that are as in the start tree although the agent changed or removed them, for display.
+    pub(crate) put_back: Vec<String>,
+    /// Files of the agent that are not in the checkout.
+    pub(crate) left_out: Vec<LeftOut>,
+    /// The absolute paths of hidden and restored files, which commands must not change.
     pub(crate) locked: Vec<PathBuf>,
 }
 
@@ -43,19 +53,133 @@ pub(crate) async fn check_out(
 ) -> Result<GradingTree, GradeError> {
     let prepared = prepare(&Preparation::of(subject)).await?;
     let start = subject.store.list(&subject.start).await?;
-    let ProtectedTree { files, restored } =
-        restore_protected(options.restore, &start, subject.files().await?)?;
+    let hidden = options.hidden.to_vec();
+    let hidden_paths = blocking(move || hidden_paths(&hidden)).await?;
+    let composed = compose(options.policy, &hidden_paths, &start, subject.files().await?)?;
+    let ComposedTree { mut files, manifests, mut put_back, mut left_out, locked } = composed;
+    let mut merged = Vec::new();
+    for changed in manifests {
+        match merge_manifest(subject, changed).await? {
+            GradedManifest::Merged { file, content, keys } => {
+                put_back.push(format!("{} ({})", file.display_path(), keys.join(", ")));
+                merged.push((file, content));
+            }
+            GradedManifest::Agents(file) => files.push(file),
+            GradedManifest::Starts(file) => {
+                put_back.push(file.display_path());
+                files.push(file);
+            }
+            GradedManifest::LeftOut(path) => {
+                left_out.push(LeftOut { path, reason: "a manifest that can't be parsed" });
+            }
+            GradedManifest::Removed => {}
+        }
+    }
     let (to, from) = (root.to_owned(), prepared);
-    let kept: HashSet<Vec<u8>> = files.iter().map(|file| file.path.clone()).collect();
+    let kept =
+        files.iter().chain(merged.iter().map(|(file, _)| file)).map(|file| file.path.clone()).collect();
     blocking(move || copy_prepared(&to, from.as_deref(), &start, &kept)).await?;
     subject.store.check_out(&files, root).await?;
     let (to, hidden) = (root.to_owned(), options.hidden.to_vec());
     let locked = blocking(move || {
+        let mut known = HashSet::new();
+        for (file, content) in &merged {
+            let path = path_from_bytes(&file.path);
+            write_entry(&to, &path, file.mode, content, &mut known)
+                .map_err(GradeError::io(to.join(&path)))?;
+        }
         let mut paths = Vec::new();
         hidden.iter().try_for_each(|file| add_hidden(&to, file, &mut paths))?;
+        paths.extend(locked.iter().take(MAX_LOCKED_RESTORED).map(|path| path_from_bytes(path)));
         Ok(paths.into_iter().map(|path| to.join(path)).collect())
     });
-    Ok(GradingTree { restored, locked: locked.await? })
+    put_back.sort();
+    left_out.sort();
+    Ok(GradingTree { put_back, left_out, locked: locked.await? })
+}
+
+impl GradingTree {
+    /// Adds the differences from the end tree to a verdict and its summary.
+    pub(crate) fn describe(self, mut verdict: Verdict, summary: &mut String) -> Verdict {
+        if !self.put_back.is_empty() {
+            let names: Vec<&str> = self.put_back.iter().map(String::as_str).collect();
+            summary.push_str(&format!(", restored: {}", list_ids(&names)));
+            verdict =
+                verdict.metric("put_back", self.put_back.into_iter().take(MAX_LISTED).collect::<Vec<_>>());
+        }
+        if !self.left_out.is_empty() {
+            let names: Vec<&str> = self.left_out.iter().map(|one| one.path.as_str()).collect();
+            summary.push_str(&format!(", left out: {}", list_ids(&names)));
+            let listed = self.left_out.iter().take(MAX_LISTED);
+            let listed = listed.map(|one| json!({ "path": one.path, "reason": one.reason }));
+            verdict = verdict.metric("left_out", listed.collect::<Vec<Value>>());
+        }
+        verdict
+    }
+}
+
+/// The version of a manifest that is graded.
+enum GradedManifest {
+    Agents(TreeFile),
+    Starts(TreeFile),
+    Merged {
+        file: TreeFile,
+        content: Vec<u8>,
+        keys: Vec<String>,
+    },
+    /// None, because the agent's can't be parsed.
+    LeftOut(String),
+    /// None, because the agent removed it.
+    Removed,
+}
+
+async fn merge_manifest(subject: &Subject, changed: ChangedManifest) -> Result<GradedManifest, GradeError> {
+    let ChangedManifest { rule, start, end } = changed;
+    let readable = |file: &&TreeFile| !file.is_link() && file.size <= MAX_MANIFEST_BYTES;
+    let content = |file: Option<&TreeFile>| {
+        let file = file.filter(readable).cloned();
+        async move {
+            let Some(file) = file else { return Ok::<_, GradeError>(None) };
+            Ok(subject.store.contents(&[&file]).await?.pop())
+        }
+    };
+    let before = content(start.as_ref()).await?;
+    let Some(end) = end else {
+        let steers = before.is_none_or(|before| manifest::steers_a_runner(rule, &before));
+        return Ok(match start {
+            Some(start) if steers => GradedManifest::Starts(start),
+            _ => GradedManifest::Removed,
+        });
+    };
+    let after = content(Some(&end)).await?;
+    let merged = after.and_then(|after| manifest::merge(rule, before.as_deref(), &after));
+    Ok(match (merged, start) {
+        (Some(merged), _) if merged.keys.is_empty() => GradedManifest::Agents(end),
+        (Some(merged), _) => GradedManifest::Merged { file: end, content: merged.content, keys: merged.keys },
+        (None, Some(start)) => GradedManifest::Starts(start),
+        (None, None) => GradedManifest::LeftOut(end.display_path()),
+    })
+}
+
+/// Lists the paths of hidden files in the tree.
+fn hidden_paths(hidden: &[HiddenFile]) -> Result<Vec<Vec<u8>>, GradeError> {
+    let mut paths = Vec::new();
+    let mut open: Vec<(PathBuf, String)> = hidden
+        .iter()
+        .map(|file| (file.from.clone(), file.to.trim_start_matches("./").trim_end_matches('/').to_owned()))
+        .collect();
+    while let Some((from, to)) = open.pop() {
+        if !from.is_dir() {
+            paths.push(to.into_bytes());
+            continue;
+        }
+        for entry in std::fs::read_dir(&from).map_err(GradeError::io(&from))? {
+            let entry = entry.map_err(GradeError::io(&from))?;
+            open.push((entry.path(), format!("{to}/{}", entry.file_name().to_string_lossy())));
+        }
+    }
+    paths.sort();
+    Ok(paths)
 }
 
 /// Copies the prepared start tree, without the files of the start tree that are not in the end tree.
@@ -152,4 +276,13 @@ pub(crate) async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|_| GradeError::other("a blocking task panicked; this is a bug"))?
+}
+
+/// Lists the first few ids or paths.
+pub(crate) fn list_ids(ids: &[&str]) -> String {
+    let some = ids.iter().take(5).map(|id| format!("`{id}`")).collect::<Vec<_>>().join(", ");
+    match ids.len().saturating_sub(5) {
+        0 => some,
+        more => format!("{some} and {more} more"),
+    }
 }

@@ -29,6 +29,30 @@ pub enum Trust {
     Observed,
 }
 
+/// Where the code of the agent ran while it was graded: how hard a verdict is to forge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum GradedCode {
+    /// In the process of the test runner, where it can do what the runner can.
+    InProcess,
+    /// In processes that the tests start, in the same sandbox as the runner.
+    SeparateProcess,
+    /// In a sandbox without the runner and the expected values.
+    Probe,
+}
+
+impl GradedCode {
+    /// Returns the word in results.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::InProcess => "in-process",
+            Self::SeparateProcess => "separate-process",
+            Self::Probe => "probe",
+        }
+    }
+}
+
 /// One check of an evaluator.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Assertion {
@@ -127,6 +151,9 @@ pub struct Verdict {
     /// The source of the data, unless it is our own measurement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trust: Option<Trust>,
+    /// Where the code of the agent ran, if the evaluator ran it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub graded_code: Option<GradedCode>,
     /// The cost of model calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
@@ -152,6 +179,7 @@ impl Verdict {
             checks,
             artifacts: Vec::new(),
             trust: None,
+            graded_code: None,
             cost_usd: None,
             cheating: None,
             error: None,

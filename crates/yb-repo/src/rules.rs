@@ -24,6 +24,18 @@ impl PathGlobs {
 
     /// Compiles globs. `*` does not match `/`, `**` does; a directory matches everything in it.
     pub fn new(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, RepoError> {
+        Self::compile(patterns, |pattern| vec![pattern.to_owned(), format!("{pattern}/**")])
+    }
+
+    /// Compiles globs of files: unlike [`new`](Self::new), the name of a directory does not match the files in it.
+    pub fn of_files(patterns: impl IntoIterator<Item = impl AsRef<str>>) -> Result<Self, RepoError> {
+        Self::compile(patterns, |pattern| vec![pattern.to_owned()])
+    }
+
+    fn compile(
+        patterns: impl IntoIterator<Item = impl AsRef<str>>,
+        globs_of: impl Fn(&str) -> Vec<String>,
+    ) -> Result<Self, RepoError> {
         let mut builder = GlobSetBuilder::new();
         let mut empty = true;
         for pattern in patterns {
@@ -32,8 +44,7 @@ impl PathGlobs {
                 pattern: pattern.to_owned(),
                 reason: error.kind().to_string(),
             };
-            let trimmed = pattern.trim_start_matches("./").trim_end_matches('/');
-            for glob in [trimmed.to_owned(), format!("{trimmed}/**")] {
+            for glob in globs_of(pattern.trim_start_matches("./").trim_end_matches('/')) {
                 builder.add(GlobBuilder::new(&glob).literal_separator(true).build().map_err(bad)?);
             }
             empty = false;
@@ -141,6 +152,9 @@ mod tests {
         ] {
             assert_eq!(include.matches(path.as_bytes()), expected, "{path}");
         }
+        let files = PathGlobs::of_files(["dist", "src/*.py"]).expect("globs");
+        assert!(files.matches(b"dist") && files.matches(b"src/a.py"));
+        assert!(!files.matches(b"dist/a.js"));
         assert!(PathGlobs::new(["a["]).is_err());
         assert!(PathGlobs::new([] as [&str; 0]).expect("empty").is_empty());
     }

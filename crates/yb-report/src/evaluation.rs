@@ -9,6 +9,8 @@ use crate::value::plain;
 pub(crate) struct Evaluation {
     pub(crate) name: String,
     pub(crate) status: String,
+    /// Where the code of the agent ran while it was graded.
+    pub(crate) graded_code: Option<String>,
     pub(crate) message: String,
     pub(crate) duration_ms: Option<u64>,
     pub(crate) cost_usd: Option<f64>,
@@ -48,6 +50,7 @@ fn read(value: &Value) -> Evaluation {
         match (name.as_str(), value) {
             ("evaluator", value) => found.name = plain(value),
             ("status", value) => found.status = plain(value),
+            ("graded_code", Value::String(place)) => found.graded_code = Some(place.clone()),
             ("message", value) => found.message = plain(value),
             ("duration_ms", value) => found.duration_ms = value.as_f64().map(|ms| ms as u64),
             ("cost_usd", value) => found.cost_usd = value.as_f64(),

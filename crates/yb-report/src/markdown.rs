@@ -233,7 +233,9 @@ fn evaluation(text: &mut String, one: &Evaluation) {
         "failed" => OutcomeClass::Failed.mark(),
         _ => OutcomeClass::Excluded.mark(),
     };
-    let _ = writeln!(text, "\n### {mark} {}: {}\n", escape_text(&one.name), escape_text(&one.status));
+    let place =
+        one.graded_code.as_ref().map(|place| format!(" ({})", escape_text(place))).unwrap_or_default();
+    let _ = writeln!(text, "\n### {mark} {}: {}{place}\n", escape_text(&one.name), escape_text(&one.status));
     if !one.message.is_empty() {
         let _ = writeln!(text, "{}\n", escape_text(&one.message));
     }

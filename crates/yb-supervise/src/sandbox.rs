@@ -62,6 +62,7 @@ pub struct Sandbox {
     /// The rule about system calls that does not apply.
     #[cfg(target_os = "linux")]
     without_rule: Option<&'static str>,
+    pub(crate) read_only_proc: bool,
 }
 
 /// The implementation of a sandbox.
@@ -197,6 +198,12 @@ impl Sandbox {
     pub fn egress(mut self, egress: EgressRules) -> Self {
         self.egress = egress;
         self.network(Network::Filtered)
+    }
+
+    /// Mounts `/proc` read-only, so that no process can write the memory of another through it. Bubblewrap only.
+    pub fn read_only_proc(mut self) -> Self {
+        self.read_only_proc = true;
+        self
     }
 
     /// Sets the implementation. Default: bubblewrap.

@@ -77,6 +77,9 @@ impl Combination {
         if !case.prepare.is_empty() {
             graded["prepare"] = case.prepare.iter().map(script).collect();
         }
+        if let Some(globs) = &case.may_change {
+            graded["may_change"] = json!(globs);
+        }
         digest(&graded)
     }
 }

@@ -111,6 +111,7 @@ fn grading_changes_only_the_grade_digest() {
         ("expected: done", "expected: other"),
         ("evaluators: 1m", "evaluators: 2m"),
         ("name: agentic-judge", "name: agentic-judge-tests"),
+        ("expected: done", "expected: done\nmay_change: [src]"),
     ] {
         changes(&[(from, to)], Changes::Grade);
     }

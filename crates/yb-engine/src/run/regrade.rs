@@ -346,6 +346,7 @@ impl RegradeJob {
             log: Arc::new(log),
             secrets: Arc::clone(&shared.secrets),
             prepare: case.prepare.clone().into(),
+            may_change: case.may_change.clone().map(Into::into),
             artifacts: own.clone(),
             scratch: place.join(SCRATCH).join(&self.trial.folder),
             grader_env,

@@ -39,6 +39,7 @@ impl Runner {
             log: Arc::new(log.clone()),
             secrets: secrets.into(),
             prepare: case.prepare.clone().into(),
+            may_change: case.may_change.clone().map(Into::into),
             artifacts: dirs.artifacts.clone(),
             scratch: dirs.scratch.clone(),
             grader_env: self.grader_env(case, cache, self.hidden(case, attempt), cancel.clone())?,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::evidence::Evidence;
 use super::response::{self, JudgeResponse};
 use super::{AgenticJudge, Panelist, prompt};
+use crate::protect::ChangePolicy;
 use crate::tree::{TreeOptions, check_out};
 use crate::{EvaluatorContext, FOLDER, GradeError, GraderEnv, PreflightError, Subject};
 use yb_agents::trace::{self, AgentBegins, End};
@@ -84,7 +85,10 @@ async fn try_run(
     for folder in [&work, &private, &artifacts] {
         std::fs::create_dir_all(folder).map_err(GradeError::io(folder))?;
     }
-    check_out(subject, &work.join(RESULT_DIR), TreeOptions { hidden: &[], restore: Some(&[]) }).await?;
+    // A judge sees all changes of the agent.
+    let all = ["**".to_owned()];
+    let policy = ChangePolicy { may_change: Some(&all), ..ChangePolicy::default() };
+    check_out(subject, &work.join(RESULT_DIR), TreeOptions { hidden: &[], policy }).await?;
     let mut secrets = secrets_of(&host);
     secrets.extend(subject.secrets.iter().cloned());
     let begins = AgentBegins {

@@ -157,9 +157,11 @@ fn evaluation(body: &mut Markup, trial: &Trial, one: &Evaluation) {
         .raw("\">")
         .text(&readable_name(&one.status))
         .raw("</span>");
-    body.element("b", "", &one.name)
-        .element("span", "said", &one.message)
-        .raw("</summary><div class=\"inside\">");
+    body.element("b", "", &one.name);
+    if let Some(place) = &one.graded_code {
+        body.element("span", "hint", place);
+    }
+    body.element("span", "said", &one.message).raw("</summary><div class=\"inside\">");
     if let Some(error) = &one.error {
         body.raw("<pre class=\"clip\">").text(error).raw("</pre>");
     }

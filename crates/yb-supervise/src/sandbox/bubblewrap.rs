@@ -46,6 +46,9 @@ pub(crate) fn bwrap_args(
         files = Some(list);
     }
     mounts(&view, &mut argv, files);
+    if sandbox.read_only_proc {
+        argv.extend(["--remount-ro".into(), "/proc".into()]);
+    }
     argv.extend(["--chdir".into(), cwd.into()]);
     if sandbox.network == Network::Filtered {
         let addresses: Vec<SocketAddr> =

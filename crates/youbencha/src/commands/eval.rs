@@ -92,7 +92,8 @@ fn show(done: &DirectoryEvaluation, printer: &mut Printer) {
     printer.line(format_args!("{}: {}", done.results.test_case.name, done.outcome));
     for one in &done.results.evaluators {
         let status = json!(one.status);
-        let status = status.as_str().unwrap_or_default().to_owned();
+        let place = one.graded_code.map(|place| format!(" ({})", place.as_str())).unwrap_or_default();
+        let status = format!("{}{place}", status.as_str().unwrap_or_default());
         printer.line(format_args!("  {}: {status}: {}", one.evaluator, sanitize(&one.message)));
     }
     printer.line(format_args!("  artifacts: {}", display_path(&done.artifacts)));

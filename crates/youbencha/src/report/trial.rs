@@ -111,8 +111,17 @@ fn evaluators(artifacts: &Path) -> Vec<(String, String, String)> {
         .as_array()
         .into_iter()
         .flatten()
-        .map(|one| (text(&one["evaluator"]), text(&one["status"]), text(&one["message"])))
+        .map(|one| (text(&one["evaluator"]), status(one), text(&one["message"])))
         .collect()
+}
+
+/// Returns the status of an evaluator, with the place in which the code of the agent ran.
+fn status(result: &Value) -> String {
+    let status = result["status"].as_str().unwrap_or_default();
+    match result["graded_code"].as_str() {
+        Some(place) => format!("{status} ({place})"),
+        None => status.to_owned(),
+    }
 }
 
 /// A trial and one of its attempts: the requested one, or the last that ended.

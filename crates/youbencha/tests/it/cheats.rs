@@ -8,8 +8,10 @@ mod judge;
 mod leave;
 mod links;
 mod node;
+mod probe;
 mod processes;
 mod python;
+mod runners;
 mod rust;
 mod tools;
 

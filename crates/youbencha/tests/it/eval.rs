@@ -91,7 +91,7 @@ evaluators:
     ----- stdout -----
     greeting: passed
       git-diff: passed: ✓ 1 file changed (+1/-1 lines)
-      command: passed: ✓ exited with code 0
+      command: passed (in-process): ✓ exited with code 0
       files: passed: ✓ 2 of 2 checks passed
       artifacts: .youbencha-eval/[EVAL]/artifacts
     ----- stderr -----
@@ -249,7 +249,7 @@ evaluators:
     assert_eq!(printed["exit_code"], 1);
     let outcome = context.command(YB).args(["show", "latest", "greeting--two--1", "--grading", "1"]).run();
     assert!(
-        outcome.stdout.contains("two: passed") && outcome.stdout.contains("command: passed: ✓"),
+        outcome.stdout.contains("two: passed") && outcome.stdout.contains("command: passed (in-process): ✓"),
         "{}{}",
         outcome.stdout,
         outcome.stderr

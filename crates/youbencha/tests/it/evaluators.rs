@@ -98,8 +98,8 @@ evaluators:
       isolation: bubblewrap
       git-diff: passed: ✓ 1 file changed (+1/-1 lines)
       expected-diff: passed: ✓ Similarity: 100.0% (threshold: 100.0%) | Files: 3 matched, 0 changed
-      command: passed: ✓ exited with code 0
-      command-lint: passed: ✓ exited with code 0
+      command: passed (in-process): ✓ exited with code 0
+      command-lint: passed (in-process): ✓ exited with code 0
       files: passed: ✓ 5 of 5 checks passed
       budget: passed: ✓ 1 of 1 limits met
       artifacts: .youbencha-workspace/runs/[RUN]/trials/adding--default--1/attempt-1/artifacts
@@ -236,7 +236,12 @@ fn hidden_directory_replaces_an_existing_one() {
     let evaluator =
         "{ name: command, config: { argv: [sh, tests/run.sh], hidden: { tests: graders/tests } } }";
     let agent = format!("{HONEST}; mkdir tests; touch tests/conftest");
-    assert_verdict(&context, &agent, evaluator, ("passed", "✓ exited with code 0"));
+    assert_verdict(
+        &context,
+        &agent,
+        evaluator,
+        ("passed", "✓ exited with code 0, left out: `tests/conftest`"),
+    );
 }
 
 #[test]

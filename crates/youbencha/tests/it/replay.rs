@@ -89,7 +89,7 @@ fn recorded_run_is_replayed_without_a_model() {
       agent: command succeeded after [TIME], model scripted, 150 tokens
       isolation: [LEVEL], network: model-only
       tape: replayed, 3 exchanges: tapes/greeting--default--1.tape
-      command: passed: ✓ exited with code 0
+      command: passed (in-process): ✓ exited with code 0
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     hint: inspect the trial: yb show latest
@@ -128,7 +128,7 @@ fn divergence_ends_the_trial_with_details() {
       tape:     [TEMP]/work/tapes/greeting--default--1.tape
       hint: make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again
       error: error_during_execution: the agent reports a failure
-      command: failed: ✗ exited with code 1 | expected exit code 0
+      command: failed (in-process): ✗ exited with code 1 | expected exit code 0
       artifacts: .youbencha-workspace/runs/[RUN]/trials/greeting--default--1/attempt-1/artifacts
     ----- stderr -----
     hint: inspect the trial: yb show latest

@@ -47,7 +47,7 @@ fn node_early_exit_and_forged_output_are_detected() {
 fn npm_scripts_and_settings_have_no_effect() {
     let script = |line: &str| {
         format!(
-            "sed -i 's|\"test\": .* }}|\"test\": \"{line}\", \"pretest\": \"exit 0\", \"posttest\": \"exit 0\" }}|' package.json"
+            "sed -i 's|\"test\": .* }}|\"test\": \"{line}\", \"pretest\": \"exit 0\", \"posttest\": \"exit 0\" }} }}|' package.json"
         )
     };
     let preload = "echo 'process.exit(0)' > evil.js; printf 'node-options=--require ./evil.js\\nscript-shell=/bin/true\\nignore-scripts=true\\n' > .npmrc; cp .npmrc $HOME/.npmrc";
@@ -60,5 +60,7 @@ fn npm_scripts_and_settings_have_no_effect() {
     for name in ["script", "printing-script", "settings", "local-node"] {
         scores.assert_zero(name, "did not pass: `adds`, `takes away`");
     }
-    scores.assert_zero("settings", "restored: `.npmrc`");
+    scores.assert_zero("settings", "left out: `.npmrc`");
+    scores
+        .assert_zero("script", "restored: `package.json (scripts.posttest, scripts.pretest, scripts.test)`");
 }
