@@ -14,7 +14,7 @@ impl Invocation {
     /// `inherit_env` to pass on all others; variables that this invocation removes stay removed.
     pub fn command(&self, program: &Path) -> Command {
         let mut command =
-            Command::new(program).args(&self.args).stdin(Stdin::Bytes(self.stdin.clone().into()));
+            Command::new(program).args(&self.args).stdin(Stdin::Bytes(self.stdin.clone().into())).json_lines();
         for (name, change) in &self.env {
             command = match change {
                 EnvChange::Set(value) => command.env(name, value),

@@ -16,7 +16,7 @@ use super::{
 };
 use yb_agents::trace::{self, AgentBegins, End};
 use yb_agents::{
-    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, without_secrets,
+    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation,
 };
 use yb_case::{Case, NetworkMode};
 use yb_evaluate::EvaluatorResult;
@@ -117,8 +117,9 @@ impl Runner {
         dirs.write(RESULTS_FILE, &results)?;
         warnings.extend(run.executed.warnings.iter().cloned());
         self.run_post_hooks(case, &dirs, &results, &mut hooks, &mut warnings).await?;
+        let known = yb_redact::Secrets::of_safe_length(secrets.iter().cloned());
         for warning in &mut warnings {
-            *warning = without_secrets(warning, secrets.iter().cloned());
+            *warning = known.redact(warning).into_owned();
         }
         dirs.finish(self.settings.keep_workspace())?;
         let artifacts = dirs.seal()?;
