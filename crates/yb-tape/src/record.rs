@@ -25,6 +25,7 @@ use crate::format::reduce::RequestRetention;
 use crate::loopback::{self, LoopbackServer, RequestHandler};
 use crate::paced_body::{ConnectionDropped, PacedBody};
 use crate::secrets::Secrets;
+use crate::tape::case;
 use crate::upstream::{Client, Upstream, end_to_end_headers};
 use crate::usage::ObservedUsage;
 
@@ -45,6 +46,8 @@ pub struct RecordingOptions {
     pub full_requests: bool,
     /// Directories of the run by name (`workspace`, `home`, …), so that a replay can map them to others.
     pub directories: BTreeMap<String, String>,
+    /// The texts of the case by name (`prompt`, `system_prompt`, …), which a replay compares verbatim.
+    pub case: Option<BTreeMap<String, String>>,
     /// The loopback port; 0, the default, means any free port.
     pub port: u16,
 }
@@ -59,6 +62,7 @@ impl RecordingOptions {
             secrets: Secrets::new(),
             full_requests: false,
             directories: BTreeMap::new(),
+            case: None,
             port: 0,
         }
     }
@@ -81,6 +85,13 @@ impl RecordingOptions {
     #[must_use]
     pub fn directory(mut self, name: impl Into<String>, path: impl AsRef<Path>) -> Self {
         self.directories.insert(name.into(), path.as_ref().display().to_string());
+        self
+    }
+
+    /// Sets the texts of the case, which a replay compares verbatim.
+    #[must_use]
+    pub fn case(mut self, texts: BTreeMap<String, String>) -> Self {
+        self.case = Some(texts);
         self
     }
 
@@ -139,8 +150,9 @@ impl RecordingProxy {
         let retention =
             if options.full_requests { RequestRetention::Full } else { RequestRetention::Conversation };
         let (sender, receiver) = mpsc::channel();
-        let writer =
-            TapeWriter::start(&options.tape, header, retention, options.secrets.replacer(), receiver)?;
+        let secrets = options.secrets.replacer();
+        let case = options.case.as_ref().map(|texts| case::record(texts, &secrets));
+        let writer = TapeWriter::start(&options.tape, header, case, retention, secrets, receiver)?;
         let handler =
             ProxyHandler { client, captured: sender, next: AtomicU64::new(1), started: Instant::now() };
         let server = LoopbackServer::start_multi_thread(listener, Arc::new(handler))?;

@@ -194,14 +194,18 @@ impl Runner {
             secrets,
         };
         let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
-        let endpoint = self.start_endpoint(case, attempt, dirs, &mut host)?;
         let mut context = self.execution_context(case, dirs, config, host, sandbox);
+        let texts = yb_agents::case_texts(&context);
+        let endpoint = self.start_endpoint(case, attempt, dirs, &mut context.host, texts)?;
         context.trace.clone_from(&trace);
         context.disk_before = disk_before;
-        let mut executed = match execute(adapter, &context, endpoint.as_ref()).await {
-            Ok(result) => result,
-            Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
-            Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
+        let mut executed = match endpoint.as_ref().and_then(ModelServers::case_divergence) {
+            Some(divergence) => ExecutionResult::skipped(divergence.to_string()),
+            None => match execute(adapter, &context, endpoint.as_ref()).await {
+                Ok(result) => result,
+                Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
+                Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
+            },
         };
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
+use super::case;
 use super::Tape;
 use crate::error::Error;
 use crate::format::BlobId;
@@ -27,6 +28,9 @@ impl Tape {
         header.upstream = replacer.replace(&header.upstream).into_owned();
         header.directories.values_mut().for_each(|path| *path = replacer.replace(path).into_owned());
         let mut copy = TapeFile::create(to, header).map_err(failed)?;
+        if let Some(case) = self.case() {
+            copy.append_case(case::redacted(case, &replacer)).map_err(failed)?;
+        }
         for exchange in self.exchanges() {
             let mut record = exchange.record.clone();
             let request = &mut record.request;
