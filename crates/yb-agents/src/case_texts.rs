@@ -85,7 +85,8 @@ mod tests {
         config.append_system_prompt = Some("Be brief.".to_owned());
         config.extra_args = vec!["--x=/run/7/private/y".to_owned()];
         let host = Host::new([("A_KEY", "sk-12345678")]);
-        let mut context = ExecutionContext::new("/run/7/src", "/run/7/artifacts", "/run/7/private", config, host);
+        let mut context =
+            ExecutionContext::new("/run/7/src", "/run/7/artifacts", "/run/7/private", config, host);
         context.search_roots = vec!["/case".into()];
         let expected = [
             ("append_system_prompt", "Be brief."),

@@ -49,7 +49,9 @@ impl Automaton {
             let state = self.root[usize::from(first)];
             for second in 0..=u8::MAX {
                 let is_marked = if first == b'\\' {
-                    matches!(second, b'u' | b'x' | b'\\') || state != ROOT || self.root[usize::from(second)] != ROOT
+                    matches!(second, b'u' | b'x' | b'\\')
+                        || state != ROOT
+                        || self.root[usize::from(second)] != ROOT
                 } else {
                     let is_whole = self.nodes[state as usize].found_length > 0;
                     let continues = is_whole || self.child(state, second) != ROOT;
@@ -107,7 +109,13 @@ impl Automaton {
     fn add(&mut self, parent: u32, byte: u8, pattern: u32) -> u32 {
         let new = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         let above = self.nodes[parent as usize];
-        self.nodes.push(Node { sibling: above.first_child, depth: above.depth + 1, pattern, byte, ..Node::default() });
+        self.nodes.push(Node {
+            sibling: above.first_child,
+            depth: above.depth + 1,
+            pattern,
+            byte,
+            ..Node::default()
+        });
         self.nodes[parent as usize].first_child = new;
         if parent == ROOT {
             self.root[usize::from(byte)] = new;

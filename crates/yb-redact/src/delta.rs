@@ -52,6 +52,7 @@ fn is_named(value: &Value, depth: usize) -> bool {
                 && field.as_str().is_some_and(has_word);
             is_set && has_word(name) || is_typed || is_named(field, depth + 1)
         }),
+        Value::Array(items) if depth < MAX_DEPTH => items.iter().any(|item| is_named(item, depth + 1)),
         _ => false,
     }
 }

@@ -6,8 +6,8 @@ use crate::MIN_LENGTH;
 
 const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Characters that percent-encoding keeps: RFC 3986, `encodeURIComponent` and `encodeURI`.
-const KEPT_BY_URLS: [&[u8]; 3] = [b"-_.~", b"-_.!~*'()", b"-_.!~*'();/?:@&=+$,#"];
+/// Characters that percent-encoding keeps, beside letters and digits: none, RFC 3986, `encodeURIComponent`, `encodeURI`.
+const KEPT_BY_URLS: [&[u8]; 4] = [b"", b"-_.~", b"-_.!~*'()", b"-_.!~*'();/?:@&=+$,#"];
 
 /// Returns the patterns of a secret. Short values have no encoded forms: these would match ordinary text.
 pub(crate) fn patterns(value: &[u8]) -> BTreeSet<Vec<u8>> {
@@ -15,6 +15,12 @@ pub(crate) fn patterns(value: &[u8]) -> BTreeSet<Vec<u8>> {
     // The scanner drops backslashes where it decodes escapes.
     let unescaped: Vec<u8> = bare.iter().copied().filter(|byte| *byte != b'\\').collect();
     let mut found = BTreeSet::from([bare, unescaped]);
+    if value.contains(&b'\\') {
+        // Without its backslash, `\n` would be taken for a line break.
+        let quoted = serde_json::Value::from(String::from_utf8_lossy(value)).to_string();
+        let escaped = &quoted.as_bytes()[1..quoted.len() - 1];
+        found.insert(escaped.iter().copied().filter(|byte| !byte.is_ascii_whitespace()).collect());
+    }
     if value.len() >= MIN_LENGTH {
         found.insert(hex(value, b"0123456789abcdef"));
         found.insert(hex(value, b"0123456789ABCDEF"));

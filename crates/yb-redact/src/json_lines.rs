@@ -221,7 +221,8 @@ impl JsonLinesRedactor {
         self.held_bytes -= line.raw.len();
         for piece in &line.pieces {
             let Some(scanner) = self.channels.get_mut(&piece.channel) else { continue };
-            let is_hit = scanner.groups.iter().any(|group| group.from() < piece.to && group.to() > piece.from);
+            let is_hit =
+                scanner.groups.iter().any(|group| group.from() < piece.to && group.to() > piece.from);
             if !is_hit {
                 continue;
             }
@@ -304,7 +305,11 @@ mod tests {
     #[test]
     fn secret_across_deltas_is_replaced_where_it_begins() {
         check(
-            &[delta(0, "text", "the key is sk-ant-"), delta(0, "text", "api03-AbCdEf"), delta(0, "text", "GhIjKl, ok")],
+            &[
+                delta(0, "text", "the key is sk-ant-"),
+                delta(0, "text", "api03-AbCdEf"),
+                delta(0, "text", "GhIjKl, ok"),
+            ],
             &[delta(0, "text", "the key is [REDACTED:KEY]"), delta(0, "text", ""), delta(0, "text", ", ok")],
         );
     }
@@ -373,7 +378,10 @@ mod tests {
         ]);
         assert_eq!(got[0], json!({"type": "item", "text": "a [REDACTED:KEY]", "[REDACTED:KEY]": 1}));
         assert_eq!(got[1]["output"], "so far: [REDACTED:KEY]");
-        assert_eq!(got[2], json!({"type": "x_delta", "id": "[REDACTED:KEY]", "delta": "x", "[REDACTED:KEY]": "y"}));
+        assert_eq!(
+            got[2],
+            json!({"type": "x_delta", "id": "[REDACTED:KEY]", "delta": "x", "[REDACTED:KEY]": "y"})
+        );
         assert_eq!(got[3]["text"], "[REDACTED:KEY]A==");
     }
 

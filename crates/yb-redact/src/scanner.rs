@@ -164,8 +164,10 @@ impl Scanner {
                         self.escape = Escape::Code { from, missing: missing - 1, value: value << 4 | digit };
                     }
                     Some(digit) => {
-                        let decoded = char::from_u32(value << 4 | digit).unwrap_or(char::REPLACEMENT_CHARACTER);
-                        if decoded.is_ascii_whitespace() {
+                        let decoded =
+                            char::from_u32(value << 4 | digit).unwrap_or(char::REPLACEMENT_CHARACTER);
+                        // Backslashes are dropped in this view.
+                        if decoded.is_ascii_whitespace() || decoded == '\\' {
                             self.is_at_line_start |= decoded == '\n';
                             cursor.gap(at);
                         } else {

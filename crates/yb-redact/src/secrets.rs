@@ -65,7 +65,9 @@ impl Secrets {
     }
 
     /// Creates secrets from the values that are long enough not to match ordinary text.
-    pub fn of_safe_length<N: Into<String>, V: Into<Vec<u8>>>(named: impl IntoIterator<Item = (N, V)>) -> Self {
+    pub fn of_safe_length<N: Into<String>, V: Into<Vec<u8>>>(
+        named: impl IntoIterator<Item = (N, V)>,
+    ) -> Self {
         let named = named.into_iter().map(|(name, value)| (name, value.into()));
         Self::new(named.filter(|(_, value)| value.len() >= MIN_LENGTH))
     }

@@ -134,16 +134,33 @@ mod tests {
     #[test]
     fn escaped_secret_is_replaced() {
         check(&["sk/12345678"], r#"{"a":"\u0073k\/1234\n5678"}"#, r#"{"a":"[REDACTED:S0]\n"}"#);
-        check(&["sk/12345678"], r#""{\"a\":\"\\u0073\\u006B\\/1234\\n5678\"}""#, r#""{\"a\":\"[REDACTED:S0]\\n\"}""#);
+        check(
+            &["sk/12345678"],
+            r#""{\"a\":\"\\u0073\\u006B\\/1234\\n5678\"}""#,
+            r#""{\"a\":\"[REDACTED:S0]\\n\"}""#,
+        );
         check(&["a\"b\\cdefgh"], r#"x a\"b\\cdefgh a"b\cdefgh"#, "x [REDACTED:S0] [REDACTED:S0]");
-        check(&["sk-12345678"], r"C:\users\sk-12345678 \x73k-12345678", r"C:\users[REDACTED:S0] [REDACTED:S0]");
+        check(
+            &["sk-12345678"],
+            r"C:\users\sk-12345678 \x73k-12345678",
+            r"C:\users[REDACTED:S0] [REDACTED:S0]",
+        );
+        check(
+            &[r"a\new\uservalue"],
+            r#"{"a":"a\\new\\uservalue"} a\new\uservalue"#,
+            r#"{"a":"[REDACTED:S0]"} [REDACTED:S0]"#,
+        );
         check(&["n0123456789"], r"one\nn0123456789 C:\n0123456789", r"one\n[REDACTED:S0] C:\[REDACTED:S0]");
         check(&["p\u{e4}ssw\u{f6}rd"], r"p\u00e4ssw\u00f6rd", "[REDACTED:S0]");
     }
 
     #[test]
     fn encoded_secret_is_replaced() {
-        check(&["sk-12345678"], "736b2d3132333435363738 736B2D3132333435363738", "[REDACTED:S0] [REDACTED:S0]");
+        check(
+            &["sk-12345678"],
+            "736b2d3132333435363738 736B2D3132333435363738",
+            "[REDACTED:S0] [REDACTED:S0]",
+        );
         // "sk-12345678", and with "x" and "xy" before it.
         check(&["sk-12345678"], "c2stMTIzNDU2Nzg=", "[REDACTED:S0]g=");
         check(&["sk-12345678"], "eHNrLTEyMzQ1Njc4", "eH[REDACTED:S0]");

@@ -58,7 +58,8 @@ impl TextReplacer {
         let secrets = self.secrets.find(text.as_bytes()).into_iter();
         // A secret that is no UTF-8 could begin or end within a character.
         let secrets = secrets.map(|found| {
-            let (start, end) = (text.floor_char_boundary(found.range.start), text.ceil_char_boundary(found.range.end));
+            let (start, end) =
+                (text.floor_char_boundary(found.range.start), text.ceil_char_boundary(found.range.end));
             (start, end, Cow::Owned(found.replacement))
         });
         let finds = self.finder.iter().flat_map(move |finder| finder.find_iter(text));

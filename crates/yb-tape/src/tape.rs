@@ -146,7 +146,15 @@ impl Tape {
         let mut exchanges: Vec<Exchange> =
             records.into_iter().map(|record| Exchange::new(record, &blobs, &parsed, &normalizer)).collect();
         let lanes = lanes::assign(&mut exchanges);
-        Ok(Self(Arc::new(TapeData { path: path.to_owned(), header, case, blobs, exchanges, lanes, truncation })))
+        Ok(Self(Arc::new(TapeData {
+            path: path.to_owned(),
+            header,
+            case,
+            blobs,
+            exchanges,
+            lanes,
+            truncation,
+        })))
     }
 
     /// Returns the path of the tape file.

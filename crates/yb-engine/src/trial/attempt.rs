@@ -15,9 +15,7 @@ use super::{
     TrialError, TrialStep, agent, environment,
 };
 use yb_agents::trace::{self, AgentBegins, End};
-use yb_agents::{
-    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation,
-};
+use yb_agents::{Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation};
 use yb_case::{Case, NetworkMode};
 use yb_evaluate::EvaluatorResult;
 

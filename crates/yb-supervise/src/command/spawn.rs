@@ -95,7 +95,11 @@ impl Command {
                 (OutputTarget::Stream { lines, tee, stderr: TailBuffer::default() }, Some(queue))
             }
         };
-        let stdout = if self.json_lines { OutputRedactor::json_lines(&secrets) } else { OutputRedactor::text(&secrets) };
+        let stdout = if self.json_lines {
+            OutputRedactor::json_lines(&secrets)
+        } else {
+            OutputRedactor::text(&secrets)
+        };
         let sink = Sink::new([stdout, OutputRedactor::text(&secrets)], log, target, tap_sender);
 
         #[cfg(unix)]

@@ -299,8 +299,7 @@ fn compared_parts<'a>(
     recorded: &'a Exchange,
     dialogue: &'a Dialogue,
 ) -> impl Iterator<Item = (&'a DialoguePart, &'a DialoguePart)> {
-    let parts =
-        |dialogue: &'a Dialogue| if dialogue.turn == 1 { &dialogue.opening } else { &dialogue.new };
+    let parts = |dialogue: &'a Dialogue| if dialogue.turn == 1 { &dialogue.opening } else { &dialogue.new };
     let old = dialogue_of(recorded).map(parts).into_iter().flatten();
     old.zip(parts(dialogue))
 }

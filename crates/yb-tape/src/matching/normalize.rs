@@ -69,13 +69,15 @@ impl NormalizedText {
 
     /// Joins texts, one per line.
     pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
-        parts.into_iter().reduce(|mut all, part| {
-            all.text.push('\n');
-            all.text.push_str(&part.text);
-            all.replaced.extend(part.replaced);
-            all
-        })
-        .unwrap_or_default()
+        parts
+            .into_iter()
+            .reduce(|mut all, part| {
+                all.text.push('\n');
+                all.text.push_str(&part.text);
+                all.replaced.extend(part.replaced);
+                all
+            })
+            .unwrap_or_default()
     }
 }
 

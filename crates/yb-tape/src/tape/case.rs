@@ -54,7 +54,8 @@ impl Tape {
             let text = |field: Option<&CaseText>| field.map(|field| field.text.clone()).unwrap_or_default();
             let (mut expected, mut actual) = (text(old), text(new.as_ref()));
             if expected == actual {
-                let digest = |field: Option<&CaseText>| field.map(|field| field.digest.clone()).unwrap_or_default();
+                let digest =
+                    |field: Option<&CaseText>| field.map(|field| field.digest.clone()).unwrap_or_default();
                 (expected, actual) = (digest(old), digest(new.as_ref()));
             }
             let (expected, actual) = excerpts(&expected, &actual);

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::case;
 use super::Tape;
+use super::case;
 use crate::error::Error;
 use crate::format::BlobId;
 use crate::format::file::TapeFile;

@@ -268,9 +268,15 @@ fn texts_of_the_case_are_compared_verbatim() {
     assert_eq!(tape.case_difference(&same), None);
     let check = |pairs: &[(&str, &str)], part: &str, expected: &str, actual: &str| {
         let found = tape.case_difference(&texts(pairs)).unwrap();
-        assert_eq!((found.part.as_str(), found.expected.as_str(), found.actual.as_str()), (part, expected, actual));
+        assert_eq!(
+            (found.part.as_str(), found.expected.as_str(), found.actual.as_str()),
+            (part, expected, actual)
+        );
         assert_eq!(found.kind, DivergenceKind::CaseText);
-        assert!(found.to_string().starts_with("replay diverged in the case, before the agent started: "), "{found}");
+        assert!(
+            found.to_string().starts_with("replay diverged in the case, before the agent started: "),
+            "{found}"
+        );
     };
     let other = "Wait 90 seconds, use [REDACTED:KEY]";
     check(&[("prompt", other), ("system_prompt", &long)], "`prompt`", prompt, other);
@@ -283,7 +289,8 @@ fn texts_of_the_case_are_compared_verbatim() {
 
     let copy = tape_dir.path().with_extension("redacted");
     let redacted = tape.redact(&copy, &yb_tape::Secrets::new().with("WORD", "seconds")).unwrap();
-    let cleaner = texts(&[("prompt", "Wait 30 [REDACTED:WORD], use [REDACTED:KEY]"), ("system_prompt", &long)]);
+    let cleaner =
+        texts(&[("prompt", "Wait 30 [REDACTED:WORD], use [REDACTED:KEY]"), ("system_prompt", &long)]);
     assert_eq!(redacted.case_difference(&cleaner), None);
     let (old, plain) = (TapeDir::new(), start(SCRIPT));
     let old = old.record(&plain, &[first()]);

@@ -118,7 +118,12 @@ fn real_claude_secret_in_pieces_is_in_no_kept_file() {
     }
     let tape = Tape::open(context.dir().join("tapes/said--default--1.tape")).unwrap();
     for exchange in tape.exchanges() {
-        assert_eq!(leak(exchange.response_body()), None, "{}", String::from_utf8_lossy(exchange.response_body()));
+        assert_eq!(
+            leak(exchange.response_body()),
+            None,
+            "{}",
+            String::from_utf8_lossy(exchange.response_body())
+        );
         let request = tape.request_body(exchange).to_string();
         assert_eq!(leak(request.as_bytes()), None, "{request}");
     }
@@ -128,7 +133,9 @@ fn real_claude_secret_in_pieces_is_in_no_kept_file() {
 fn fake_cli(context: &TestContext, output: &str) -> PathBuf {
     let path = context.dir().join("bin/agent");
     std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-    let script = format!("#!/bin/sh\ncase \"$*\" in *--version*) echo 1.0.0; exit;; esac\ncat <<'END'\n{output}\nEND\n");
+    let script = format!(
+        "#!/bin/sh\ncase \"$*\" in *--version*) echo 1.0.0; exit;; esac\ncat <<'END'\n{output}\nEND\n"
+    );
     std::fs::write(&path, script).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     path
@@ -185,8 +192,7 @@ fn secret_in_pieces_of_a_command_with_frames_is_in_no_kept_file() {
 
 #[test]
 fn secret_in_pieces_of_gemini_is_in_no_kept_file() {
-    let piece =
-        |text: &str| json!({"type": "message", "role": "assistant", "content": text, "delta": true});
+    let piece = |text: &str| json!({"type": "message", "role": "assistant", "content": text, "delta": true});
     let variables = [("YB_GEMINI", ""), ("GEMINI_API_KEY", "not-a-real-key")];
     check_agent("gemini", &variables, piece, &json!({"type": "result", "status": "success"}));
 }

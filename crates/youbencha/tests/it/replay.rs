@@ -274,7 +274,8 @@ const EDITS: [(&str, &str); 3] =
 fn check_case_divergence(context: &TestContext, field: &str, actual: &str) {
     let outcome = yb(context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
     assert_eq!(outcome.code, Some(5), "{}\n{}", outcome.stdout, outcome.stderr);
-    let expected = "replay diverged in the case, before the agent started: the case differs from the recorded one";
+    let expected =
+        "replay diverged in the case, before the agent started: the case differs from the recorded one";
     for text in [expected, &format!("differs:  `{field}`"), actual, "record again"] {
         assert!(outcome.stdout.contains(text), "{text}: {}", outcome.stdout);
     }
@@ -287,10 +288,10 @@ fn replay_notices_the_words_of_the_case() {
     context.write("suite.yaml", &suite);
     record(&context);
     let replay = |more: &[&str]| {
-        let args = [&["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"], more].concat();
+        let args = [&["run", "-c", "suite.yaml", "--replay", "tapes"], more].concat();
         let outcome = yb(&context, &args);
         assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
-        outcome.stdout
+        outcome.stderr
     };
     replay(&[]);
     for (from, to) in EDITS {
