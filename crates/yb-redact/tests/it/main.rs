@@ -126,7 +126,7 @@ fn form() -> impl Strategy<Value = Form> {
 }
 
 fn secret() -> impl Strategy<Value = String> {
-    "[A-Za-z0-9_/+=.\"-]{12,60}"
+    "[A-Za-z0-9_/+=.-]{12,60}"
 }
 
 fn pieces(text: &str, cuts: &[usize]) -> Vec<String> {
@@ -150,7 +150,7 @@ fn run_lines(secrets: &Secrets, text: &str, chunk: usize) -> String {
         redactor.push(chunk, &mut |part| out.extend_from_slice(part));
     }
     redactor.finish(&mut |part| out.extend_from_slice(part));
-    String::from_utf8(out).unwrap()
+    String::from_utf8_lossy(&out).into_owned()
 }
 
 proptest! {
