@@ -10,12 +10,14 @@ mod reader;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use yb_redact::Secrets;
 use yb_supervise::Sandbox;
 
 use super::cli::{Call, Cli, Invocation, allowlist, npm_platform, permission_mode};
 use super::definition::{self, DefinitionDirs};
 use super::guard::Model;
 use super::reader::Reader;
+use super::secrets::secrets;
 use super::{AdapterError, Environment, ExecutionContext, Host};
 use yb_case::shape::{FREE, Field};
 use yb_case::{
@@ -252,18 +254,19 @@ impl Cli for CopilotCli {
 
     /// Copies its logs to the artifacts.
     fn keep(&self, call: &Call<'_>) -> std::io::Result<()> {
-        keep_logs(&logs(call.context), call.folder)
+        keep_logs(&logs(call.context), call.folder, &Secrets::of_safe_length(secrets(&call.context.host.env)))
     }
 }
 
-/// Copies files but not symlinks, because its tools can write to the folder.
-fn keep_logs(from: &Path, to: &Path) -> std::io::Result<()> {
+/// Copies files but not symlinks, because its tools can write to the folder, without secrets.
+fn keep_logs(from: &Path, to: &Path, secrets: &Secrets) -> std::io::Result<()> {
     if !std::fs::symlink_metadata(from)?.is_dir() {
         return Ok(());
     }
     for entry in std::fs::read_dir(from)?.filter_map(Result::ok) {
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            std::fs::copy(entry.path(), to.join(entry.file_name()))?;
+            let bytes = std::fs::read(entry.path())?;
+            std::fs::write(to.join(entry.file_name()), secrets.redact_bytes(&bytes))?;
         }
     }
     Ok(())

@@ -68,6 +68,9 @@ pub(super) async fn drive(
         }
         OutputFormat::Text => (OutputMode::Capture { limit: MAX_OUTPUT_SIZE }, None),
     };
+    if reader.is_some() {
+        command = command.json_lines();
+    }
     if reader.as_ref().is_some_and(|reader| reader.reads_stderr()) {
         command = command.tap();
     }

@@ -5,6 +5,7 @@
 
 mod acp;
 mod artifacts;
+mod case_texts;
 mod claude_code;
 mod cli;
 mod codes;
@@ -38,6 +39,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
+pub use case_texts::case_texts;
 pub use claude_code::ClaudeCode;
 pub use codes::ErrorCode;
 pub use codex::Codex;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use yb_claude::frame::ModelSource as FrameSource;
 use yb_claude::{RunSummary, TextOutput, UsageBaseline, strip_ansi};
 
-use yb_model::secrets::without_secrets;
+use yb_redact::Secrets;
 
 use super::codes::ErrorCode;
 use super::secrets::{redacted, secrets, secrets_of_json};
@@ -186,8 +186,8 @@ fn execution(
 fn argv(executed: &Executed, context: &ExecutionContext) -> Vec<String> {
     let config = &context.config;
     let maps = config.mcp_servers.values().chain(&config.settings);
-    let known: Vec<_> = secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)).collect();
-    executed.argv.iter().map(|argument| without_secrets(&argument.to_string_lossy(), known.clone())).collect()
+    let known = Secrets::of_safe_length(secrets(&context.host.env).chain(maps.flat_map(secrets_of_json)));
+    executed.argv.iter().map(|argument| known.redact(&argument.to_string_lossy()).into_owned()).collect()
 }
 
 /// The prompt and all messages after it.

@@ -114,23 +114,30 @@ impl ExecutionResult {
         let hints: Vec<_> = error.hints().into_iter().map(Into::into).collect();
         let record = ErrorRecord {
             message: error.to_string(),
-            timestamp: now.clone(),
+            timestamp: now,
             code: Some(error.code().for_agent(agent)),
             stack_trace: None,
             context: [("hints".to_owned(), serde_json::Value::Array(hints))].into(),
         };
+        Self { errors: vec![record], outcome: Some(error.outcome()), ..Self::skipped(error.to_string()) }
+    }
+
+    /// The result of an agent that was not to be started; the caller sets the outcome.
+    #[must_use]
+    pub fn skipped(why: String) -> Self {
+        let now = iso(Timestamp::now());
         Self {
             exit_code: 1,
             status: ExecutionStatus::Failed,
             prompt: None,
-            output: error.to_string(),
+            output: why,
             truncated: false,
             started_at: now.clone(),
             completed_at: now,
             duration_ms: 0,
-            errors: vec![record],
+            errors: Vec::new(),
             warnings: Vec::new(),
-            outcome: Some(error.outcome()),
+            outcome: None,
             api_report: None,
             agent_version: None,
             permission_mode: None,

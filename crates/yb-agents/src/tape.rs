@@ -83,6 +83,9 @@ pub struct TapeUse {
     /// Tool results that differed and were let pass.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tolerated: u64,
+    /// Places in requests that were equal only after normalization, by kind.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub normalized: BTreeMap<String, u64>,
     /// Requests that a live model answered after a fork.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub forwarded: u64,

@@ -136,7 +136,7 @@ static TAPE: Object = Object {
         ),
         Field::new(
             "mode",
-            Kind::Word(&["strict", "lenient"]),
+            Kind::Word(&["exact", "strict", "lenient"]),
             "Comparison of tool results with the recording.",
         )
         .default("\"strict\""),

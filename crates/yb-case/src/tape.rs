@@ -31,7 +31,9 @@ pub enum TapeSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TapeMode {
-    /// User messages and tool results must match.
+    /// User messages and tool results must be equal byte for byte, except for the directories of the run.
+    Exact,
+    /// User messages and tool results must match after normalization.
     #[default]
     Strict,
     /// Differing tool results are tolerated and counted.
@@ -72,8 +74,10 @@ pub(super) fn read(root: &Node, dir: &Path, checker: &mut Checker<'_, '_>) -> Op
             return None;
         }
     };
-    if node.get("mode").and_then(Node::text) == Some("lenient") {
-        mode = TapeMode::Lenient;
+    match node.get("mode").and_then(Node::text) {
+        Some("lenient") => mode = TapeMode::Lenient,
+        Some("exact") => mode = TapeMode::Exact,
+        _ => {}
     }
     if node.get("speed").and_then(Node::text) == Some("real") {
         speed = TapeSpeed::Real;

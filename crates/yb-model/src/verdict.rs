@@ -4,8 +4,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-
-use crate::secrets::without_secrets;
+use yb_redact::Secrets;
 
 /// The status of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -223,18 +222,21 @@ impl Verdict {
 
     /// Removes secrets from all texts that the agent may have influenced, such as file names.
     pub fn redact(&mut self, secrets: &[(String, Vec<u8>)]) {
+        let secrets = Secrets::of_safe_length(secrets.iter().cloned());
         if secrets.is_empty() {
             return;
         }
-        let clean = |text: &mut String| *text = without_secrets(text, secrets.iter().cloned());
+        let clean = |text: &mut String| *text = secrets.redact(text).into_owned();
         clean(&mut self.message);
         for map in [&mut self.metrics, &mut self.assertions] {
-            map.values_mut().for_each(|value| redact(value, secrets));
+            for value in map.values_mut() {
+                secrets.redact_value(value);
+            }
         }
         for check in &mut self.checks {
             clean(&mut check.name);
             check.message.iter_mut().for_each(clean);
-            redact(&mut check.value, secrets);
+            secrets.redact_value(&mut check.value);
         }
         self.cheating.iter_mut().for_each(clean);
         self.error.iter_mut().for_each(|error| clean(&mut error.message));
@@ -258,21 +260,5 @@ impl Deref for EvaluatorResult {
 
     fn deref(&self) -> &Verdict {
         &self.verdict
-    }
-}
-
-/// Removes secrets from a value and everything below it.
-pub fn redact(value: &mut Value, secrets: &[(String, Vec<u8>)]) {
-    match value {
-        Value::String(text) => *text = without_secrets(text, secrets.iter().cloned()),
-        Value::Array(values) => values.iter_mut().for_each(|value| redact(value, secrets)),
-        Value::Object(map) => {
-            let entries = std::mem::take(map);
-            for (name, mut value) in entries {
-                redact(&mut value, secrets);
-                map.insert(without_secrets(&name, secrets.iter().cloned()), value);
-            }
-        }
-        _ => {}
     }
 }

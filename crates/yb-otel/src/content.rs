@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use yb_redact::Secrets;
 
 /// The maximum number of bytes of one text in a span.
 const LIMIT: usize = 32 * 1024;
@@ -20,23 +21,13 @@ impl Redactor {
         Self(Some(Arc::new(redact)))
     }
 
-    /// Creates a redactor that replaces each value with `[REDACTED:NAME]`. Longer values are replaced first, because one may
-    /// contain another.
+    /// Creates a redactor that replaces each value with `[REDACTED:NAME]`, also in its usual encodings.
     pub fn from_values<N: Into<String>, V: Into<String>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
-        let mut secrets: Vec<(String, String)> = secrets
-            .into_iter()
-            .map(|(name, value)| (value.into(), format!("[REDACTED:{}]", name.into())))
-            .filter(|(value, _)| !value.is_empty())
-            .collect();
+        let secrets = Secrets::new(secrets.into_iter().map(|(name, value)| (name, value.into())));
         if secrets.is_empty() {
             return Self::default();
         }
-        secrets.sort_by_key(|(value, _)| std::cmp::Reverse(value.len()));
-        Self::new(move |text| {
-            secrets.iter().fold(text.to_owned(), |text, (value, mark)| {
-                if text.contains(value.as_str()) { text.replace(value.as_str(), mark) } else { text }
-            })
-        })
+        Self::new(move |text| secrets.redact(text).into_owned())
     }
 
     /// Returns the text with secrets replaced.

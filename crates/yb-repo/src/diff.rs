@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use tokio::sync::mpsc;
-use yb_supervise::redact;
+use yb_redact::Secrets;
 
 use crate::session::GitSession;
 use crate::{GitError, ObjectStore, RepoError};
@@ -155,7 +155,8 @@ impl ObjectStore {
         let Some(answer) = self.request_diff(from, to).await? else {
             return tokio::try_join!(self.diff(from, to), self.write_patch(from, to, path, secrets));
         };
-        let answer = redact(&answer, secrets);
+        let secrets = Secrets::of_safe_length(secrets.iter().cloned());
+        let answer = secrets.redact_bytes(&answer);
         let head = format!("{from} {to}\n");
         let answer = answer.strip_prefix(head.as_bytes()).ok_or_else(unreadable)?;
         let (diff, patch) = parse(answer).ok_or_else(unreadable)?;

@@ -100,6 +100,7 @@ pub struct Command {
     shim: Option<PathBuf>,
     quotas: Vec<Quota>,
     tap: bool,
+    json_lines: bool,
     sandbox: Option<Sandbox>,
     resources: ResourceLimits,
     start_hook: Option<StartHook>,
@@ -141,6 +142,7 @@ impl Command {
             shim: None,
             quotas: Vec::new(),
             tap: false,
+            json_lines: false,
             sandbox: None,
             resources: ResourceLimits::new(),
             start_hook: None,
@@ -228,9 +230,17 @@ impl Command {
         self
     }
 
-    /// Redacts a value: it becomes `[REDACTED:NAME]` in the captured output, stream, log, tee and tap.
+    /// Redacts a value: it becomes `[REDACTED:NAME]` in the captured output, stream, log, tee and tap, also in the usual
+    /// encodings (see [`yb_redact`]).
     pub fn secret(mut self, name: impl Into<String>, value: impl Into<Vec<u8>>) -> Self {
         self.secrets.push((name.into(), value.into()));
+        self
+    }
+
+    /// Declares that stdout is JSON lines. Secrets are then also found in texts that arrive in pieces, one per line, as those
+    /// of a model do; a line may be delayed until the next piece.
+    pub fn json_lines(mut self) -> Self {
+        self.json_lines = true;
         self
     }
 

@@ -15,8 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use yb_redact::Secrets;
 
-use crate::redact::{Redactor, Secrets};
 use crate::sandbox::{EgressRules, RefusedConnection, Sandbox, SandboxKind};
 
 /// Returns the address of the proxy inside a network namespace, on a port that no forward uses.
@@ -81,7 +81,7 @@ impl EgressProxySetup {
     pub(crate) fn open(
         self,
         egress: EgressRules,
-        secrets: Option<Secrets>,
+        secrets: Secrets,
     ) -> io::Result<(EgressProxy, Option<std::os::unix::net::UnixStream>)> {
         if let Some(listener) = self.listener {
             listener.set_nonblocking(true)?;
@@ -99,7 +99,7 @@ impl EgressProxySetup {
     #[cfg(target_os = "linux")]
     fn with_listeners_from_sandbox(
         egress: EgressRules,
-        secrets: Option<Secrets>,
+        secrets: Secrets,
     ) -> io::Result<(EgressProxy, Option<std::os::unix::net::UnixStream>)> {
         let (host_socket, sandbox_socket) = std::os::unix::net::UnixStream::pair()?;
         host_socket.set_nonblocking(true)?;
@@ -132,14 +132,14 @@ pub(crate) struct EgressProxy {
 #[derive(Debug)]
 struct ProxyState {
     egress: EgressRules,
-    secrets: Option<Secrets>,
+    secrets: Secrets,
     refused: Mutex<BTreeMap<String, u64>>,
     connections: Arc<Semaphore>,
 }
 
 impl EgressProxy {
     /// Serves the listeners when they arrive: one per forwarded address, then that of the proxy.
-    pub(crate) fn open<F>(egress: EgressRules, secrets: Option<Secrets>, listeners: F) -> Self
+    pub(crate) fn open<F>(egress: EgressRules, secrets: Secrets, listeners: F) -> Self
     where
         F: Future<Output = io::Result<Vec<TcpListener>>> + Send + 'static,
     {
@@ -228,11 +228,8 @@ impl ProxyState {
     fn record_refusal(&self, host: &str, port: u16) {
         let host: String = host.chars().filter(|letter| !letter.is_control()).collect();
         // A host name may contain a secret; redact it before it is recorded.
-        let mut target = Vec::new();
-        let mut redactor = Redactor::new(self.secrets.clone());
-        redactor.push(format!("{host}:{port}").as_bytes(), &mut |bytes| target.extend_from_slice(bytes));
-        redactor.finish(&mut |bytes| target.extend_from_slice(bytes));
-        let target: String = String::from_utf8_lossy(&target).chars().take(MAX_TARGET_CHARS).collect();
+        let target = format!("{host}:{port}");
+        let target: String = self.secrets.redact(&target).chars().take(MAX_TARGET_CHARS).collect();
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         let known = refused.contains_key(&target) || refused.len() < MAX_REFUSED_TARGETS;
         let target = if known { target } else { "others".to_owned() };

@@ -52,7 +52,6 @@ mod pump;
 mod quota;
 mod reap;
 mod record;
-mod redact;
 mod report;
 #[cfg(target_os = "linux")]
 mod restrict;
@@ -87,7 +86,6 @@ pub use program::find_program;
 pub use quota::disk_usage;
 pub use reap::{ReapReport, reap};
 pub use record::TreeRecord;
-pub use redact::redact;
 pub use report::{
     Containment, ContainmentMethod, ContainmentMode, End, ExitStatus, LogSummary, Output, Report, Usage,
     Warning,

@@ -328,15 +328,15 @@ mod tests {
 
     use super::*;
     use crate::capture::CapturedOutput;
-    use crate::redact::{Redactor, Secrets};
-    use crate::sink::OutputTarget;
+    use crate::sink::{OutputRedactor, OutputTarget};
 
     /// Drains the output of a child through a pooled thread.
     async fn drain(output: &[u8]) -> (ThreadId, Vec<u8>) {
         let worker = PumpThread::take().unwrap();
         let thread = worker.thread;
         let target = OutputTarget::Capture(CapturedOutput::with_limit(usize::MAX));
-        let sink = Sink::new(|| Redactor::new(Secrets::new(&[])), None, target, None);
+        let redactors = [(); 2].map(|()| OutputRedactor::text(&yb_redact::Secrets::default()));
+        let sink = Sink::new(redactors, None, target, None);
         let ((stdout, mut writer), (stderr, _)) = (io::pipe().unwrap(), io::pipe().unwrap());
         let mut pump = Pump::start(worker, stdout, stderr, sink, None).unwrap();
         let output = output.to_owned();

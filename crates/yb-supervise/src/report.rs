@@ -257,7 +257,7 @@ impl fmt::Display for Warning {
                 write!(
                     f,
                     "secret `{name}` is shorter than {} bytes and is not redacted",
-                    crate::redact::MIN_SECRET
+                    yb_redact::MIN_LENGTH
                 )
             }
             Self::WriteFailed { path, reason } => write!(f, "failed to write `{}`: {reason}", path.display()),

@@ -1,9 +1,10 @@
 //! The path of output bytes: redaction first, then log, tee, memory or stream, and tap.
 
+use yb_redact::{JsonLinesRedactor, Secrets, StreamRedactor};
+
 use crate::capture::{CapturedOutput, Pipe};
 use crate::lines::LineSplitter;
 use crate::logfile::LogFile;
-use crate::redact::Redactor;
 use crate::report::{LogSummary, Output, Warning};
 use crate::tap::TapSender;
 use crate::utf8::Utf8Chunker;
@@ -49,9 +50,40 @@ pub(crate) struct Sink {
     destinations: Destinations,
 }
 
+/// Replaces the secrets in the output of one pipe.
+#[derive(Debug)]
+pub(crate) enum OutputRedactor {
+    Text(Box<StreamRedactor>),
+    JsonLines(Box<JsonLinesRedactor>),
+}
+
+impl OutputRedactor {
+    pub(crate) fn text(secrets: &Secrets) -> Self {
+        Self::Text(Box::new(secrets.stream()))
+    }
+
+    pub(crate) fn json_lines(secrets: &Secrets) -> Self {
+        Self::JsonLines(Box::new(JsonLinesRedactor::new(secrets.clone())))
+    }
+
+    fn push(&mut self, chunk: &[u8], emit: &mut dyn FnMut(&[u8])) {
+        match self {
+            Self::Text(redactor) => redactor.push(chunk, emit),
+            Self::JsonLines(redactor) => redactor.push(chunk, emit),
+        }
+    }
+
+    fn finish(&mut self, emit: &mut dyn FnMut(&[u8])) {
+        match self {
+            Self::Text(redactor) => redactor.finish(emit),
+            Self::JsonLines(redactor) => redactor.finish(emit),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct PipeFilters {
-    redactor: Redactor,
+    redactor: OutputRedactor,
     utf8: Utf8Chunker,
 }
 
@@ -72,13 +104,17 @@ pub(crate) struct DrainedOutput {
 
 impl Sink {
     pub(crate) fn new(
-        redactor: impl Fn() -> Redactor,
+        [stdout, stderr]: [OutputRedactor; 2],
         log: Option<LogFile>,
         target: OutputTarget,
         tap: Option<TapSender>,
     ) -> Self {
-        let filters = || PipeFilters { redactor: redactor(), utf8: Utf8Chunker::default() };
-        Self { stdout: filters(), stderr: filters(), destinations: Destinations { log, target, tap } }
+        let filters = |redactor| PipeFilters { redactor, utf8: Utf8Chunker::default() };
+        Self {
+            stdout: filters(stdout),
+            stderr: filters(stderr),
+            destinations: Destinations { log, target, tap },
+        }
     }
 
     pub(crate) fn push(&mut self, pipe: Pipe, chunk: &[u8]) {

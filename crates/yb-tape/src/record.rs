@@ -25,6 +25,7 @@ use crate::format::reduce::RequestRetention;
 use crate::loopback::{self, LoopbackServer, RequestHandler};
 use crate::paced_body::{ConnectionDropped, PacedBody};
 use crate::secrets::Secrets;
+use crate::tape::case;
 use crate::traffic::{ApiCredentials, ApiTraffic, ObservedFailure, WaitingSince};
 use crate::upstream::{Client, Upstream, end_to_end_headers};
 use crate::usage::ObservedUsage;
@@ -46,6 +47,8 @@ pub struct RecordingOptions {
     pub full_requests: bool,
     /// Directories of the run by name (`workspace`, `home`, …), so that a replay can map them to others.
     pub directories: BTreeMap<String, String>,
+    /// The texts of the case by name (`prompt`, `system_prompt`, …), which a replay compares verbatim.
+    pub case: Option<BTreeMap<String, String>>,
     /// The loopback port; 0, the default, means any free port.
     pub port: u16,
     /// The credentials of the requests whose failures count.
@@ -62,6 +65,7 @@ impl RecordingOptions {
             secrets: Secrets::new(),
             full_requests: false,
             directories: BTreeMap::new(),
+            case: None,
             port: 0,
             credentials: ApiCredentials::Any,
         }
@@ -92,6 +96,13 @@ impl RecordingOptions {
     #[must_use]
     pub fn credentials(mut self, credentials: ApiCredentials) -> Self {
         self.credentials = credentials;
+        self
+    }
+
+    /// Sets the texts of the case, which a replay compares verbatim.
+    #[must_use]
+    pub fn case(mut self, texts: BTreeMap<String, String>) -> Self {
+        self.case = Some(texts);
         self
     }
 
@@ -152,8 +163,9 @@ impl RecordingProxy {
         let retention =
             if options.full_requests { RequestRetention::Full } else { RequestRetention::Conversation };
         let (sender, receiver) = mpsc::channel();
-        let writer =
-            TapeWriter::start(&options.tape, header, retention, options.secrets.replacer(), receiver)?;
+        let secrets = options.secrets.replacer();
+        let case = options.case.as_ref().map(|texts| case::record(texts, &secrets));
+        let writer = TapeWriter::start(&options.tape, header, case, retention, secrets, receiver)?;
         let handler =
             ProxyHandler { client, captured: Some(sender), next: AtomicU64::new(1), started: Instant::now() };
         let traffic = ApiTraffic::new(options.credentials);

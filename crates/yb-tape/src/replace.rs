@@ -11,6 +11,7 @@ pub(crate) struct TextReplacer {
     finder: Option<AhoCorasick>,
     replacements: Vec<String>,
     boundary: MatchBoundary,
+    secrets: yb_redact::Secrets,
 }
 
 /// Where a match may end.
@@ -39,23 +40,40 @@ impl TextReplacer {
             replacements.push(replacement);
         }
         let finder = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&from);
-        Self { finder: finder.ok().filter(|_| !from.is_empty()), replacements, boundary }
+        let finder = finder.ok().filter(|_| !from.is_empty());
+        Self { finder, replacements, boundary, secrets: yb_redact::Secrets::default() }
+    }
+
+    /// Creates a replacer for secrets, which it also finds folded, escaped and in their usual encodings.
+    pub(crate) fn of_secrets(secrets: yb_redact::Secrets) -> Self {
+        Self { secrets, ..Self::default() }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.finder.is_none()
+        self.finder.is_none() && self.secrets.is_empty()
     }
 
     /// Finds the matches: start, end and replacement.
-    fn matches<'s>(&'s self, text: &'s str) -> impl Iterator<Item = (usize, usize, &'s str)> {
+    fn matches<'s>(&'s self, text: &'s str) -> impl Iterator<Item = (usize, usize, Cow<'s, str>)> {
+        let secrets = self.secrets.find(text.as_bytes()).into_iter();
+        // A secret that is no UTF-8 could begin or end within a character.
+        let secrets = secrets.map(|found| {
+            let (start, end) =
+                (text.floor_char_boundary(found.range.start), text.ceil_char_boundary(found.range.end));
+            (start, end, Cow::Owned(found.replacement))
+        });
         let finds = self.finder.iter().flat_map(move |finder| finder.find_iter(text));
-        finds
+        let texts = finds
             .filter(move |found| {
                 let next = text[found.end()..].chars().next();
                 self.boundary == MatchBoundary::Anywhere
                     || next.is_none_or(|next| !(next.is_alphanumeric() || next == '_' || next == '-'))
             })
-            .map(|found| (found.start(), found.end(), self.replacements[found.pattern().as_usize()].as_str()))
+            .map(|found| {
+                let replacement = self.replacements[found.pattern().as_usize()].as_str();
+                (found.start(), found.end(), Cow::Borrowed(replacement))
+            });
+        texts.chain(secrets)
     }
 
     pub(crate) fn replace<'t>(&self, text: &'t str) -> Cow<'t, str> {
@@ -63,7 +81,7 @@ impl TextReplacer {
         let mut copied = 0;
         for (start, end, replacement) in self.matches(text) {
             out.push_str(&text[copied..start]);
-            out.push_str(replacement);
+            out.push_str(&replacement);
             copied = end;
         }
         if copied == 0 {
@@ -123,12 +141,11 @@ impl TextReplacer {
             let to = from + chunk.len();
             let mut out = String::with_capacity(chunk.len());
             let mut at = done.max(from);
-            while let Some(&(start, end, replacement)) = found.peek().filter(|(start, ..)| *start < to) {
+            while let Some((start, end, replacement)) = found.next_if(|(start, ..)| *start < to) {
                 out.push_str(&whole[at..start]);
-                out.push_str(replacement);
+                out.push_str(&replacement);
                 at = end;
                 done = end;
-                found.next();
             }
             if at < to {
                 out.push_str(&whole[at..to]);

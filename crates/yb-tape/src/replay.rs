@@ -7,6 +7,7 @@ mod options;
 mod order;
 mod recorded_body;
 
+use std::collections::BTreeMap;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -34,6 +35,9 @@ pub struct ReplayOutcome {
     pub placeholders: u64,
     /// Tool results that differed and were tolerated; always 0 in [`ReplayMode::Strict`].
     pub tolerated: u64,
+    /// Places in requests that were equal only after normalization, by kind: `time`, `duration`, `id`, `pid`, `port` or
+    /// `temp`; always empty in [`ReplayMode::Exact`]. Directories of the run are not counted.
+    pub normalized: BTreeMap<&'static str, u64>,
     /// Injected faults.
     pub faults: u64,
     /// 1 when requests arrived in another order than recorded and waiting for the recorded order timed out.

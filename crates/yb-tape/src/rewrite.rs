@@ -181,6 +181,32 @@ mod tests {
     }
 
     #[test]
+    fn rewrite_leaves_no_part_of_a_secret_that_is_cut_anywhere() {
+        let key = "sk-ant-api03-Zq7Xw2Lm9Rt4";
+        let replacer = TextReplacer::of_secrets(yb_redact::Secrets::new([("KEY", key)]));
+        let text = format!("it is {} ok", key.replace("Xw2", "Xw2\n"));
+        for (first, second) in
+            (0..text.len()).flat_map(|first| (first..text.len()).map(move |second| (first, second)))
+        {
+            let pieces = [&text[..first], &text[first..second], &text[second..]];
+            for field in ["text", "thinking", "partial_json"] {
+                let events = pieces.map(|piece| {
+                    event(&format!(
+                        r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"x","{field}":{}}}}}"#,
+                        Value::from(piece)
+                    ))
+                });
+                let chunks: ChunkLayout = events.iter().map(|event| (5, event.len() as u64)).collect();
+                let (body, _) = rewrite(events.concat().as_bytes(), &chunks, &replacer).unwrap();
+                let body = String::from_utf8(body).unwrap();
+                let leak =
+                    key.as_bytes().windows(8).find(|part| body.contains(&*String::from_utf8_lossy(part)));
+                assert!(leak.is_none() && body.contains("[REDACTED:KEY]"), "{first} {second}: {body}");
+            }
+        }
+    }
+
+    #[test]
     fn rewrite_returns_none_without_replacements() {
         assert_eq!(rewrite(b"data: {}\n\n", &vec![(0, 10)], &directories()), None);
         assert_eq!(rewrite(b"{\"a\":\"/old/places\"}", &vec![(0, 20)], &directories()), None);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::replace::{MatchBoundary, TextReplacer};
+use crate::replace::TextReplacer;
 
 /// Secrets by name. `Debug` shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -31,8 +31,7 @@ impl Secrets {
     }
 
     pub(crate) fn replacer(&self) -> TextReplacer {
-        let pairs = self.0.iter().map(|(name, value)| (value.clone(), format!("[REDACTED:{name}]")));
-        TextReplacer::new(pairs, MatchBoundary::Anywhere)
+        TextReplacer::of_secrets(yb_redact::Secrets::new(self.0.iter().cloned()))
     }
 }
 

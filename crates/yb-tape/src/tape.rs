@@ -1,5 +1,6 @@
 //! Recorded tapes: exchanges, lanes and integrity.
 
+pub(crate) mod case;
 mod check;
 mod redact;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 
 pub use self::check::{TapeDifference, TapeVerification};
 use crate::error::Error;
-use crate::format::record::{self, ExchangeRecord, TapeHeader, TapeLine};
+use crate::format::record::{self, CaseRecord, ExchangeRecord, TapeHeader, TapeLine};
 use crate::format::{BlobId, VERSION, file, frame, reduce};
 use crate::matching::dialogue::{self, Api, Dialogue};
 use crate::matching::lanes;
@@ -30,6 +31,7 @@ pub struct Tape(Arc<TapeData>);
 struct TapeData {
     path: PathBuf,
     header: TapeHeader,
+    case: Option<CaseRecord>,
     blobs: HashMap<BlobId, Bytes>,
     exchanges: Vec<Exchange>,
     lanes: Vec<Lane>,
@@ -84,6 +86,7 @@ impl Tape {
         let invalid = |reason: String| Error::InvalidTape { path: path.to_owned(), reason };
         let mut rest = bytes;
         let mut header = None;
+        let mut case = None;
         let mut blobs: HashMap<BlobId, Bytes> = HashMap::new();
         let mut records = Vec::new();
         let mut truncation = None;
@@ -114,6 +117,7 @@ impl Tape {
                             blobs.insert(blob.id, bytes.into());
                         }
                     }
+                    Ok(TapeLine::Case(found)) => case = Some(found),
                     Ok(TapeLine::Exchange(exchange)) => records.push(*exchange),
                     Ok(TapeLine::Footer(_)) => is_finished = true,
                     Ok(TapeLine::Unknown) => {}
@@ -142,7 +146,15 @@ impl Tape {
         let mut exchanges: Vec<Exchange> =
             records.into_iter().map(|record| Exchange::new(record, &blobs, &parsed, &normalizer)).collect();
         let lanes = lanes::assign(&mut exchanges);
-        Ok(Self(Arc::new(TapeData { path: path.to_owned(), header, blobs, exchanges, lanes, truncation })))
+        Ok(Self(Arc::new(TapeData {
+            path: path.to_owned(),
+            header,
+            case,
+            blobs,
+            exchanges,
+            lanes,
+            truncation,
+        })))
     }
 
     /// Returns the path of the tape file.
@@ -218,6 +230,10 @@ impl Tape {
     #[must_use]
     pub fn lane_of(&self, exchange: &Exchange) -> Option<&Lane> {
         self.0.lanes.get(exchange.lane?)
+    }
+
+    pub(crate) fn case(&self) -> Option<&CaseRecord> {
+        self.0.case.as_ref()
     }
 
     pub(crate) fn header(&self) -> &TapeHeader {

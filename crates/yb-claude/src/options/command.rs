@@ -13,8 +13,10 @@ impl Invocation {
     /// The child gets the variables of this invocation and the default variables of every supervised child. Call
     /// `inherit_env` to pass on all others; variables that this invocation removes stay removed.
     pub fn command(&self, program: &Path) -> Command {
-        let mut command =
-            Command::new(program).args(&self.args).stdin(Stdin::Bytes(self.stdin.clone().into()));
+        let mut command = Command::new(program)
+            .args(&self.args)
+            .stdin(Stdin::Bytes(self.stdin.clone().into()))
+            .json_lines();
         for (name, change) in &self.env {
             command = match change {
                 EnvChange::Set(value) => command.env(name, value),

@@ -15,9 +15,7 @@ use super::{
     TrialError, TrialStep, agent, attribution, environment,
 };
 use yb_agents::trace::{self, AgentBegins, End};
-use yb_agents::{
-    Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation, without_secrets,
-};
+use yb_agents::{Adapter, AdapterError, AgentConfig, ExecutionContext, ExecutionResult, Host, Isolation};
 use yb_case::{AgentSpec, Case, NetworkMode};
 use yb_evaluate::EvaluatorResult;
 
@@ -139,8 +137,9 @@ impl Runner {
         dirs.write(RESULTS_FILE, &results).map_err(outside)?;
         warnings.extend(run.executed.warnings.iter().cloned());
         self.run_post_hooks(case, &dirs, &results, &mut hooks, &mut warnings).await?;
+        let known = yb_redact::Secrets::of_safe_length(secrets.iter().cloned());
         for warning in &mut warnings {
-            *warning = without_secrets(warning, secrets.iter().cloned());
+            *warning = known.redact(warning).into_owned();
         }
         warnings.extend(dirs.finish(self.settings.keep_workspace()));
         let artifacts = dirs.seal().map_err(outside)?;
@@ -215,8 +214,9 @@ impl Runner {
             secrets,
         };
         let trace = trace::begin_agent(self.trace.as_ref(), &begins, &mut host);
-        let endpoint = self.start_endpoint(case, attempt, dirs, &config, &mut host)?;
         let mut context = self.execution_context(case, dirs, config, host, sandbox);
+        let texts = yb_agents::case_texts(&context);
+        let endpoint = self.start_endpoint(case, attempt, dirs, &context.config, &mut context.host, texts)?;
         context.trace.clone_from(&trace);
         context.disk_before = disk_before;
         context.api_observed = endpoint.unobserved().is_none();
@@ -224,10 +224,13 @@ impl Runner {
             Some(reason) => Some(format!("not observed: {reason}")),
             None => endpoint.is_observed().then(|| "observed".to_owned()),
         };
-        let mut executed = match execute(adapter, &context, &endpoint).await {
-            Ok(result) => result,
-            Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
-            Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
+        let mut executed = match endpoint.case_divergence() {
+            Some(divergence) => ExecutionResult::skipped(divergence.to_string()),
+            None => match execute(adapter, &context, &endpoint).await {
+                Ok(result) => result,
+                Err(error @ AdapterError::InvalidConfig { .. }) => return Err(error.into()),
+                Err(error) => ExecutionResult::not_started(adapter.spec(), &error),
+            },
         };
         if executed.outcome == Some(Outcome::Cancelled) {
             executed.outcome = self.stop.outcome().or(executed.outcome);

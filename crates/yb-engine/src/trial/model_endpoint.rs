@@ -1,5 +1,6 @@
 //! The model endpoint of a trial: a mock script, a replayed tape, or the model API behind a recording proxy.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -35,6 +36,10 @@ pub(super) struct ModelServers {
     /// The replayed tape, or the script.
     file: PathBuf,
     digest: Option<String>,
+    /// The texts of the case, by name.
+    texts: BTreeMap<String, String>,
+    /// How the case differs from the recorded one.
+    case_divergence: Option<Divergence>,
     warnings: Vec<String>,
 }
 
@@ -135,6 +140,7 @@ impl Runner {
         place: &AttemptDirs,
         config: &AgentConfig,
         host: &mut Host,
+        texts: BTreeMap<String, String>,
     ) -> Result<ModelServers, TrialError> {
         let mut servers = ModelServers {
             script: None,
@@ -144,6 +150,8 @@ impl Runner {
             unobserved: None,
             file: PathBuf::new(),
             digest: None,
+            texts,
+            case_divergence: None,
             warnings: Vec::new(),
         };
         let endpoints = self.endpoints(case, host);
@@ -190,12 +198,17 @@ impl ModelServers {
             ));
         }
         let bytes = std::fs::read(&file).map_err(TrialError::io(&file))?;
+        self.compare_case(&tape, runner.tape.fork.is_some());
         self.digest = Some(blake3::hash(&bytes).to_hex().chars().take(16).collect());
         let own = case.tape.as_ref();
         let mode = runner.tape.mode.or(own.map(|own| own.mode)).unwrap_or_default();
         let speed = runner.tape.speed.or(own.map(|own| own.speed)).unwrap_or_default();
         let mut options = ReplayOptions::default()
-            .mode(if mode == TapeMode::Lenient { ReplayMode::Lenient } else { ReplayMode::Strict })
+            .mode(match mode {
+                TapeMode::Exact => ReplayMode::Exact,
+                TapeMode::Strict => ReplayMode::Strict,
+                TapeMode::Lenient => ReplayMode::Lenient,
+            })
             .speed(if speed == TapeSpeed::Real { ReplaySpeed::Real } else { ReplaySpeed::Fast });
         for (name, path) in places(place) {
             options = options.directory(name, path);
@@ -223,6 +236,26 @@ impl ModelServers {
         Ok(())
     }
 
+    /// Compares the texts of the case with the recorded ones, verbatim. A fork may change them on purpose.
+    fn compare_case(&mut self, tape: &Tape, is_forked: bool) {
+        if !tape.has_case() {
+            let file = tape.path().display();
+            self.warnings.push(format!("the tape does not have the texts of its case to compare: `{file}`"));
+        }
+        match tape.case_difference(&self.texts) {
+            Some(divergence) if is_forked => self.warnings.push(format!(
+                "the case differs from the recorded one: {}: recorded `{}`, now `{}`",
+                divergence.part, divergence.expected, divergence.actual
+            )),
+            divergence => self.case_divergence = divergence,
+        }
+    }
+
+    /// Returns how the case differs from the recorded one, so that the agent must not start.
+    pub(super) fn case_divergence(&self) -> Option<&Divergence> {
+        self.case_divergence.as_ref()
+    }
+
     /// Starts recording to a temporary file, which is renamed when the attempt has ended: each retry has its own tape.
     fn record(
         &mut self,
@@ -247,6 +280,7 @@ impl ModelServers {
         }
         let mut options = RecordingOptions::new(Upstream::new(&upstream)?, &part)
             .secrets(secrets)
+            .case(self.texts.clone())
             .full_requests(runner.tape.full_requests);
         if let (None, Some(api), Some(agent)) = (self.base_url(), api, runner.agent_spec(case)) {
             options = options.credentials(credentials(api, agent, host));
@@ -330,6 +364,7 @@ impl ModelServers {
             digest: self.digest,
             exchanges: 0,
             tolerated: 0,
+            normalized: BTreeMap::new(),
             forwarded: 0,
             recorded_usd: None,
         };
@@ -344,6 +379,8 @@ impl ModelServers {
             tape.how = if outcome.forwarded > 0 { TapeHow::Forked } else { TapeHow::Replayed };
             tape.exchanges = outcome.served;
             tape.tolerated = outcome.tolerated;
+            tape.normalized =
+                outcome.normalized.into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect();
             tape.forwarded = outcome.forwarded;
             tape.recorded_usd = observed_cost(&outcome.recorded_usage);
             spent = if outcome.forwarded > 0 { observed_cost(&outcome.live_usage) } else { Some(0.0) };
@@ -352,7 +389,7 @@ impl ModelServers {
             for (model, usage) in &outcome.live_usage.models {
                 observed.models.entry(model.clone()).or_default().add(usage);
             }
-            match outcome.divergence {
+            match self.case_divergence.or(outcome.divergence) {
                 Some(divergence) => diverged(executed, &divergence),
                 None if outcome.remaining > 0 => executed.warnings.push(format!(
                     "{} recorded requests were never asked: `{}`",

@@ -23,6 +23,7 @@ use yb_model::results::Results;
 use yb_net::http::HttpUrl;
 use yb_net::policy::SystemResolver;
 use yb_net::tls::Roots;
+use yb_redact::Secrets;
 
 const USER_AGENT: &str = concat!("youBencha/", env!("CARGO_PKG_VERSION"));
 /// Headers that are derived from the request and can't be set.
@@ -42,7 +43,7 @@ struct WebhookRequest {
     url: HttpUrl,
     method: Method,
     headers: HeaderMap,
-    /// Values to redact, longest first.
+    /// Values to redact.
     secrets: Vec<(String, String)>,
 }
 
@@ -69,6 +70,8 @@ pub(super) async fn send(
         prepared.redact(name, &String::from_utf8_lossy(value));
     }
     let mut body = json!({ "results": results });
+    // Only what the agent received: the headers and the URL belong to the receiver.
+    Secrets::of_safe_length(secrets.iter().cloned()).redact_value(&mut body);
     if let Some(path) = artifacts {
         body["artifacts_path"] = json!(path);
     }
@@ -155,15 +158,11 @@ impl WebhookRequest {
     fn redact(&mut self, name: &str, value: &str) {
         if value.len() >= MIN_SECRET_LEN && !self.url.origin().contains(value) {
             self.secrets.push((name.to_owned(), value.to_owned()));
-            self.secrets.sort_by_key(|(_, value)| std::cmp::Reverse(value.len()));
         }
     }
 
     fn redacted(&self, text: &str) -> String {
-        let replace = |text: String, (name, value): &(String, String)| {
-            text.replace(value.as_str(), &format!("[REDACTED:{name}]"))
-        };
-        self.secrets.iter().fold(text.to_owned(), replace)
+        Secrets::new(self.secrets.iter().cloned()).redact(text).into_owned()
     }
 
     fn result(&self, sent: &SendOutcome, began: Instant) -> HookResult {

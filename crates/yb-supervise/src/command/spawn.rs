@@ -15,10 +15,9 @@ use crate::pause::PauseState;
 use crate::plan::{SpawnPlan, unique_id};
 use crate::program;
 use crate::pump::{Pump, PumpThread};
-use crate::redact::{MIN_SECRET, Redactor, Secrets};
 use crate::report::Warning;
 use crate::sandbox::{Network, SandboxPlan, plan_sandbox};
-use crate::sink::{OutputTarget, Sink, TailBuffer};
+use crate::sink::{OutputRedactor, OutputTarget, Sink, TailBuffer};
 use crate::stdin::{Stdin, StdinWriter};
 use crate::tap::tap;
 
@@ -75,13 +74,13 @@ impl Command {
         let mut warnings = Vec::new();
         let mut secrets = self.secrets;
         secrets.retain(|(name, value)| {
-            let long_enough = value.len() >= MIN_SECRET;
+            let long_enough = value.len() >= yb_redact::MIN_LENGTH;
             if !long_enough {
                 warnings.push(Warning::SecretTooShort { name: name.clone() });
             }
             long_enough
         });
-        let secrets = Secrets::new(&secrets);
+        let secrets = yb_redact::Secrets::new(secrets);
         let (tap_sender, tap) = if self.tap { Some(tap()).unzip() } else { (None, None) };
         let thread = PumpThread::take().map_err(system("start a thread"))?;
         let (target, queue) = match self.output {
@@ -96,7 +95,12 @@ impl Command {
                 (OutputTarget::Stream { lines, tee, stderr: TailBuffer::default() }, Some(queue))
             }
         };
-        let sink = Sink::new(|| Redactor::new(secrets.clone()), log, target, tap_sender);
+        let stdout = if self.json_lines {
+            OutputRedactor::json_lines(&secrets)
+        } else {
+            OutputRedactor::text(&secrets)
+        };
+        let sink = Sink::new([stdout, OutputRedactor::text(&secrets)], log, target, tap_sender);
 
         #[cfg(unix)]
         let (egress_proxy, channel) = match proxy_setup.zip(self.sandbox) {

@@ -71,6 +71,27 @@ async fn stream_tee_and_tap_are_redacted() {
 }
 
 #[tokio::test]
+async fn pieces_of_a_text_in_json_lines_are_redacted_as_one() {
+    let agent_dir = AgentDir::new(
+        r#"
+- print: '{"type":"x_delta","delta":"key sk-test-"}'
+- print: '{"type":"x_delta","delta":"0123456789, ok"}'
+"#,
+    );
+    let output = OutputMode::Stream { line_limit: 1000, tee: Some(agent_dir.file("tee")) };
+    let command = agent_dir.contained().secret("KEY", SECRET).output(output).json_lines();
+    let report = command.log_file(agent_dir.file("log")).run().await;
+    assert!(report.success(), "{report:?}");
+    for file in ["tee", "log"] {
+        let text = std::fs::read_to_string(agent_dir.file(file)).unwrap();
+        let deltas = ["\"delta\":\"key [REDACTED:KEY]\"", "\"delta\":\", ok\""];
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert!(lines.iter().zip(deltas).all(|(line, delta)| line.contains(delta)), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn short_secret_is_a_warning() {
     let agent_dir = AgentDir::new("[{print: shorty}]");
     let report = agent_dir.contained().secret("PIN", "shorty").run().await;

@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
-use super::record::{BlobContent, BlobRecord, ExchangeRecord, TapeFooter, TapeHeader, TapeLine};
+use super::record::{BlobContent, BlobRecord, CaseRecord, ExchangeRecord, TapeFooter, TapeHeader, TapeLine};
 use super::reduce::BlobStore;
 use super::{BlobId, frame};
 
@@ -30,6 +30,12 @@ impl TapeFile {
         tape.write_line(&TapeLine::Header(header))?;
         tape.flush()?;
         Ok(tape)
+    }
+
+    /// Appends the texts of the case.
+    pub(crate) fn append_case(&mut self, case: CaseRecord) -> io::Result<()> {
+        self.write_line(&TapeLine::Case(case))?;
+        self.flush()
     }
 
     /// Appends an exchange together with the blobs [stored](BlobStore::put) since the previous one.

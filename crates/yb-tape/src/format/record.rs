@@ -17,6 +17,8 @@ pub(crate) enum TapeLine {
     Header(TapeHeader),
     /// A body or a part of one; precedes all lines that refer to it.
     Blob(BlobRecord),
+    /// The texts of the case; after the header, if the recorder knew them.
+    Case(CaseRecord),
     Exchange(Box<ExchangeRecord>),
     /// The last line of a finished tape.
     #[serde(rename = "end")]
@@ -37,6 +39,20 @@ pub(crate) struct TapeHeader {
     pub(crate) directories: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) full_requests: bool,
+}
+
+/// The texts of the case, with secrets replaced.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CaseRecord {
+    pub(crate) fields: BTreeMap<String, CaseText>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CaseText {
+    /// BLAKE3 of the whole text, in hex.
+    pub(crate) digest: String,
+    /// The beginning, for messages.
+    pub(crate) text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,6 +202,11 @@ mod tests {
         check(
             &TapeLine::Blob(BlobRecord { id: id.clone(), content: BlobContent::Text("x".to_owned()) }),
             &json!({ "kind": "blob", "id": id, "text": "x" }),
+        );
+        let prompt = CaseText { digest: "00".to_owned(), text: "p".to_owned() };
+        check(
+            &TapeLine::Case(CaseRecord { fields: BTreeMap::from([("prompt".to_owned(), prompt)]) }),
+            &json!({ "kind": "case", "fields": { "prompt": { "digest": "00", "text": "p" } } }),
         );
         let message = ListItem::Hashed { role: "system".to_owned(), id: id.clone() };
         let body = JsonBody {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::normalize::Normalizer;
+use super::normalize::{NormalizedText, Normalizer};
 use crate::conversation::strip_reminders;
 use crate::format::BlobId;
 
@@ -43,10 +43,10 @@ impl Api {
 /// A text, tool call or tool result in a dialogue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum DialoguePart {
-    Text(String),
+    Text(NormalizedText),
     ToolResult {
         call: String,
-        content: String,
+        content: NormalizedText,
     },
     /// A tool call of the model. Its id comes from the tape, and so does its input.
     ToolCall {
@@ -73,8 +73,16 @@ impl DialoguePart {
 
     pub(crate) fn text(&self) -> &str {
         match self {
-            Self::Text(text) | Self::ToolResult { content: text, .. } => text,
+            Self::Text(text) | Self::ToolResult { content: text, .. } => &text.text,
             Self::ToolCall { id, .. } | Self::Other { id, .. } => id,
+        }
+    }
+
+    /// Returns the text, if it was normalized.
+    pub(crate) fn normalized(&self) -> Option<&NormalizedText> {
+        match self {
+            Self::Text(text) | Self::ToolResult { content: text, .. } => Some(text),
+            Self::ToolCall { .. } | Self::Other { .. } => None,
         }
     }
 }
@@ -166,7 +174,7 @@ fn text<'v>(value: &'v Value, key: &str) -> &'v str {
 fn push_text(role: Role, text: &str, normalizer: &Normalizer, all: &mut Vec<(Role, DialoguePart)>) {
     let text = match role {
         Role::User => normalizer.normalize(&strip_reminders(text)),
-        Role::Model => normalizer.replace_directories(text.trim()).into_owned(),
+        Role::Model => normalizer.replace_directories(text.trim()).into_owned().into(),
     };
     if !text.is_empty() {
         all.push((role, DialoguePart::Text(text)));
@@ -178,25 +186,25 @@ fn other_part(kind: &str, value: &Value, normalizer: &Normalizer) -> DialoguePar
     if let Some(fields) = value.as_object_mut() {
         fields.remove("cache_control");
     }
-    let id = BlobId::from_bytes(normalizer.normalize(&value.to_string()).as_bytes());
+    let id = BlobId::from_bytes(normalizer.normalize(&value.to_string()).text.as_bytes());
     DialoguePart::Other { kind: kind.to_owned(), id: id.to_string() }
 }
 
 /// Returns a tool result as one text, with hashes in place of other content.
-fn tool_result_text(content: Option<&Value>, normalizer: &Normalizer) -> String {
+fn tool_result_text(content: Option<&Value>, normalizer: &Normalizer) -> NormalizedText {
     let one = |block: &Value| match block {
         Value::String(text) => normalizer.normalize(&strip_reminders(text)),
         block => match ["text", "output"].iter().find_map(|key| block.get(key)?.as_str()) {
             Some(text) => normalizer.normalize(&strip_reminders(text)),
             None => match other_part(text(block, "type"), block, normalizer) {
-                DialoguePart::Other { kind, id } => format!("[{kind} {id}]"),
-                part => part.text().to_owned(),
+                DialoguePart::Other { kind, id } => format!("[{kind} {id}]").into(),
+                part => part.text().into(),
             },
         },
     };
     match content {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::Array(blocks)) => blocks.iter().map(one).collect::<Vec<_>>().join("\n"),
+        None | Some(Value::Null) => NormalizedText::default(),
+        Some(Value::Array(blocks)) => NormalizedText::join(blocks.iter().map(one)),
         Some(block) => one(block),
     }
 }
@@ -222,7 +230,7 @@ fn messages(message: &Value, normalizer: &Normalizer, all: &mut Vec<(Role, Dialo
                     "tool_result" => {
                         let mut content = tool_result_text(block.get("content"), normalizer);
                         if block.get("is_error").and_then(Value::as_bool) == Some(true) {
-                            content.insert_str(0, "[error] ");
+                            content.prepend("[error] ");
                         }
                         all.push((
                             role,
@@ -338,7 +346,7 @@ mod tests {
 
     fn check(api: Api, body: &Value) {
         let dialogue = read(api, "/", body, &Normalizer::default()).unwrap();
-        assert_eq!(dialogue.opening, [DialoguePart::Text("go".to_owned())], "{body}");
+        assert_eq!(dialogue.opening, [DialoguePart::Text("go".into())], "{body}");
         let calls: Vec<_> = dialogue
             .model_parts
             .iter()
@@ -351,10 +359,10 @@ mod tests {
         assert_eq!(dialogue.turn, 2);
         let expected = [("a", "file"), ("b", "out")].map(|(call, content)| DialoguePart::ToolResult {
             call: call.to_owned(),
-            content: content.to_owned(),
+            content: content.into(),
         });
         assert_eq!(dialogue.new[..2], expected, "{body}");
-        assert_eq!(dialogue.new[2..], [DialoguePart::Text("and then?".to_owned())], "{body}");
+        assert_eq!(dialogue.new[2..], [DialoguePart::Text("and then?".into())], "{body}");
     }
 
     #[test]

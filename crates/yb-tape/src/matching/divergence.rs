@@ -33,6 +33,10 @@ pub struct Divergence {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum DivergenceKind {
+    /// A text of the case differs from the recorded one.
+    CaseText,
+    /// The request is equal only after normalization, which an exact replay refuses.
+    Normalized,
     /// The conversation is not on the tape.
     UnknownConversation,
     /// The turn is after the last recorded one.
@@ -56,6 +60,8 @@ impl DivergenceKind {
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::CaseText => "case-text",
+            Self::Normalized => "normalized",
             Self::UnknownConversation => "unknown-conversation",
             Self::ExtraTurn => "extra-turn",
             Self::ModelOutput => "other-answers",
@@ -69,6 +75,8 @@ impl DivergenceKind {
 
     fn description(self) -> &'static str {
         match self {
+            Self::CaseText => "the case differs from the recorded one",
+            Self::Normalized => "equal only after normalization",
             Self::UnknownConversation => "no such conversation on the tape",
             Self::ExtraTurn => "no further turn on the tape",
             Self::ModelOutput => "model output in the request differs from the tape",
@@ -89,6 +97,12 @@ impl Divergence {
             return "the tape is truncated: record it again";
         }
         match self.kind {
+            DivergenceKind::CaseText => {
+                "undo the change, or record again: replay tests the harness, not prompts and settings; `--fork` continues with a live model"
+            }
+            DivergenceKind::Normalized => {
+                "make the output of the tool deterministic, record again, or replay without `--exact`"
+            }
             DivergenceKind::ToolResult => {
                 "make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again"
             }
@@ -103,6 +117,7 @@ impl Divergence {
     #[must_use]
     pub fn location(&self) -> String {
         match &self.lane {
+            None if self.kind == DivergenceKind::CaseText => "the case, before the agent started".to_owned(),
             Some(lane) => format!("lane `{lane}`, turn {}", self.turn),
             None => format!("an unrecorded lane, turn {}", self.turn),
         }

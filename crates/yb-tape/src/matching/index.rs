@@ -31,10 +31,12 @@ enum DeliveryState {
 /// Result of matching a request with the tape.
 #[derive(Debug, PartialEq)]
 pub(crate) enum MatchResult {
-    /// The recorded exchange, and the number of differing tool results.
     Exchange {
         index: usize,
+        /// The number of differing tool results.
         tolerated: usize,
+        /// The kind of each place that was equal only after normalization.
+        normalized: Vec<&'static str>,
     },
     Diverged(Box<Divergence>),
 }
@@ -75,12 +77,18 @@ impl ExchangeIndex {
             .filter(|index| dialogue_of(of(index)).is_some_and(|d| d.new == dialogue.new))
             .collect();
         if let Some(index) = self.next_of(&fitting) {
+            let recorded = of(&index);
+            let normalized = normalized_kinds(recorded, dialogue);
+            if mode == ReplayMode::Exact && !normalized.is_empty() {
+                return MatchResult::Diverged(Box::new(self.first_normalized(dialogue, recorded)));
+            }
             self.delivery[index] = DeliveryState::InProgress;
-            return MatchResult::Exchange { index, tolerated: 0 };
+            return MatchResult::Exchange { index, tolerated: 0, normalized };
         }
         if let Some(&index) = fitting.first() {
             if mode == ReplayMode::Lenient {
-                return MatchResult::Exchange { index: *fitting.last().unwrap_or(&index), tolerated: 0 };
+                let index = *fitting.last().unwrap_or(&index);
+                return MatchResult::Exchange { index, tolerated: 0, normalized: Vec::new() };
             }
             let divergence =
                 self.divergence(dialogue, DivergenceKind::RepeatedRequest, of(&index), "repeated request");
@@ -94,7 +102,7 @@ impl ExchangeIndex {
             && let Some(tolerated) = only_results_differ(expected, &dialogue.new)
         {
             self.delivery[index] = DeliveryState::InProgress;
-            return MatchResult::Exchange { index, tolerated };
+            return MatchResult::Exchange { index, tolerated, normalized: Vec::new() };
         }
         MatchResult::Diverged(Box::new(self.first_difference(dialogue, recorded, expected)))
     }
@@ -222,6 +230,20 @@ impl ExchangeIndex {
         }
     }
 
+    /// Describes the first place that is equal only after normalization.
+    fn first_normalized(&self, dialogue: &Dialogue, recorded: &Exchange) -> Divergence {
+        let mut divergence = self.divergence(dialogue, DivergenceKind::Normalized, recorded, "");
+        for (expected, actual) in compared_parts(recorded, dialogue) {
+            let (Some(old), Some(new)) = (expected.normalized(), actual.normalized()) else { continue };
+            if let Some((kind, old, new)) = old.differences(new).next() {
+                divergence.part = format!("{} in the {}", kind, actual.title());
+                (divergence.expected, divergence.actual) = excerpts(old, new);
+                return divergence;
+            }
+        }
+        divergence
+    }
+
     fn first_difference(
         &self,
         dialogue: &Dialogue,
@@ -270,6 +292,31 @@ impl ExchangeIndex {
 
 fn turn_key(api: Api, dialogue: &Dialogue) -> TurnKey {
     (api, dialogue.opening.clone(), dialogue.model_parts.clone())
+}
+
+/// Returns the parts of a request that were not in an earlier one, with the recorded ones.
+fn compared_parts<'a>(
+    recorded: &'a Exchange,
+    dialogue: &'a Dialogue,
+) -> impl Iterator<Item = (&'a DialoguePart, &'a DialoguePart)> {
+    let parts = |dialogue: &'a Dialogue| if dialogue.turn == 1 { &dialogue.opening } else { &dialogue.new };
+    let old = dialogue_of(recorded).map(parts).into_iter().flatten();
+    old.zip(parts(dialogue))
+}
+
+/// Returns the kind of each place that is equal only after normalization.
+fn normalized_kinds(recorded: &Exchange, dialogue: &Dialogue) -> Vec<&'static str> {
+    // A token count repeats the content of a request.
+    if recorded.api == Some(Api::CountTokens) {
+        return Vec::new();
+    }
+    let mut kinds = Vec::new();
+    for (expected, actual) in compared_parts(recorded, dialogue) {
+        if let (Some(expected), Some(actual)) = (expected.normalized(), actual.normalized()) {
+            kinds.extend(expected.differences(actual).map(|(kind, ..)| kind));
+        }
+    }
+    kinds
 }
 
 fn dialogue_of(exchange: &Exchange) -> Option<&Dialogue> {

@@ -40,6 +40,73 @@ fn volatile() -> Option<&'static Regex> {
     .as_ref()
 }
 
+/// A normalized text. What was replaced does not matter for equality.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct NormalizedText {
+    pub(crate) text: String,
+    /// Kind and content of each replaced place, in order.
+    pub(crate) replaced: Vec<(&'static str, String)>,
+}
+
+impl NormalizedText {
+    /// Returns the places that are equal only after normalization: kind, and content here and there.
+    pub(crate) fn differences<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (&'static str, &'a str, &'a str)> {
+        let pairs = self.replaced.iter().zip(&other.replaced);
+        pairs.filter(|(one, two)| one.1 != two.1).map(|(one, two)| (one.0, one.1.as_str(), two.1.as_str()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Adds a text without volatile content at the beginning.
+    pub(crate) fn prepend(&mut self, text: &str) {
+        self.text.insert_str(0, text);
+    }
+
+    /// Joins texts, one per line.
+    pub(crate) fn join(parts: impl IntoIterator<Item = Self>) -> Self {
+        parts
+            .into_iter()
+            .reduce(|mut all, part| {
+                all.text.push('\n');
+                all.text.push_str(&part.text);
+                all.replaced.extend(part.replaced);
+                all
+            })
+            .unwrap_or_default()
+    }
+}
+
+impl PartialEq for NormalizedText {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for NormalizedText {}
+
+impl std::hash::Hash for NormalizedText {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl From<&str> for NormalizedText {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+impl From<String> for NormalizedText {
+    fn from(text: String) -> Self {
+        Self { text, replaced: Vec::new() }
+    }
+}
+
 /// Normalizes the texts of one run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Normalizer {
@@ -67,10 +134,11 @@ impl Normalizer {
     }
 
     /// Replaces all volatile content.
-    pub(crate) fn normalize(&self, text: &str) -> String {
+    pub(crate) fn normalize(&self, text: &str) -> NormalizedText {
         let text = self.directories.replace(text);
-        let Some(volatile) = volatile() else { return text.into_owned() };
-        let replaced = volatile.replace_all(&text, |found: &regex::Captures<'_>| {
+        let Some(volatile) = volatile() else { return text.into_owned().into() };
+        let mut replaced = Vec::new();
+        let text = volatile.replace_all(&text, |found: &regex::Captures<'_>| {
             let whole = &found[0];
             let kind = (1..=VOLATILE.len()).find(|group| found.get(*group).is_some()).unwrap_or(1) - 1;
             let is_word = whole.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -79,10 +147,11 @@ impl Normalizer {
             if VOLATILE[kind].0 == "id" && is_word && !is_name {
                 whole.to_owned()
             } else {
+                replaced.push((VOLATILE[kind].0, whole.to_owned()));
                 format!("{{{}}}", VOLATILE[kind].0)
             }
         });
-        replaced.into_owned()
+        NormalizedText { text: text.into_owned(), replaced }
     }
 }
 
@@ -114,8 +183,17 @@ mod tests {
             ("agentId: a81bc93 (internal)", "{id} (internal)"),
             ("Chunk ID: 81c927\nWall time: 0.05 seconds", "{id}\nWall time: {duration}"),
         ] {
-            assert_eq!(normalizer().normalize(text), expected, "{text}");
+            assert_eq!(normalizer().normalize(text).text, expected, "{text}");
         }
+    }
+
+    #[test]
+    fn differences_are_the_places_that_normalization_made_equal() {
+        let normalize = |text: &str| normalizer().normalize(text);
+        let (one, two) = (normalize("12:01:59 pid 4711 in 2 s"), normalize("12:02:00 pid 4711 in 3 s"));
+        assert_eq!(one, two);
+        let found: Vec<_> = one.differences(&two).collect();
+        assert_eq!(found, [("time", "12:01:59", "12:02:00"), ("duration", "2 s", "3 s")]);
     }
 
     #[test]
@@ -133,7 +211,7 @@ mod tests {
             "/tmp/file.txt",
             "a 5 star result",
         ] {
-            assert_eq!(normalizer().normalize(text), text);
+            assert_eq!(normalizer().normalize(text).text, text);
         }
     }
 }

@@ -12,7 +12,7 @@ use super::tee::CapturedExchange;
 use crate::conversation::{Conversation, RequestOrigin};
 use crate::error::Error;
 use crate::format::file::TapeFile;
-use crate::format::record::{ExchangeRecord, RequestRecord, ResponseRecord, TapeHeader};
+use crate::format::record::{CaseRecord, ExchangeRecord, RequestRecord, ResponseRecord, TapeHeader};
 use crate::format::reduce::{self, BlobStore as _, RequestRetention};
 use crate::logged_request::{self, REDACTED};
 use crate::replace::TextReplacer;
@@ -64,12 +64,16 @@ impl TapeWriter {
     pub(super) fn start(
         path: &Path,
         header: TapeHeader,
+        case: Option<CaseRecord>,
         retention: RequestRetention,
         secrets: TextReplacer,
         captured: mpsc::Receiver<CapturedExchange>,
     ) -> Result<Self, Error> {
         let failed = |source| Error::WriteTape { path: path.to_owned(), source };
         let mut tape = TapeFile::create(path, header).map_err(failed)?;
+        if let Some(case) = case {
+            tape.append_case(case).map_err(failed)?;
+        }
         let state = Arc::new(Mutex::new(WriterState::default()));
         let shared = Arc::clone(&state);
         let thread = thread::Builder::new().name("yb-tape-writer".to_owned()).spawn(move || {

@@ -141,8 +141,11 @@ impl ReplayHandler {
         };
         let found = lock(&self.state).index.find(api, &dialogue, self.mode);
         let divergence = match found {
-            MatchResult::Exchange { index, tolerated } => {
+            MatchResult::Exchange { index, tolerated, normalized } => {
                 self.wait_for_order(index).await;
+                for kind in normalized {
+                    *lock(&self.state).outcome.normalized.entry(kind).or_default() += 1;
+                }
                 return self.serve(index, tolerated);
             }
             MatchResult::Diverged(divergence) => divergence,

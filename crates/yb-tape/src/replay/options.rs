@@ -12,7 +12,9 @@ use crate::upstream::Upstream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum ReplayMode {
-    /// User messages and tool results must be equal.
+    /// User messages and tool results must be equal byte for byte, except for the directories of the run.
+    Exact,
+    /// User messages and tool results must be equal after normalization, which is counted.
     #[default]
     Strict,
     /// Tool results may differ; the differences are counted.

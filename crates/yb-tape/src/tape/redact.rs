@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::Tape;
+use super::case;
 use crate::error::Error;
 use crate::format::BlobId;
 use crate::format::file::TapeFile;
@@ -27,6 +28,9 @@ impl Tape {
         header.upstream = replacer.replace(&header.upstream).into_owned();
         header.directories.values_mut().for_each(|path| *path = replacer.replace(path).into_owned());
         let mut copy = TapeFile::create(to, header).map_err(failed)?;
+        if let Some(case) = self.case() {
+            copy.append_case(case::redacted(case, &replacer)).map_err(failed)?;
+        }
         for exchange in self.exchanges() {
             let mut record = exchange.record.clone();
             let request = &mut record.request;

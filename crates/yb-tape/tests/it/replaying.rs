@@ -217,6 +217,87 @@ fn lenient_mode_tolerates_and_counts_tool_results() {
 }
 
 #[test]
+fn normalization_is_counted_and_refused_in_exact_mode() {
+    let tape_dir = TapeDir::new();
+    let tape = recorded(&tape_dir);
+    let server = replay(&tape, ReplayOptions::default().directory("workspace", "/new"));
+    post(&server, &first());
+    assert_eq!(post(&server, &second("out 23:59:59")).status, Some(200));
+    let counts: Vec<_> = server.outcome().normalized.into_iter().collect();
+    assert_eq!(counts, [("time", 1)]);
+
+    let exact = || ReplayOptions::default().mode(ReplayMode::Exact).directory("workspace", "/new");
+    let server = replay(&tape, exact());
+    post(&server, &first());
+    assert_eq!(post(&server, &second("out 12:00:01")).status, Some(200));
+    assert!(server.outcome().normalized.is_empty());
+    let server = replay(&tape, exact());
+    post(&server, &first());
+    assert_eq!(post(&server, &second("out 23:59:59")).status, Some(400));
+    let divergence = server.outcome().divergence.unwrap();
+    assert_eq!(divergence.kind, DivergenceKind::Normalized);
+    assert_eq!(
+        divergence.to_string().replace(&tape_dir.path().display().to_string(), "TAPE"),
+        "replay diverged in lane `main`, turn 2: equal only after normalization
+  differs:  time in the result of tool call `toolu_main_1_1`
+  expected: 12:00:01
+  actual:   23:59:59
+  tape:     TAPE"
+    );
+}
+
+#[test]
+fn texts_of_the_case_are_compared_verbatim() {
+    let tape_dir = TapeDir::new();
+    let model = start(SCRIPT);
+    let texts = |pairs: &[(&str, &str)]| -> std::collections::BTreeMap<String, String> {
+        pairs.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect()
+    };
+    let long = "x".repeat(50_000);
+    let case = texts(&[("prompt", "Wait 30 seconds, use key-12345678"), ("system_prompt", &long)]);
+    let secrets = yb_tape::Secrets::new().with("KEY", "key-12345678");
+    let proxy = yb_tape::RecordingProxy::start(tape_dir.options(&model).secrets(secrets).case(case)).unwrap();
+    post(&proxy, &first());
+    proxy.finish().unwrap();
+    let tape = Tape::open(tape_dir.path()).unwrap();
+    assert!(tape.has_case() && tape.verify().problems.is_empty());
+    assert!(!crate::recording::lines(&tape_dir.path()).contains("key-12345678"));
+
+    let prompt = "Wait 30 seconds, use [REDACTED:KEY]";
+    let same = texts(&[("prompt", prompt), ("system_prompt", &long)]);
+    assert_eq!(tape.case_difference(&same), None);
+    let check = |pairs: &[(&str, &str)], part: &str, expected: &str, actual: &str| {
+        let found = tape.case_difference(&texts(pairs)).unwrap();
+        assert_eq!(
+            (found.part.as_str(), found.expected.as_str(), found.actual.as_str()),
+            (part, expected, actual)
+        );
+        assert_eq!(found.kind, DivergenceKind::CaseText);
+        assert!(
+            found.to_string().starts_with("replay diverged in the case, before the agent started: "),
+            "{found}"
+        );
+    };
+    let other = "Wait 90 seconds, use [REDACTED:KEY]";
+    check(&[("prompt", other), ("system_prompt", &long)], "`prompt`", prompt, other);
+    let added = [("prompt", prompt), ("system_prompt", &long), ("append_system_prompt", "Be brief.")];
+    check(&added, "`append_system_prompt`", "(nothing)", "Be brief.");
+    let found = tape.case_difference(&texts(&[("prompt", prompt), ("system_prompt", &format!("{long}y"))]));
+    let found = found.unwrap();
+    assert_eq!(found.part, "`system_prompt`");
+    assert_ne!(found.expected, found.actual, "beyond the recorded beginning the digests are shown");
+
+    let copy = tape_dir.path().with_extension("redacted");
+    let redacted = tape.redact(&copy, &yb_tape::Secrets::new().with("WORD", "seconds")).unwrap();
+    let cleaner =
+        texts(&[("prompt", "Wait 30 [REDACTED:WORD], use [REDACTED:KEY]"), ("system_prompt", &long)]);
+    assert_eq!(redacted.case_difference(&cleaner), None);
+    let (old, plain) = (TapeDir::new(), start(SCRIPT));
+    let old = old.record(&plain, &[first()]);
+    assert!(!old.has_case() && old.case_difference(&same).is_none(), "an older tape still replays");
+}
+
+#[test]
 fn equal_requests_get_recorded_responses_in_order() {
     let model = start(
         "

@@ -87,6 +87,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) lenient: bool,
 
+    /// Refuse requests that equal the recorded ones only after times, durations, ids and the like are normalized
+    #[arg(long, conflicts_with = "lenient")]
+    pub(crate) exact: bool,
+
     /// Replay speed: `fast`, or `real` as recorded
     #[arg(long, value_name = "SPEED", value_parser = speed)]
     pub(crate) speed: Option<TapeSpeed>,

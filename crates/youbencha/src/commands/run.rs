@@ -201,6 +201,9 @@ fn tapes(args: &RunArgs, options: &mut TapeOptions) -> Result<(), CliError> {
     if args.lenient {
         options.mode = Some(TapeMode::Lenient);
     }
+    if args.exact {
+        options.mode = Some(TapeMode::Exact);
+    }
     options.speed = args.speed.or(options.speed);
     options.faults.extend(args.faults.iter().cloned());
     if let Some(step) = args.fork {

@@ -96,6 +96,10 @@ fn tape_line(tape: &TapeUse) -> String {
     if tape.tolerated > 0 {
         text.push_str(&format!(", {} tolerated", plural(tape.tolerated, "differing tool result")));
     }
+    if !tape.normalized.is_empty() {
+        let kinds = tape.normalized.iter().map(|(kind, count)| plural(*count, kind));
+        text.push_str(&format!(", normalized: {}", kinds.collect::<Vec<_>>().join(", ")));
+    }
     if tape.forwarded > 0 {
         text.push_str(&format!(", {} to a live model", plural(tape.forwarded, "request")));
     }

@@ -36,6 +36,7 @@ mod live;
 mod phoenix;
 mod prompt;
 mod real_claude;
+mod redaction;
 mod replay;
 mod report;
 #[cfg(target_os = "linux")]

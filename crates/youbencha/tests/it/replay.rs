@@ -264,6 +264,92 @@ fn injected_faults_reach_the_agent() {
     );
 }
 
+const WORDS: &str = "Be friendly within 30 seconds, by 2026-01-02, as in commit deadbeef1234.";
+
+/// Edits of the prompt that normalization would hide.
+const EDITS: [(&str, &str); 3] =
+    [("30 seconds", "90 seconds"), ("2026-01-02", "2027-03-04"), ("deadbeef1234", "cafebabe5678")];
+
+#[track_caller]
+fn check_case_divergence(context: &TestContext, field: &str, actual: &str) {
+    let outcome = yb(context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
+    assert_eq!(outcome.code, Some(5), "{}\n{}", outcome.stdout, outcome.stderr);
+    let expected =
+        "replay diverged in the case, before the agent started: the case differs from the recorded one";
+    for text in [expected, &format!("differs:  `{field}`"), actual, "record again"] {
+        assert!(outcome.stdout.contains(text), "{text}: {}", outcome.stdout);
+    }
+}
+
+#[test]
+fn replay_notices_the_words_of_the_case() {
+    let context = world();
+    let suite = context.read("suite.yaml").replace("prompt: Be friendly.", &format!("prompt: '{WORDS}'"));
+    context.write("suite.yaml", &suite);
+    record(&context);
+    let replay = |more: &[&str]| {
+        let args = [&["run", "-c", "suite.yaml", "--replay", "tapes"], more].concat();
+        let outcome = yb(&context, &args);
+        assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+        outcome.stderr
+    };
+    replay(&[]);
+    for (from, to) in EDITS {
+        context.write("suite.yaml", suite.replace(from, to));
+        check_case_divergence(&context, "prompt", to);
+    }
+    // A fork may change the prompt on purpose, and says so.
+    let shown = replay(&["--fork", "0"]);
+    assert!(shown.contains("the case differs from the recorded one: `prompt`"), "{shown}");
+}
+
+#[test]
+fn replay_reports_normalization_and_exact_refuses_it() {
+    let context = world();
+    let model = MODEL.replace("cat greeting.txt", "cat greeting.txt; date +%s.%N");
+    context.write("model.yaml", model);
+    record(&context);
+    let outcome = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    assert!(outcome.stdout.contains(", normalized: 1 time"), "{}", outcome.stdout);
+    assert_eq!(trials(&context)[0]["attempts"][0]["tape"]["normalized"], serde_json::json!({ "time": 1 }));
+    let shown = yb(&context, &["show", "latest"]);
+    assert!(shown.stdout.contains("normalized: 1 time"), "{}", shown.stdout);
+    let json = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--json"]);
+    assert!(json.stdout.contains(r#""normalized":{"time":1}"#), "{}", json.stdout);
+    let exact = yb(&context, &["run", "-c", "suite.yaml", "--replay", "tapes", "--exact", "--quiet"]);
+    assert_eq!(exact.code, Some(5), "{}\n{}", exact.stdout, exact.stderr);
+    assert!(exact.stdout.contains("equal only after normalization"), "{}", exact.stdout);
+    assert!(exact.stdout.contains("differs:  time in the result of tool call"), "{}", exact.stdout);
+}
+
+/// The prompt, and a system prompt that is on the tape only as a hash.
+#[test]
+fn real_claude_replay_notices_the_words_of_the_case() {
+    let claude = RealClaude::new();
+    let agent = format!("{{ type: claude-code, config: {{ prompt: '{WORDS}' }} }}");
+    let env = format!("env: {{ YB_CLAUDE: '{}' }}\n    tape", claude.program().display());
+    let suite = suite(&agent).replacen("tape", &env, 1);
+    let context = world();
+    context.write("suite.yaml", &suite);
+    record(&context);
+    // In another directory.
+    let other = world();
+    other.write("suite.yaml", &suite);
+    std::fs::create_dir(other.dir().join("tapes")).unwrap();
+    let tape = "tapes/greeting--default--1.tape";
+    std::fs::copy(context.dir().join(tape), other.dir().join(tape)).unwrap();
+    let outcome = yb(&other, &["run", "-c", "suite.yaml", "--replay", "tapes", "--exact", "--quiet"]);
+    assert_eq!(outcome.code, Some(0), "{}\n{}", outcome.stdout, outcome.stderr);
+    for (from, to) in EDITS {
+        context.write("suite.yaml", suite.replace(from, to));
+        check_case_divergence(&context, "prompt", to);
+    }
+    let added = format!("{WORDS}', append_system_prompt: 'Answer in French.");
+    context.write("suite.yaml", suite.replace(WORDS, &added));
+    check_case_divergence(&context, "append_system_prompt", "Answer in French.");
+}
+
 /// The real CLI is replayed in another workspace.
 #[test]
 fn real_claude_is_replayed_and_divergence_is_reported() {
