@@ -204,7 +204,7 @@ Examples:
   yb show two--bad--1 --transcript     a trial of the newest run
   yb show latest --json
   yb show latest --grading latest      newest grading of `yb eval --from`
-  yb show two--bad--1 --diff | git apply
+  yb show two--bad--1 --diff --raw | git apply
   yb show two--bad--1 --command | sh";
 
 pub(super) const COMPARE: &str = "\

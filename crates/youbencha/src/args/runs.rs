@@ -203,6 +203,10 @@ pub(crate) struct ShowArgs {
     #[arg(long)]
     pub(crate) diff: bool,
 
+    /// With `--diff`, write the bytes of the patch without making control characters visible, for `git apply`
+    #[arg(long, requires = "diff", conflicts_with_all = ["transcript", "command", "json"])]
+    pub(crate) raw: bool,
+
     /// Print a shell script that repeats the execution
     #[arg(long)]
     pub(crate) command: bool,

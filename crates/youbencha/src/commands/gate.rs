@@ -43,16 +43,13 @@ pub(super) fn run(
     };
     let code = report::gates::exit_code(report.status);
     if args.json {
-        printer.line(format_args!(
-            "{:#}",
-            json!({
-                "v": JSON_VERSION,
-                "run": info.run.id(),
-                "answer": report.status,
-                "gates": report.gates,
-                "exit_code": code.code(),
-            })
-        ));
+        printer.pretty_json(&json!({
+            "v": JSON_VERSION,
+            "run": info.run.id(),
+            "answer": report.status,
+            "gates": report.gates,
+            "exit_code": code.code(),
+        }));
     } else {
         report::gates::show(&report, printer);
     }

@@ -51,6 +51,8 @@ mod suite_run;
 mod suites;
 mod tape;
 mod tape_serve;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tools;
 mod toy_agent;
 mod tracing;
