@@ -31,6 +31,8 @@ pub(super) struct ModelServers {
     /// The replayed tape, or the script.
     file: PathBuf,
     digest: Option<String>,
+    /// The full digest of the replayed tape.
+    content: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -137,6 +139,7 @@ impl Runner {
             replayer: None,
             file: PathBuf::new(),
             digest: None,
+            content: None,
             warnings: Vec::new(),
         };
         let endpoints = self.endpoints(case, host);
@@ -180,7 +183,9 @@ impl ModelServers {
             ));
         }
         let bytes = std::fs::read(&file).map_err(TrialError::io(&file))?;
-        self.digest = Some(blake3::hash(&bytes).to_hex().chars().take(16).collect());
+        let digest = blake3::hash(&bytes).to_hex();
+        self.digest = Some(digest.chars().take(16).collect());
+        self.content = Some(digest.to_string());
         let own = case.tape.as_ref();
         let mode = runner.tape.mode.or(own.map(|own| own.mode)).unwrap_or_default();
         let speed = runner.tape.speed.or(own.map(|own| own.speed)).unwrap_or_default();
@@ -270,6 +275,7 @@ impl ModelServers {
             how: TapeHow::Scripted,
             file: self.file.display().to_string(),
             digest: self.digest,
+            content: self.content,
             exchanges: 0,
             tolerated: 0,
             forwarded: 0,
@@ -311,11 +317,14 @@ impl ModelServers {
             let recorded = tokio::task::spawn_blocking(move || {
                 let recorded = recorder.finish().map_err(|error| error.to_string())?;
                 std::fs::rename(&recorded.tape, &file).map_err(|error| error.to_string())?;
-                Ok::<_, String>((file, recorded.observed))
+                let content = std::fs::read(&file).map_err(|error| error.to_string())?;
+                let content = blake3::hash(&content).to_hex().to_string();
+                Ok::<_, String>((file, content, recorded.observed))
             });
             match recorded.await.map_err(|error| error.to_string()).and_then(|recorded| recorded) {
-                Ok((file, seen)) => {
+                Ok((file, content, seen)) => {
                     tape.file = file.display().to_string();
+                    tape.content = Some(content);
                     tape.exchanges = seen.exchanges;
                     observed = seen;
                 }

@@ -123,6 +123,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
 
+    /// Allow local repositories and directories below DIR; those of the case's project and of the working directory need no permission
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_path: Vec<PathBuf>,
+
     #[command(flatten)]
     pub(crate) otel: super::OtelArgs,
 }

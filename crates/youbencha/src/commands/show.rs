@@ -50,6 +50,7 @@ pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             // Trials without a new grade keep theirs.
             let grading = graded.filter(|folder| folder.join("results.json").is_file());
             let view = TrialView { grading, ..select_attempt(args, &info, trial)? };
+            view.record.map_or(Ok(()), |record| info.check_artifacts(record))?;
             show_trial(args, &view, printer)?;
         }
         None if args.transcript || args.diff || args.command || args.attempt.is_some() => {

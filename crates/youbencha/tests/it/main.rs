@@ -32,10 +32,14 @@ mod init;
 mod inspect;
 mod judge;
 mod live;
+#[cfg(unix)]
+mod local_sources;
 #[cfg(target_os = "linux")]
 mod phoenix;
 mod prompt;
 mod real_claude;
+#[cfg(target_os = "linux")]
+mod records;
 mod replay;
 mod report;
 #[cfg(target_os = "linux")]

@@ -41,8 +41,8 @@ pub(super) async fn run(
         let Some(eval) = eval_file(args, file, setup, printer) else { return Ok(ExitCode::Usage) };
         grade(args, &info, setup, GraderSource::File(&eval), &how, printer).await?
     } else {
-        let private = info.plan.options.allow_private_hosts;
-        let Some(suite) = load::suite(file, private, setup, args.strict, printer) else {
+        let allowed = (info.plan.options.allow_private_hosts, info.plan.options.allow_paths.as_slice());
+        let Some(suite) = load::suite(file, allowed, setup, args.strict, printer) else {
             return Ok(ExitCode::Usage);
         };
         grade(args, &info, setup, GraderSource::Suite(&suite), &how, printer).await?
