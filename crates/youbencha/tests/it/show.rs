@@ -177,6 +177,7 @@ fn runs_are_listed_with_their_state() {
     let journal = format!(".youbencha-workspace/runs/{newest}/journal.jsonl");
     let cut: String = context.read(&journal).lines().take(1).map(|line| format!("{line}\n")).collect();
     context.write(&journal, cut);
+    std::fs::remove_file(context.dir().join(&journal).with_file_name("results.json")).unwrap();
     assert_snapshot!(yb(&context, &["list", "runs"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----
