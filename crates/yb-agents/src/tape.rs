@@ -77,6 +77,9 @@ pub struct TapeUse {
     /// The tape's digest: replays of one tape count as one observation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
+    /// The digest of the whole tape file, by which `yb verify` notices a changed one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content: Option<String>,
     /// Requests that passed by.
     #[serde(default)]
     pub exchanges: u64,

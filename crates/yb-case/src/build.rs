@@ -50,7 +50,12 @@ pub fn build(
     hook::check(root.get("post_evaluation"), "post_evaluation", &mut checker);
 
     let dir = dir_of(draft.path);
-    let start = start::read(root, dir, options.private_hosts, &mut checker);
+    let start = start::read(
+        root,
+        dir,
+        start::SourceRules { hosts: options.private_hosts, local: &options.local_sources },
+        &mut checker,
+    );
     let agent = agent::read(root, Dirs { own: dir, over: draft.over }, start.as_ref(), &mut checker);
     check_expected(root, &mut checker);
     let expected = expected::read(root, dir, &mut checker);

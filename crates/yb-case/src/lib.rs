@@ -73,7 +73,7 @@ pub use expected::{Expected, ExpectedFiles};
 pub use guard::{Network, TrialLimits};
 pub use hook::{Database, PostHook, Script, Webhook};
 pub use schema::{eval_schema, schema};
-pub use start::PrivateHosts;
+pub use start::{LocalSources, PrivateHosts};
 pub use tape::{Tape, TapeMode, TapeSource, TapeSpeed};
 pub use types::{Agent, AgentConfig, Case, EnvVar, Isolation, Prompt, Start, Timeouts};
 pub use variables::{environment_names, with_environment};
@@ -90,19 +90,34 @@ pub struct LoadOptions {
     pub variables: BTreeMap<String, String>,
     /// Whether hosts in private networks may be named.
     pub private_hosts: PrivateHosts,
+    /// Which local repositories and directories may be named.
+    pub local_sources: LocalSources,
 }
 
 impl LoadOptions {
     /// Options with these agents and evaluators, without variables and without private hosts.
     #[must_use]
     pub fn new(agents: AgentSpecs, evaluators: EvaluatorSpecs) -> Self {
-        Self { agents, evaluators, variables: BTreeMap::new(), private_hosts: PrivateHosts::default() }
+        Self {
+            agents,
+            evaluators,
+            variables: BTreeMap::new(),
+            private_hosts: PrivateHosts::default(),
+            local_sources: LocalSources::default(),
+        }
     }
 
     /// Sets the variables.
     #[must_use]
     pub fn with_variables(mut self, variables: BTreeMap<String, String>) -> Self {
         self.variables = variables;
+        self
+    }
+
+    /// Sets the rule for local repositories and directories.
+    #[must_use]
+    pub fn with_local_sources(mut self, sources: LocalSources) -> Self {
+        self.local_sources = sources;
         self
     }
 

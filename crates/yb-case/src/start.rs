@@ -1,7 +1,7 @@
 //! The start tree of a case: validates the repository or directory before anything is fetched.
 
 use std::net::IpAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::check::Checker;
 use super::types::Start;
@@ -20,16 +20,58 @@ pub enum PrivateHosts {
     Allowed,
 }
 
+/// Where local repositories and directories of a case may be. A case file from somebody else must not copy any directory of this
+/// machine into a workspace, where an agent with a network sees it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum LocalSources {
+    /// Anywhere: the caller trusts its cases.
+    #[default]
+    Anywhere,
+    /// In the project of the case, which is the enclosing git repository or else the directory of the case file, and below these
+    /// directories.
+    Below(Vec<PathBuf>),
+}
+
+impl LocalSources {
+    /// Returns whether a case in `dir` may use a directory, which must be canonical.
+    fn allow(&self, path: &Path, dir: &Path) -> bool {
+        let Self::Below(roots) = self else { return true };
+        let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        let project = dir.ancestors().find(|folder| folder.join(".git").exists() && !is_too_broad(folder));
+        let mut roots = roots.iter().filter_map(|root| root.canonicalize().ok());
+        path.starts_with(project.unwrap_or(&dir)) || roots.any(|root| path.starts_with(root))
+    }
+
+    /// Returns the rule for a command that runs in a directory. Everything in the home directory is more than one project.
+    #[must_use]
+    pub fn of_project(project: &Path, allowed: &[PathBuf]) -> Self {
+        let project = project.canonicalize().ok().filter(|project| !is_too_broad(project));
+        Self::Below(project.into_iter().chain(allowed.iter().cloned()).collect())
+    }
+}
+
+fn is_too_broad(folder: &Path) -> bool {
+    let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+    folder.parent().is_none() || home.is_some_and(|home| home.starts_with(folder))
+}
+
+/// The rules for the sources that a case may name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SourceRules<'a> {
+    pub(crate) hosts: PrivateHosts,
+    pub(crate) local: &'a LocalSources,
+}
+
 pub(crate) fn read(
     root: &Node,
     dir: &Path,
-    hosts: PrivateHosts,
+    rules: SourceRules<'_>,
     checker: &mut Checker<'_, '_>,
 ) -> Option<Start> {
     let text = |key: &str| root.get(key).and_then(Node::text).map(str::to_owned);
     match (root.get("repo"), root.get("directory")) {
         (Some(repo), None) => {
-            repository(repo, dir, hosts, checker)?;
+            repository(repo, dir, rules, checker)?;
             let repo = repo.text()?.to_owned();
             Some(Start::Repo { repo, branch: text("branch"), commit: text("commit") })
         }
@@ -45,7 +87,9 @@ pub(crate) fn read(
             }
             let path = dir.join(directory.text()?);
             if path.is_dir() {
-                return path.canonicalize().ok().map(Start::Directory);
+                let path = path.canonicalize().ok()?;
+                check_local(&path, dir, directory, "directory", rules, checker);
+                return Some(Start::Directory(path));
             }
             let message = format!("no such directory: {}", quoted(&path.to_string_lossy()));
             checker
@@ -70,7 +114,30 @@ pub(crate) fn read(
     }
 }
 
-fn repository(node: &Node, dir: &Path, hosts: PrivateHosts, checker: &mut Checker<'_, '_>) -> Option<Source> {
+/// Reports a local directory that the case may not use.
+fn check_local(
+    path: &Path,
+    dir: &Path,
+    node: &Node,
+    key: &str,
+    rules: SourceRules<'_>,
+    checker: &mut Checker<'_, '_>,
+) {
+    if !rules.local.allow(path, dir) {
+        let shown = quoted(&path.to_string_lossy());
+        checker
+            .found
+            .error(node.span, key, format!("`{key}` is outside of the project: {shown}"))
+            .hint(format!("if you trust the case, allow it: `--allow-path {}`", path.display()));
+    }
+}
+
+fn repository(
+    node: &Node,
+    dir: &Path,
+    rules: SourceRules<'_>,
+    checker: &mut Checker<'_, '_>,
+) -> Option<Source> {
     let source = match Source::parse(node.text().filter(|text| !text.is_empty())?, dir) {
         Ok(source) => source,
         Err(error) => {
@@ -82,6 +149,9 @@ fn repository(node: &Node, dir: &Path, hosts: PrivateHosts, checker: &mut Checke
             return None;
         }
     };
+    if let Source::Local(path) | Source::Directory(path) = &source {
+        check_local(path, dir, node, "repo", rules, checker);
+    }
     if let Source::Remote(url) = &source {
         if url.password().is_some() {
             checker
@@ -89,7 +159,7 @@ fn repository(node: &Node, dir: &Path, hosts: PrivateHosts, checker: &mut Checke
                 .warning(node.span, "repo", "credentials in the repository URL")
                 .hint("use a git credential helper or SSH instead");
         }
-        if hosts == PrivateHosts::Refused && is_private(url.host.trim_end_matches('.')) {
+        if rules.hosts == PrivateHosts::Refused && is_private(url.host.trim_end_matches('.')) {
             checker
                 .found
                 .error(node.span, "repo", format!("repository on a private host: {}", quoted(&url.host)))

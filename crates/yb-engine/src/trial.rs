@@ -40,7 +40,7 @@ use yb_repo::{
     Revision, Source, StartTree,
 };
 
-const RESULTS_FILE: &str = "results.json";
+pub(crate) const RESULTS_FILE: &str = "results.json";
 
 /// Runs trials: settings, environment and overrides, without a case.
 #[derive(Clone)]

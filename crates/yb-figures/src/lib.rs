@@ -3,9 +3,13 @@
 //! Terminal output, reports and messages use these functions, so the same value always looks the same. Machine formats (JSON, CSV,
 //! the journal) keep raw numbers.
 
+mod visible;
+
 use std::time::Duration;
 
 use unicode_width::UnicodeWidthChar as _;
+
+pub use visible::{is_hidden, visible, visible_bytes, visible_line};
 
 /// Formats an amount of US dollars: `$0.42`.
 ///

@@ -28,10 +28,40 @@ pub fn temporary_sibling(path: &Path) -> PathBuf {
 /// # Errors
 /// When the file can't be written or renamed.
 pub fn write_atomic(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    write(path, content, durability, 0o666)
+}
+
+/// Replaces a file like [`write_atomic`]; a new file can be read by its owner only.
+///
+/// # Errors
+/// When the file can't be written or renamed.
+pub fn write_private(path: &Path, content: &[u8], durability: Durability) -> io::Result<()> {
+    write(path, content, durability, 0o600)
+}
+
+/// Creates a directory, with its parents, that only its owner can enter.
+///
+/// # Errors
+/// When the directory can't be created.
+pub fn create_private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
+}
+
+fn write(path: &Path, content: &[u8], durability: Durability, mode: u32) -> io::Result<()> {
     let temporary = temporary_sibling(path);
     let written = || {
+        let mut options = fs::File::options();
+        options.write(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, mode);
+        #[cfg(not(unix))]
+        let _ = mode;
         // Never through a link that was planted under the temporary name.
-        let mut file = fs::File::create_new(&temporary)?;
+        let mut file = options.create_new(true).open(&temporary)?;
         if let Ok(existing) = fs::metadata(path) {
             file.set_permissions(existing.permissions())?;
         }

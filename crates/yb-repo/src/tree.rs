@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use super::capture::ObjectStore;
-use super::error::{RepoError, blocking};
+use super::error::{GitError, RepoError, blocking};
 use super::files::path_from_bytes;
 use super::git_command::bad_output;
 use super::remove::remove_tree;
@@ -48,6 +48,31 @@ impl TreeFile {
 }
 
 impl ObjectStore {
+    /// Checks all objects of the store against their ids, and that these trees are complete. Returns one line for each
+    /// damaged or missing object.
+    ///
+    /// # Errors
+    /// When git can't be run.
+    pub async fn verify(&self, trees: &[&str]) -> Result<Vec<String>, RepoError> {
+        let command = self.git().command("fsck").git_dir(self.path()).local();
+        let command = command.args(["--full", "--no-dangling", "--no-reflogs", "--no-progress"]).args(trees);
+        match command.text().await {
+            Ok(_) => Ok(Vec::new()),
+            Err(GitError::Failed { stderr, .. }) => {
+                let lines: Vec<&str> = stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+                // An agent may have chosen names that git advises against; the objects are intact.
+                let is_advice =
+                    |line: &&str| line.starts_with("error in ") || line.starts_with("warning in ");
+                let damage: Vec<String> =
+                    lines.iter().filter(|line| !is_advice(line)).map(|line| (*line).to_owned()).collect();
+                // A missing object is listed on stdout only.
+                let unnamed = lines.is_empty().then(|| "an object of a recorded tree is missing".to_owned());
+                Ok(damage.into_iter().chain(unnamed).collect())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Lists the files and symlinks of a tree, sorted by path.
     pub async fn list(&self, tree: &str) -> Result<Vec<TreeFile>, RepoError> {
         if let Some(reader) = self.reader() {

@@ -4,18 +4,17 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Removes control characters and makes bidirectional controls visible, with which a diff could show other code than it
-/// contains.
+/// Removes control characters and makes invisible characters and bidirectional controls visible, with which a diff could show
+/// other code than it contains.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
-    let odd =
-        |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_bidi_control(c) || is_invalid_xml(c);
+    let odd = |c: char| (c.is_control() && !matches!(c, '\n' | '\t')) || is_invisible(c) || is_invalid_xml(c);
     if !text.contains(odd) {
         return Cow::Borrowed(text);
     }
     let mut cleaned = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            c if is_bidi_control(c) => {
+            c if is_invisible(c) => {
                 let _ = write!(cleaned, "⟨U+{:04X}⟩", u32::from(c));
             }
             c if odd(c) => {}
@@ -25,8 +24,9 @@ pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-fn is_bidi_control(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}' | '\u{61c}')
+/// Joiners stay: emoji and several scripts need them.
+fn is_invisible(c: char) -> bool {
+    yb_figures::is_hidden(c) && !c.is_control() && !is_invalid_xml(c) && !matches!(c, '\u{200c}' | '\u{200d}')
 }
 
 fn is_invalid_xml(c: char) -> bool {
@@ -107,8 +107,9 @@ fn longest_ticks(text: &str) -> usize {
 /// Escapes a CSV field (RFC 4180). A text that a spreadsheet would treat as a formula gets a leading apostrophe.
 pub(crate) fn csv_field(text: &str) -> String {
     let risky = text.starts_with(['=', '+', '-', '@', '\t', '\r', '\n']) && text.parse::<f64>().is_err();
-    let text = if risky { format!("'{text}") } else { text.to_owned() };
-    let text = text.replace('\0', "");
+    // `cat` shows a CSV file on a terminal.
+    let text = yb_figures::visible(text);
+    let text = if risky { format!("'{text}") } else { text.into_owned() };
     if text.contains([',', '"', '\n', '\r', ';']) || text.starts_with(' ') || text.ends_with(' ') {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {
@@ -157,5 +158,6 @@ mod tests {
         assert_eq!(csv_field("-1.5"), "-1.5");
         assert_eq!(csv_field("a\nb"), "\"a\nb\"");
         assert_eq!(csv_field("plain"), "plain");
+        assert_eq!(csv_field("\u{1b}[2J\u{9b}1A\rx\0"), r"\u{1b}[2J\u{9b}1A\rx\u{0}");
     }
 }

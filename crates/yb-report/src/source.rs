@@ -21,7 +21,7 @@ const ORIGINAL_LOG: &str = "youbencha.log.json";
 const PATCH: &str = "git-diff.patch";
 
 /// Fields of a run's `results.json` that a report shows elsewhere.
-const SHOWN_ELSEWHERE: [&str; 13] = [
+const SHOWN_ELSEWHERE: [&str; 14] = [
     "version",
     "run",
     "name",
@@ -34,6 +34,7 @@ const SHOWN_ELSEWHERE: [&str; 13] = [
     "outcomes",
     "spend",
     "unpriced",
+    "journal_head",
     "trials",
 ];
 
@@ -73,9 +74,16 @@ pub enum ReadError {
 /// Reads a run directory: plan, journal and, where present, the artifacts of the trials.
 ///
 /// # Errors
-/// If plan or journal can't be read. A trial without artifacts is no error: the journal holds its outcome.
+/// If plan or journal can't be read, or a file was changed since it was recorded. A trial without artifacts is no error: the
+/// journal holds its outcome.
 pub fn read_run(run: RunDir) -> Result<Run, ReadError> {
     let info = RunInfo::read(run)?;
+    info.check_results()?;
+    for (_, state) in info.state.trials() {
+        if let Some(record) = deciding_attempt(state) {
+            info.check_artifacts(record)?;
+        }
+    }
     let condition = match &info.state.stopped {
         _ if info.active => "running".to_owned(),
         Some(StopReason::Interrupted) => "stopped (interrupted)".to_owned(),

@@ -54,6 +54,14 @@ pub enum Error {
         /// Why it can't be read as a tape.
         reason: String,
     },
+    /// The tape was changed since it was recorded.
+    #[error("tape was changed since it was recorded: `{}`: {change}", path.display())]
+    ChangedTape {
+        /// The file.
+        path: PathBuf,
+        /// The first change.
+        change: String,
+    },
     /// The tape was recorded by a newer version of this crate.
     #[error("unsupported tape version: `{}`: {version}", path.display())]
     UnsupportedTapeVersion {
@@ -94,6 +102,9 @@ impl Error {
             Self::Bind { .. } => Some("omit the port, or use 0 for any free port"),
             Self::WriteTape { source, .. } if source.kind() == io::ErrorKind::AlreadyExists => {
                 Some("existing tapes are never overwritten: choose another name, or remove the file first")
+            }
+            Self::ChangedTape { .. } => {
+                Some("restore the file, or record the tape again; `yb tape verify` lists all changes")
             }
             Self::InvalidTape { .. } => Some("record the tape again, for example with `yb tape record`"),
             Self::UnsupportedTapeVersion { .. } => Some("update youbencha, or record the tape again"),

@@ -4,6 +4,7 @@ pub(crate) mod file;
 pub(crate) mod frame;
 pub(crate) mod record;
 pub(crate) mod reduce;
+pub(crate) mod seal;
 
 use std::fmt;
 

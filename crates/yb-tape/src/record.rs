@@ -159,6 +159,7 @@ impl RecordingProxy {
             upstream: options.upstream.url().to_owned(),
             directories: options.directories,
             full_requests: options.full_requests,
+            sealed: true,
         };
         let retention =
             if options.full_requests { RequestRetention::Full } else { RequestRetention::Conversation };

@@ -70,7 +70,8 @@ impl ReplayServer {
     /// Starts listening on 127.0.0.1.
     ///
     /// # Errors
-    /// When the port is in use, or a fork or fault refers to a turn that the tape does not have.
+    /// When the tape was changed since it was recorded, the port is in use, or a fork or fault refers to a turn that the tape
+    /// does not have.
     pub fn start(tape: &Tape, options: ReplayOptions) -> Result<Self, Error> {
         Self::start_on(loopback::bind(options.port)?, tape, options)
     }
@@ -80,6 +81,7 @@ impl ReplayServer {
     /// # Errors
     /// As [`ReplayServer::start`].
     pub fn start_on(listener: TcpListener, tape: &Tape, mut options: ReplayOptions) -> Result<Self, Error> {
+        tape.check_unchanged()?;
         for fault in &options.faults {
             fault.check(tape)?;
         }

@@ -16,6 +16,7 @@ use serde_json::Value;
 pub use self::check::{TapeDifference, TapeVerification};
 use crate::error::Error;
 use crate::format::record::{self, CaseRecord, ExchangeRecord, TapeHeader, TapeLine};
+use crate::format::seal::Chain;
 use crate::format::{BlobId, VERSION, file, frame, reduce};
 use crate::matching::dialogue::{self, Api, Dialogue};
 use crate::matching::lanes;
@@ -36,6 +37,8 @@ struct TapeData {
     exchanges: Vec<Exchange>,
     lanes: Vec<Lane>,
     truncation: Option<TapeTruncation>,
+    /// Changes since the recording.
+    changes: Vec<String>,
 }
 
 /// A recorded request and its response.
@@ -90,17 +93,24 @@ impl Tape {
         let mut blobs: HashMap<BlobId, Bytes> = HashMap::new();
         let mut records = Vec::new();
         let mut truncation = None;
-        let mut is_finished = false;
+        let mut footer = None;
+        let mut changes = Vec::new();
+        let (mut budget, mut chain, mut frames) =
+            (frame::DecodeBudget::of_file(bytes.len()), Chain::default(), 0);
         while !rest.is_empty() {
             let at = u64::try_from(bytes.len() - rest.len()).unwrap_or(u64::MAX);
-            let lines = match frame::decode(&mut rest) {
+            let lines = match frame::decode(&mut rest, &mut budget) {
                 Ok(lines) => lines,
                 Err(error) => {
                     truncation = Some(TapeTruncation { at, reason: error.to_string() });
                     break;
                 }
             };
-            let mut invalid_line = None;
+            let (mut invalid_line, mut seal) = (None, None);
+            frames += 1;
+            if footer.is_some() {
+                changes.push(format!("frame {frames} is after the end of the recording"));
+            }
             for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
                 match serde_json::from_slice(line) {
                     Ok(TapeLine::Header(found)) => {
@@ -114,12 +124,16 @@ impl Tape {
                     }
                     Ok(TapeLine::Blob(blob)) => {
                         if let Some(bytes) = file::blob_bytes(blob.content) {
+                            if BlobId::from_bytes(&bytes) != blob.id {
+                                changes.push(format!("hash mismatch of a blob: {}", blob.id));
+                            }
                             blobs.insert(blob.id, bytes.into());
                         }
                     }
                     Ok(TapeLine::Case(found)) => case = Some(found),
                     Ok(TapeLine::Exchange(exchange)) => records.push(*exchange),
-                    Ok(TapeLine::Footer(_)) => is_finished = true,
+                    Ok(TapeLine::Footer(found)) => footer = Some(found),
+                    Ok(TapeLine::Seal(found)) => seal = Some(found),
                     Ok(TapeLine::Unknown) => {}
                     Err(error) => invalid_line = Some(error.to_string()),
                 }
@@ -131,12 +145,22 @@ impl Tape {
                 truncation = Some(TapeTruncation { at, reason });
                 break;
             }
+            let intact = chain.check(&lines, seal.as_ref());
+            if !intact && header.as_ref().is_some_and(|header| header.sealed) {
+                changes.push(format!("seal mismatch in frame {frames}, at byte {at}"));
+            }
         }
         let Some(header) = header else {
             let reason = truncation.map_or_else(|| "empty file".to_owned(), |truncation| truncation.reason);
             return Err(invalid(reason));
         };
-        if !is_finished && truncation.is_none() {
+        match &footer {
+            Some(footer) if footer.exchanges != records.len() as u64 => {
+                changes.push(format!("{} exchanges of {} recorded ones", records.len(), footer.exchanges))
+            }
+            _ => {}
+        }
+        if footer.is_none() && truncation.is_none() {
             let at = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
             truncation = Some(TapeTruncation { at, reason: "the recording was not finished".to_owned() });
         }
@@ -154,6 +178,7 @@ impl Tape {
             exchanges,
             lanes,
             truncation,
+            changes,
         })))
     }
 
@@ -203,6 +228,29 @@ impl Tape {
     #[must_use]
     pub fn truncation(&self) -> Option<&TapeTruncation> {
         self.0.truncation.as_ref()
+    }
+
+    /// Returns whether the recorder sealed the tape, so that every change is noticed. Older versions did not.
+    #[must_use]
+    pub fn is_sealed(&self) -> bool {
+        self.0.header.sealed
+    }
+
+    /// Returns what was changed since the recording, one line for each change that is noticed.
+    #[must_use]
+    pub fn changes(&self) -> &[String] {
+        &self.0.changes
+    }
+
+    /// Rejects a tape that was changed since it was recorded.
+    ///
+    /// # Errors
+    /// Returns the first change.
+    pub fn check_unchanged(&self) -> Result<(), Error> {
+        match self.0.changes.first() {
+            None => Ok(()),
+            Some(change) => Err(Error::ChangedTape { path: self.0.path.clone(), change: change.clone() }),
+        }
     }
 
     /// Returns requests and tokens of the recorded run.

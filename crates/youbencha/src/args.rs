@@ -25,7 +25,7 @@ pub(crate) use config::{
 };
 pub(crate) use eval::EvalArgs;
 pub(crate) use help::{HelpArgs, command, parse, parse_from};
-pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind};
+pub(crate) use inspect::{DoctorArgs, ListArgs, ListKind, VerifyArgs};
 pub(crate) use otel::OtelArgs;
 pub(crate) use prompt::{
     FilledArgs, PromptCommand, PromptRenderArgs, PromptRunArgs, PromptTestArgs, QueryArgs,
@@ -189,6 +189,13 @@ pub(crate) enum Command {
     /// Check case and suite files
     #[command(after_long_help = examples::VALIDATE)]
     Validate(ValidateArgs),
+
+    /// Check that a run was not changed since it was recorded
+    ///
+    /// Checks the chain of the journal, the plan, the results, all artifacts, trees and tapes. Exits with 0 if all of them are as recorded
+    /// and 1 if one is not. With `--sign`, an intact run is signed with an SSH key; `--verify-with` checks the signature.
+    #[command(after_long_help = examples::VERIFY)]
+    Verify(VerifyArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -274,6 +281,10 @@ pub(crate) struct ValidateArgs {
     /// Allow repositories on private networks
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
+
+    /// Allow local repositories and directories below DIR; those of the case's project and of the working directory need no permission
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_path: Vec<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

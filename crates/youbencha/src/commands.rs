@@ -24,6 +24,7 @@ mod show;
 mod suggest;
 mod tape;
 mod validate;
+mod verify;
 
 use yb_engine::Extensions;
 
@@ -62,5 +63,6 @@ pub(crate) fn run(args: &Args, extensions: &Extensions, printer: &mut Printer) -
         Command::SuggestTestcase(args) => suggest::run(args, extensions, printer),
         Command::Tape(command) => tape::run(command, extensions, printer),
         Command::Validate(args) => validate::run(args, extensions, printer),
+        Command::Verify(args) => verify::run(args, printer),
     }
 }

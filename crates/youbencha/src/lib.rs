@@ -42,9 +42,14 @@ pub fn run_with(extensions: &Extensions) -> std::process::ExitCode {
             error.exit_code()
         }),
         Err(error) => {
-            // Help and version come as errors too; clap chooses the stream.
-            let _ = error.print();
-            if error.use_stderr() { ExitCode::Usage } else { ExitCode::Passed }
+            // Help and version come as errors too.
+            if error.use_stderr() {
+                printer.usage_error(&error);
+                ExitCode::Usage
+            } else {
+                printer.help(&error.render());
+                ExitCode::Passed
+            }
         }
     };
     code.into()

@@ -1,16 +1,18 @@
-//! The only module that writes to the terminal. Color is disabled where it is not supported.
+//! The only module that writes to the terminal. It takes [`StyledText`], in which no foreign text has an effect; color is disabled
+//! where it is not supported.
 
 mod area;
+mod json;
+mod styled;
 
-use std::fmt::Display;
 use std::io::{Stderr, Stdout, Write as _};
 
 use anstream::AutoStream;
-use owo_colors::OwoColorize as _;
 
 use crate::error::CliError;
 use area::StatusArea;
-pub(crate) use area::fit;
+pub(crate) use json::escaped as escaped_json;
+pub(crate) use styled::{Style, StyledText, fit};
 
 /// Writes results to stdout and errors to stderr.
 ///
@@ -28,23 +30,33 @@ impl Printer {
     }
 
     /// Prints a line to stdout and flushes it.
-    pub(crate) fn line(&mut self, line: impl Display) {
-        self.erase();
-        let _ = writeln!(self.out, "{line}");
-        let _ = self.out.flush();
-        self.draw();
+    pub(crate) fn line(&mut self, line: impl Into<StyledText>) {
+        self.write_stdout(&format!("{}\n", line.into().render(true)));
     }
 
-    /// Prints text to stdout and flushes it.
+    /// Prints a block of lines to stdout, as it is but for hidden characters, and flushes it.
     pub(crate) fn text(&mut self, text: &str) {
-        self.erase();
-        let _ = self.out.write_all(text.as_bytes());
-        let _ = self.out.flush();
-        self.draw();
+        self.write_stdout(&StyledText::new().block(text).render(true));
     }
 
-    /// Writes raw bytes to stdout, without filtering escape codes, and flushes them.
-    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+    /// Prints a value as one line of JSON, in which hidden characters are `\u` escapes.
+    pub(crate) fn json(&mut self, value: &serde_json::Value) {
+        self.write_stdout(&format!("{}\n", json::escaped(&value.to_string())));
+    }
+
+    /// Prints a value as indented JSON, in which hidden characters are `\u` escapes.
+    pub(crate) fn pretty_json(&mut self, value: &serde_json::Value) {
+        self.write_stdout(&format!("{}\n", json::escaped(&format!("{value:#}"))));
+    }
+
+    /// Prints help, which has styles of its own and no foreign text.
+    pub(crate) fn help(&mut self, help: &clap::builder::StyledStr) {
+        self.write_stdout(&help.ansi().to_string());
+    }
+
+    /// Writes bytes to stdout as they are. Only for documents with an escaping of their own, and for bytes that the user
+    /// asked for with `--raw`.
+    pub(crate) fn raw_bytes(&mut self, bytes: &[u8]) {
         self.erase();
         let mut out = std::io::stdout().lock();
         let _ = out.write_all(bytes).and_then(|()| out.flush());
@@ -58,25 +70,44 @@ impl Printer {
     }
 
     /// Prints a note to stderr.
-    pub(crate) fn note(&mut self, note: impl Display) {
-        self.write_stderr(&format!("{}\n", note.dimmed()));
+    pub(crate) fn note(&mut self, note: impl Into<StyledText>) {
+        let note = note.into().or_style(Style::Dim);
+        self.write_stderr(&note.newline());
+    }
+
+    /// Prints the error of a command line. Its quotes of the arguments are foreign text.
+    pub(crate) fn usage_error(&mut self, error: &clap::Error) {
+        let text = error.render().to_string();
+        let (label, text) = match text.strip_prefix("error:") {
+            Some(rest) => ("error:", rest),
+            None => ("", text.as_str()),
+        };
+        self.write_stderr(&StyledText::new().styled(Style::BoldRed, label).block(text));
+    }
+
+    fn write_stdout(&mut self, text: &str) {
+        self.erase();
+        let _ = self.out.write_all(text.as_bytes());
+        let _ = self.out.flush();
+        self.draw();
     }
 
     /// Writes to stderr in one call, because several programs may share a terminal or a log.
-    fn write_stderr(&mut self, text: &str) {
+    fn write_stderr(&mut self, text: &StyledText) {
         self.erase();
-        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.write_all(text.render(true).as_bytes());
         self.draw();
     }
 
     /// Prints an error with its causes and hints.
     pub(crate) fn error(&mut self, error: &CliError) {
-        let mut text = format!("{} {}\n", "error:".red().bold(), error.message());
+        let mut text =
+            StyledText::new().styled(Style::BoldRed, "error:").text(" ").text(error.message()).newline();
         for cause in error.causes() {
-            text.push_str(&format!("  {} {cause}\n", "caused by:".red()));
+            text = text.text("  ").styled(Style::Red, "caused by:").text(" ").text(cause).newline();
         }
         for hint in error.hints() {
-            text.push_str(&format!("{} {hint}\n", "hint:".cyan().bold()));
+            text = text.styled(Style::BoldCyan, "hint:").text(" ").text(hint).newline();
         }
         self.write_stderr(&text);
     }
@@ -98,7 +129,7 @@ impl Printer {
     }
 
     /// Keeps status lines at the bottom of the terminal, below all output, until they are replaced.
-    pub(crate) fn set_status_lines(&mut self, lines: Vec<String>) {
+    pub(crate) fn set_status_lines(&mut self, lines: Vec<StyledText>) {
         self.area.set(lines);
         self.draw();
     }

@@ -346,6 +346,10 @@ fn files() -> String {
         (format!("{runs}/RUN/plan.json"), "planned trials"),
         (format!("{runs}/RUN/journal.jsonl"), "append-only record of all events; the source of truth"),
         (format!("{runs}/RUN/results.json"), "results of the run; schema: `yb schema run-results`"),
+        (
+            format!("{runs}/RUN/record.txt"),
+            "statement that `yb verify --sign` signs; the signature is `record.txt.sig`",
+        ),
         (format!("{runs}/RUN/run.lock"), "lock of the executing process"),
         (format!("{runs}/RUN/objects.git"), "start and end trees of all trials"),
         (format!("{runs}/RUN/trials/TRIAL/attempt-N/src-modified"), "workspace of the agent"),

@@ -2,20 +2,20 @@
 
 use std::fmt;
 
-use yb_figures::{pad_end, width};
+use yb_figures::{pad_end, visible_line, width};
 
-/// A header and rows.
+/// A header and rows. Cells are made visible, so that none breaks its row.
 pub(crate) struct Table {
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
     pub(crate) fn new(header: &[&str]) -> Self {
-        Self { rows: vec![header.iter().map(ToString::to_string).collect()] }
+        Self { rows: vec![header.iter().map(|cell| visible_line(cell).into_owned()).collect()] }
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells);
+        self.rows.push(cells.iter().map(|cell| visible_line(cell).into_owned()).collect());
     }
 }
 

@@ -79,18 +79,3 @@ pub(crate) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     path.strip_prefix(&here).unwrap_or(path).display().to_string()
 }
-
-/// Removes control characters from untrusted text, so that it can't control the terminal.
-pub(crate) fn sanitize(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::sanitize;
-
-    #[test]
-    fn sanitize_removes_control_characters() {
-        assert_eq!(sanitize("a\u{1b}[2Jb\r\u{9b}31m\tc\n"), "a[2Jb31m\tc\n");
-    }
-}

@@ -38,7 +38,7 @@ impl RunDir {
         let mut ms = now.as_millisecond();
         loop {
             let path = runs.join(format!("{prefix}-{day}-{ms}"));
-            match fs::create_dir(&path) {
+            match private_dir(&path) {
                 Ok(()) => return Ok(Self { path }),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => ms += 1,
                 Err(error) => return Err(error),
@@ -135,6 +135,14 @@ impl RunDir {
         let target = Path::new(TRIALS).join(folder).join(ARTIFACTS);
         link(&target, &self.path.join(ARTIFACTS))
     }
+}
+
+/// Creates a directory that only its owner can enter: a run holds prompts, transcripts and changed files.
+fn private_dir(path: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 /// Replaces a symbolic link atomically. Does nothing on systems without symbolic links.

@@ -455,6 +455,7 @@ impl Dispatcher<'_> {
         let Self { active, failure, config_error, .. } = self;
         let mut results = RunResults::of(&active.plan, &active.state);
         results.gates = crate::gates::evaluate(&active.plan.options.gates, &results, active.run.root());
+        results.journal_head = active.journal.head().map(str::to_owned);
         let written = results.write(&active.run.results());
         // The index is derived data and can be rebuilt: a failure to update it is not an error.
         let _ = crate::index::update(active.run.root(), &results);

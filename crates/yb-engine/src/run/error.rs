@@ -115,6 +115,14 @@ pub enum RunError {
         /// The missing artifacts.
         missing: Vec<String>,
     },
+    /// A recorded file was changed.
+    #[error("changed since it was recorded: `{}`", path.display())]
+    Modified {
+        /// The run.
+        run: String,
+        /// The file.
+        path: PathBuf,
+    },
     /// No run has this name.
     #[error("no run matches `{name}` in `{}`", dir.display())]
     NoSuchRun {
@@ -196,6 +204,13 @@ impl RunError {
             Self::Locked { .. } => vec!["wait for that process to finish, or stop it".to_owned()],
             Self::Changed { .. } => {
                 vec!["restore them, or start a new run with `yb run -c FILE`".to_owned()]
+            }
+            Self::Modified { run, .. } => vec![
+                format!("`yb verify {run}` lists all changes"),
+                "restore the file; an artifact may also be removed, then it is not used".to_owned(),
+            ],
+            Self::Journal(JournalError::Damaged { .. }) => {
+                vec!["restore the journal: no result of the run can be trusted".to_owned()]
             }
             Self::NoSuchRun { .. } => vec!["`yb list runs` shows all runs".to_owned()],
             Self::NoSuchTrial { known, .. } => vec![format!("available: {}", name_list(known))],

@@ -24,6 +24,9 @@ pub struct JournalEntry {
     pub seq: u64,
     /// When the entry was written, ISO 8601. Informational: `seq` defines the order.
     pub at: String,
+    /// The digest of the previous line, so that a changed, dropped or moved line is noticed. Older versions wrote none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prev: Option<String>,
     /// The event.
     #[serde(flatten)]
     pub event: RunEvent,
@@ -46,6 +49,9 @@ pub enum RunEvent {
         trials: usize,
         /// The number of concurrent trials.
         jobs: usize,
+        /// The digest of `plan.json`. Older versions recorded none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        plan: Option<String>,
     },
     /// The run continues after it was stopped or killed.
     RunResumed {

@@ -60,6 +60,11 @@ pub struct JournalContents {
     pub entries: Vec<JournalEntry>,
     /// The number of bytes of an incomplete last line.
     pub torn: u64,
+    /// The digest of the last line, which covers all lines before it.
+    pub head: Option<String>,
+    /// Whether every line has the digest of the previous one. Journals of older versions, and runs that one of them started, are
+    /// not chained from the start.
+    pub chained: bool,
     valid_len: u64,
 }
 
@@ -91,6 +96,8 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<JournalContents, JournalError> {
                 {
                     return Err(JournalError::TooNew { path: path.to_owned(), found: version });
                 }
+                found.check_chain(&entry).map_err(damaged)?;
+                found.head = Some(digest(line));
                 found.entries.push(entry);
             }
             // A power failure may leave zeros at the end of the file, with or without a line break.
@@ -104,6 +111,30 @@ fn parse(path: &Path, bytes: &[u8]) -> Result<JournalContents, JournalError> {
     Ok(found)
 }
 
+impl JournalContents {
+    /// Checks that an entry has the digest of the line before it.
+    fn check_chain(&mut self, entry: &JournalEntry) -> Result<(), String> {
+        match (self.entries.last(), &entry.prev) {
+            (None, None) => {
+                self.chained = matches!(&entry.event, RunEvent::RunStarted { plan: Some(_), .. });
+                Ok(())
+            }
+            (Some(_), Some(prev)) if self.head.as_ref() == Some(prev) => Ok(()),
+            // A line of an older version; newer ones follow if a newer version resumed the run.
+            (Some(before), None) if !self.chained && before.prev.is_none() => Ok(()),
+            (Some(_), None) => Err("it lacks the digest of the previous line".to_owned()),
+            (_, Some(_)) => {
+                Err("the previous line was changed, dropped or moved: its digest differs".to_owned())
+            }
+        }
+    }
+}
+
+/// Returns the digest of a line, without its line break.
+fn digest(line: &[u8]) -> String {
+    blake3::hash(line).to_hex().to_string()
+}
+
 /// A journal that is open for writing. Requires the run's lock.
 #[derive(Debug)]
 pub struct Journal {
@@ -111,6 +142,8 @@ pub struct Journal {
     file: File,
     next: u64,
     valid_len: u64,
+    /// The digest of the last line.
+    head: Option<String>,
 }
 
 impl Journal {
@@ -119,12 +152,12 @@ impl Journal {
     /// # Errors
     /// Returns an error when the file can't be created or exists.
     pub fn create(path: &Path) -> Result<Self, JournalError> {
-        let file = File::create_new(path).map_err(JournalError::io("create", path))?;
+        let file = private_file(path).map_err(JournalError::io("create", path))?;
         // Syncs the directory entries of the run, the plan and this journal.
         for folder in path.ancestors().skip(1).take(2) {
             sync_folder(folder).map_err(JournalError::io("create", path))?;
         }
-        Ok(Self { path: path.to_owned(), file, next: 1, valid_len: 0 })
+        Ok(Self { path: path.to_owned(), file, next: 1, valid_len: 0, head: None })
     }
 
     /// Opens an existing journal for appending. An incomplete last line is truncated.
@@ -141,6 +174,7 @@ impl Journal {
             file,
             next: found.entries.len() as u64 + 1,
             valid_len: found.valid_len,
+            head: found.head.clone(),
         };
         Ok((journal, found))
     }
@@ -155,16 +189,15 @@ impl Journal {
         events: impl IntoIterator<Item = RunEvent>,
     ) -> Result<Vec<JournalEntry>, JournalError> {
         let at = Timestamp::now().to_string();
-        let entries: Vec<JournalEntry> = events
-            .into_iter()
-            .zip(self.next..)
-            .map(|(event, seq)| JournalEntry { seq, at: at.clone(), event })
-            .collect();
-        let mut text = Vec::new();
-        for entry in &entries {
-            serde_json::to_writer(&mut text, entry)
+        let (mut entries, mut text, mut head) = (Vec::new(), Vec::new(), self.head.clone());
+        for (event, seq) in events.into_iter().zip(self.next..) {
+            let entry = JournalEntry { seq, at: at.clone(), prev: head, event };
+            let line = serde_json::to_vec(&entry)
                 .map_err(|error| JournalError::io("write", &self.path)(error.into()))?;
+            head = Some(digest(&line));
+            text.extend_from_slice(&line);
             text.push(b'\n');
+            entries.push(entry);
         }
         let durable = entries.iter().any(|entry| entry.event.needs_sync());
         let sync = |file: &File| if durable { file.sync_data() } else { Ok(()) };
@@ -175,8 +208,24 @@ impl Journal {
         }
         self.next += entries.len() as u64;
         self.valid_len += text.len() as u64;
+        self.head = head;
         Ok(entries)
     }
+
+    /// Returns the digest of the last line, which covers all lines before it.
+    #[must_use]
+    pub fn head(&self) -> Option<&str> {
+        self.head.as_deref()
+    }
+}
+
+/// Creates a file that only its owner can read.
+fn private_file(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Syncs the entries of a directory.
@@ -199,6 +248,7 @@ mod tests {
             youbencha: "0".to_owned(),
             trials: 2,
             jobs: 1,
+            plan: Some("p".to_owned()),
         }
     }
 
@@ -271,12 +321,71 @@ mod tests {
         );
     }
 
+    /// The last line has no successor: `results.json` has its digest.
+    #[test]
+    fn every_flipped_bit_but_those_of_the_last_line_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let bytes = std::fs::read(&path).unwrap();
+        let head = parse(&path, &bytes).unwrap().head;
+        let last = bytes[..bytes.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap();
+        for bit in 0..bytes.len() * 8 {
+            let mut flipped = bytes.clone();
+            flipped[bit / 8] ^= 1 << (bit % 8);
+            let found = parse(&path, &flipped);
+            // Without the last line break but one, the last two lines become an incomplete one.
+            if bit / 8 < last {
+                assert!(found.is_err(), "bit {bit}: {found:?}");
+            } else {
+                assert!(found.map_or(true, |found| found.head != head), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn dropped_moved_and_unchained_lines_are_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = written(folder.path());
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        let edited = |lines: &[&str]| parse(&path, (lines.join("\n") + "\n").as_bytes());
+        assert!(edited(&lines).unwrap().chained);
+        let moved = [
+            lines[0],
+            &lines[2].replace("\"seq\":3", "\"seq\":2"),
+            &lines[1].replace("\"seq\":2", "\"seq\":3"),
+        ];
+        assert!(edited(&moved).is_err());
+        assert!(edited(&[lines[0], &lines[2].replace("\"seq\":3", "\"seq\":2")]).is_err());
+        let head = parse(&path, text.as_bytes()).unwrap().entries[2].prev.clone().unwrap();
+        let unchained = lines[2].replace(&format!("\"prev\":\"{head}\","), "");
+        let error = edited(&[lines[0], lines[1], &unchained]).unwrap_err().to_string();
+        assert!(error.contains("line 3: it lacks the digest of the previous line"), "{error}");
+    }
+
+    #[test]
+    fn journal_of_an_older_version_is_read_and_continued() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("journal.jsonl");
+        let old = "{\"seq\":1,\"at\":\"t\",\"event\":\"run_started\",\"version\":1,\"run\":\"r\",\"youbencha\":\"0\",\"trials\":1,\"jobs\":1}\n\
+                   {\"seq\":2,\"at\":\"t\",\"event\":\"attempt_started\",\"trial\":\"a\",\"attempt\":1}\n";
+        std::fs::write(&path, old).unwrap();
+        let (mut journal, found) = Journal::open(&path).unwrap();
+        assert!(!found.chained && found.entries.len() == 2);
+        journal.append([attempt(2), attempt(3)]).unwrap();
+        let found = read(&path).unwrap();
+        assert!(!found.chained && found.entries.len() == 4);
+        assert_eq!(found.head.as_deref(), journal.head());
+        let text = std::fs::read_to_string(&path).unwrap().replace("\"trial\":\"a\"", "\"trial\":\"b\"");
+        assert!(parse(&path, text.as_bytes()).is_err(), "the new lines cover the old ones");
+    }
+
     /// Every write to this device fails with `ENOSPC`.
     #[cfg(target_os = "linux")]
     #[test]
     fn full_disk_is_reported() {
         let file = File::options().write(true).open("/dev/full").unwrap();
-        let mut journal = Journal { path: "/dev/full".into(), file, next: 1, valid_len: 0 };
+        let mut journal = Journal { path: "/dev/full".into(), file, next: 1, valid_len: 0, head: None };
         let error = journal.append([started()]).unwrap_err().to_string();
         assert!(error.starts_with("failed to write the journal `/dev/full`: No space left"), "{error}");
         assert_eq!(journal.next, 1);

@@ -8,6 +8,7 @@ use super::error::RunError;
 use super::journal;
 use super::lock::RunLock;
 use super::plan::Plan;
+use super::record;
 use super::state::RunState;
 
 /// A run on disk.
@@ -22,29 +23,36 @@ pub struct RunInfo {
     pub state: RunState,
     /// Whether a process has the run locked.
     pub active: bool,
+    /// The digest of the last line of the journal.
+    pub journal_head: Option<String>,
+    /// Whether each line of the journal has the digest of the previous one; runs of older versions have none.
+    pub chained: bool,
 }
 
 impl RunInfo {
-    /// Reads a run.
+    /// Reads a run, and checks plan and results against the journal.
     ///
     /// # Errors
-    /// Returns an error when the plan or the journal can't be read.
+    /// Returns an error when the plan or the journal can't be read or was changed.
     pub fn read(run: RunDir) -> Result<Self, RunError> {
         let plan = Plan::read(&run.plan())?;
-        let entries = match journal::read(&run.journal()) {
-            Ok(found) => found.entries,
+        let found = match journal::read(&run.journal()) {
+            Ok(found) => found,
             // The run was killed before its first journal entry.
             Err(journal::JournalError::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
-                Vec::new()
+                journal::JournalContents::default()
             }
             Err(error) => return Err(error.into()),
         };
-        let mut state = RunState::of(&entries);
+        record::check_plan(&run, &found.entries)?;
+        let mut state = RunState::of(&found.entries);
         state.planned = plan.trials.len();
         let active = RunLock::is_held(&run.lock());
-        Ok(Self { run, plan, state, active })
+        let info = Self { run, plan, state, active, journal_head: found.head, chained: found.chained };
+        info.check_head()?;
+        Ok(info)
     }
 
     /// Whether the run is inactive and has pending trials or unwritten results.

@@ -50,6 +50,9 @@ pub struct PlanOptions {
     /// Allows fetching from hosts in private networks.
     #[serde(default)]
     pub allow_private_hosts: bool,
+    /// Local directories outside of the project that cases may use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub allow_paths: Vec<PathBuf>,
     /// Deletes workspaces after grading.
     #[serde(default)]
     pub delete_workspace: bool,
@@ -84,6 +87,7 @@ impl PlanOptions {
     pub fn of(suite: &Suite) -> Self {
         Self {
             allow_private_hosts: false,
+            allow_paths: Vec::new(),
             delete_workspace: false,
             retries: suite.retries,
             concurrency: suite.concurrency.clone(),

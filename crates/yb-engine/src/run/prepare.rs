@@ -365,6 +365,7 @@ impl PreparedRun {
             youbencha: plan.youbencha.clone(),
             trials: plan.trials.len(),
             jobs,
+            plan: Some(super::record::file_digest(&run.plan()).map_err(RunError::io("read", run.plan()))?),
         }])?;
         let state = RunState::of(&opening_entries);
         Ok(ActiveRun {

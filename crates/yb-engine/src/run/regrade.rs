@@ -19,7 +19,7 @@ use super::lookup::RunInfo;
 use super::plan::PlannedTrial;
 use super::prepare::RunContext;
 use super::state::{RunState, TrialState};
-use crate::trial::{Runner, expected_tree};
+use crate::trial::{RESULTS_FILE, Runner, expected_tree};
 use files::{GradingDir, GradingReport, SCRATCH, TRIALS};
 use yb_case::EvalFile;
 use yb_case::suite::{Combination, SourceFile, Suite};
@@ -327,6 +327,12 @@ impl RegradeJob {
         graded.log_digest = blake3::hash(&bytes).to_hex().to_string();
         if self.record.artifacts.get(LOG_FILE).is_some_and(|digest| *digest != graded.log_digest) {
             return Err(GradeError::other("the log does not match its recorded digest"));
+        }
+        let results = recorded.join(RESULTS_FILE);
+        let unchanged =
+            |digest: &String| super::record::file_digest(&results).is_ok_and(|found| found == *digest);
+        if !self.record.artifacts.get(RESULTS_FILE).is_none_or(unchanged) {
+            return Err(GradeError::other("the results do not match their recorded digest"));
         }
         let log = YouBenchaLog::parse(&path, &bytes).map_err(|error| GradeError::other(error.to_string()))?;
         let (shared, case) = (&self.shared, &self.shared.combination.case);

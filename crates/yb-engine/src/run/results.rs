@@ -49,6 +49,9 @@ pub struct RunResults {
     /// Results of the gates at the end of the run; absent without gates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gates: Option<GateReport>,
+    /// Digest of the last line of the journal, which covers all lines before it; absent in results of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_head: Option<String>,
     /// The trials, in plan order.
     pub trials: Vec<TrialResults>,
 }
@@ -117,6 +120,7 @@ impl RunResults {
             spend: tally.spend,
             unpriced: tally.unpriced,
             gates: None,
+            journal_head: None,
             trials: plan
                 .trials
                 .iter()

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use yb_model::atomic_file::{Durability, write_atomic};
+use yb_model::atomic_file::{Durability, write_private};
 
 use super::dir::{CACHE, RunDir};
 use super::error::RunError;
@@ -111,6 +111,7 @@ impl RunContext {
         };
         let mut state = RunState::of(&found.entries);
         state.planned = plan.trials.len();
+        super::record::check_plan(&run, &found.entries)?;
         check_artifacts(&run, &state)?;
         let again: Vec<String> = plan
             .trials
@@ -157,6 +158,9 @@ impl RunContext {
                 youbencha: env!("CARGO_PKG_VERSION").to_owned(),
                 trials: plan.trials.len(),
                 jobs,
+                plan: Some(
+                    super::record::file_digest(&run.plan()).map_err(RunError::io("read", run.plan()))?,
+                ),
             });
         }
         remove_unrecorded_attempts(&run, &state, &pending);
@@ -167,12 +171,12 @@ impl RunContext {
             jobs,
             again,
         });
+        // The results are stale from here on. They name the last line of the journal, so they go first.
+        let _ = fs::remove_file(run.results());
         let opening_entries = journal.append(events)?;
         for entry in &opening_entries {
             state.apply(entry);
         }
-        // The results are stale from here on.
-        let _ = fs::remove_file(run.results());
         Ok(ActiveRun {
             run,
             cache,
@@ -314,5 +318,5 @@ fn remove_unrecorded_attempts(run: &RunDir, state: &RunState, pending: &[&Planne
 
 /// Replaces a file atomically. Its content is on disk when this returns; its name is once the directory is synced.
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), RunError> {
-    write_atomic(path, content, Durability::Synced).map_err(RunError::io("write", path))
+    write_private(path, content, Durability::Synced).map_err(RunError::io("write", path))
 }

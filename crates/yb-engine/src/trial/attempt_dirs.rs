@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use yb_model::atomic_file::{Durability, write_atomic};
+use yb_model::atomic_file::{Durability, create_private_dir, write_private};
 
 use serde::Serialize;
 
 use super::TrialError;
 use crate::run::{RunDir, sync_folder};
-use yb_evaluate::FOLDER;
 use yb_repo::remove_or_set_aside;
 
 /// The temporary directories of an attempt: the agent's private directory, that of the hooks before it, and the one for
@@ -44,7 +43,7 @@ impl AttemptDirs {
             trial: trial.to_owned(),
         };
         for directory in [&folder, &dirs.artifacts, &dirs.private] {
-            fs::create_dir_all(directory).map_err(TrialError::io(directory))?;
+            create_private_dir(directory).map_err(TrialError::io(directory))?;
         }
         run.link_trial(trial, attempt).map_err(TrialError::io(run.trial(trial)))?;
         Ok(dirs)
@@ -54,7 +53,7 @@ impl AttemptDirs {
     pub(super) fn write(&self, file: &str, content: &impl Serialize) -> Result<(), TrialError> {
         let path = self.artifacts.join(file);
         let text = serde_json::to_vec_pretty(content).map_err(|error| TrialError::io(&path)(error.into()))?;
-        write_atomic(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
+        write_private(&path, &text, Durability::Unsynced).map_err(TrialError::io(&path))
     }
 
     /// Removes the temporary directories, and the workspace unless it is kept. Returns a warning for each that can't be removed:
@@ -65,31 +64,33 @@ impl AttemptDirs {
         all.filter_map(|directory| remove_or_set_aside(directory).warning()).collect()
     }
 
-    /// Syncs all artifacts to disk and returns their digests for the journal.
+    /// Makes all artifacts private, syncs them to disk and returns their digests for the journal.
     pub(super) fn seal(&self) -> Result<BTreeMap<String, String>, TrialError> {
         let mut digests = BTreeMap::new();
         self.seal_folder(&self.artifacts, "", &mut digests)?;
         Ok(digests)
     }
 
-    /// Seals the files of one directory. Of its subdirectories only those of evaluators are included, which hold verdicts.
+    /// Seals the files of a directory and of those below it.
     fn seal_folder(
         &self,
         folder: &Path,
         prefix: &str,
         digests: &mut BTreeMap<String, String>,
     ) -> Result<(), TrialError> {
+        make_private(folder, 0o700).map_err(TrialError::io(folder))?;
         for entry in fs::read_dir(folder).map_err(TrialError::io(folder))? {
             let entry = entry.map_err(TrialError::io(folder))?;
             let path = entry.path();
             let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
             let kind = entry.file_type().map_err(TrialError::io(&path))?;
-            if kind.is_dir() && (name == FOLDER || !prefix.is_empty()) {
+            if kind.is_dir() {
                 self.seal_folder(&path, &format!("{name}/"), digests)?;
             }
             if !kind.is_file() {
                 continue;
             }
+            make_private(&path, 0o600).map_err(TrialError::io(&path))?;
             let mut file = fs::File::open(&path).map_err(TrialError::io(&path))?;
             let mut hasher = blake3::Hasher::new();
             std::io::copy(&mut file, &mut hasher).map_err(TrialError::io(&path))?;
@@ -98,4 +99,13 @@ impl AttemptDirs {
         }
         sync_folder(folder).map_err(TrialError::io(folder))
     }
+}
+
+/// Lets only the owner read a file or directory: artifacts hold prompts, transcripts and code.
+fn make_private(path: &Path, mode: u32) -> std::io::Result<()> {
+    #[cfg(unix)]
+    fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+    #[cfg(not(unix))]
+    let _ = (path, mode);
+    Ok(())
 }

@@ -40,6 +40,8 @@ pub(super) struct ModelServers {
     texts: BTreeMap<String, String>,
     /// How the case differs from the recorded one.
     case_divergence: Option<Divergence>,
+    /// The full digest of the replayed tape.
+    content: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -152,6 +154,7 @@ impl Runner {
             digest: None,
             texts,
             case_divergence: None,
+            content: None,
             warnings: Vec::new(),
         };
         let endpoints = self.endpoints(case, host);
@@ -199,7 +202,9 @@ impl ModelServers {
         }
         let bytes = std::fs::read(&file).map_err(TrialError::io(&file))?;
         self.compare_case(&tape, runner.tape.fork.is_some());
-        self.digest = Some(blake3::hash(&bytes).to_hex().chars().take(16).collect());
+        let digest = blake3::hash(&bytes).to_hex();
+        self.digest = Some(digest.chars().take(16).collect());
+        self.content = Some(digest.to_string());
         let own = case.tape.as_ref();
         let mode = runner.tape.mode.or(own.map(|own| own.mode)).unwrap_or_default();
         let speed = runner.tape.speed.or(own.map(|own| own.speed)).unwrap_or_default();
@@ -362,6 +367,7 @@ impl ModelServers {
             how: TapeHow::Scripted,
             file: self.file.display().to_string(),
             digest: self.digest,
+            content: self.content,
             exchanges: 0,
             tolerated: 0,
             normalized: BTreeMap::new(),
@@ -408,12 +414,15 @@ impl ModelServers {
             let recorded = tokio::task::spawn_blocking(move || {
                 let recorded = recorder.finish().map_err(|error| error.to_string())?;
                 std::fs::rename(&recorded.tape, &file).map_err(|error| error.to_string())?;
-                Ok::<_, String>((file, recorded.observed, recorded.api_failure))
+                let content = std::fs::read(&file).map_err(|error| error.to_string())?;
+                let content = blake3::hash(&content).to_hex().to_string();
+                Ok::<_, String>((file, content, recorded.observed, recorded.api_failure))
             });
             match recorded.await.map_err(|error| error.to_string()).and_then(|recorded| recorded) {
-                Ok((file, seen, api_failure)) => {
+                Ok((file, content, seen, api_failure)) => {
                     failure = api_failure;
                     tape.file = file.display().to_string();
+                    tape.content = Some(content);
                     tape.exchanges = seen.exchanges;
                     observed = seen;
                 }

@@ -5,9 +5,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
 
+use super::BlobId;
+use super::frame::FrameEncoder;
 use super::record::{BlobContent, BlobRecord, CaseRecord, ExchangeRecord, TapeFooter, TapeHeader, TapeLine};
 use super::reduce::BlobStore;
-use super::{BlobId, frame};
+use super::seal::Chain;
 
 /// A tape file open for appending.
 pub(crate) struct TapeFile {
@@ -16,17 +18,27 @@ pub(crate) struct TapeFile {
     /// Lines of the current frame.
     lines: Vec<u8>,
     exchanges: u64,
+    chain: Chain,
+    encoder: FrameEncoder,
 }
 
 impl TapeFile {
     /// Creates a new tape, readable only by its owner.
-    pub(crate) fn create(path: &Path, header: TapeHeader) -> io::Result<Self> {
+    pub(crate) fn create(path: &Path, mut header: TapeHeader) -> io::Result<Self> {
+        header.sealed = true;
         let mut options = OpenOptions::new();
         options.append(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path)?;
-        let mut tape = Self { file, known: HashSet::new(), lines: Vec::new(), exchanges: 0 };
+        let mut tape = Self {
+            file,
+            known: HashSet::new(),
+            lines: Vec::new(),
+            exchanges: 0,
+            chain: Chain::default(),
+            encoder: FrameEncoder::default(),
+        };
         tape.write_line(&TapeLine::Header(header))?;
         tape.flush()?;
         Ok(tape)
@@ -59,7 +71,10 @@ impl TapeFile {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let frame = frame::encode(&self.lines);
+        let seal = TapeLine::Seal(self.chain.seal(&self.lines));
+        self.write_line(&seal)?;
+        self.chain.add_seal(&self.lines);
+        let frame = self.encoder.encode(&self.lines);
         self.lines.clear();
         self.file.write_all(&frame)
     }

@@ -20,7 +20,9 @@ pub(crate) enum TapeLine {
     /// The texts of the case; after the header, if the recorder knew them.
     Case(CaseRecord),
     Exchange(Box<ExchangeRecord>),
-    /// The last line of a finished tape.
+    /// The last line of each frame of a sealed tape.
+    Seal(SealRecord),
+    /// Part of the last frame of a finished tape.
     #[serde(rename = "end")]
     Footer(TapeFooter),
     #[serde(other)]
@@ -39,6 +41,9 @@ pub(crate) struct TapeHeader {
     pub(crate) directories: BTreeMap<String, String>,
     #[serde(default)]
     pub(crate) full_requests: bool,
+    /// Whether each frame ends with a seal; older versions wrote none.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) sealed: bool,
 }
 
 /// The texts of the case, with secrets replaced.
@@ -171,6 +176,12 @@ pub(crate) struct TapeFooter {
     pub(crate) exchanges: u64,
 }
 
+/// The digest of all lines before this one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SealRecord {
+    pub(crate) digest: String,
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -193,11 +204,16 @@ mod tests {
                 upstream: "http://x".to_owned(),
                 directories: BTreeMap::from([("workspace".to_owned(), "/w".to_owned())]),
                 full_requests: true,
+                sealed: true,
             }),
             &json!({
                 "kind": "tape", "version": 1, "made_by": "yb-tape", "created_ms": 2, "upstream": "http://x",
-                "places": { "workspace": "/w" }, "full_requests": true,
+                "places": { "workspace": "/w" }, "full_requests": true, "sealed": true,
             }),
+        );
+        check(
+            &TapeLine::Seal(SealRecord { digest: "d".to_owned() }),
+            &json!({ "kind": "seal", "digest": "d" }),
         );
         check(
             &TapeLine::Blob(BlobRecord { id: id.clone(), content: BlobContent::Text("x".to_owned()) }),

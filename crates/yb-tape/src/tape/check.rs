@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Exchange, Lane, Tape};
-use crate::format::{BlobId, reduce};
+use crate::format::reduce;
 use crate::matching::dialogue::DialoguePart;
 use crate::matching::divergence::excerpts;
 
@@ -34,17 +34,18 @@ pub struct TapeDifference {
 }
 
 impl Tape {
-    /// Checks that the tape is complete and that all blobs match their hashes.
+    /// Checks that the tape is complete and unchanged: blobs match their hashes, frames their seals.
     #[must_use]
     pub fn verify(&self) -> TapeVerification {
         let mut found = TapeVerification::default();
         if let Some(truncation) = self.truncation() {
             found.problems.push(format!("truncated at byte {}: {}", truncation.at, truncation.reason));
         }
-        for (id, bytes) in self.blobs() {
-            if BlobId::from_bytes(bytes) != *id {
-                found.problems.push(format!("hash mismatch of a blob: {id}"));
-            }
+        found.problems.extend(self.changes().iter().cloned());
+        if !self.is_sealed() {
+            found.notes.push(
+                "not sealed: an older version recorded it, so that not every change is noticed".to_owned(),
+            );
         }
         let mut numbers = HashSet::new();
         for exchange in self.exchanges() {

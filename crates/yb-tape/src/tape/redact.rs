@@ -19,8 +19,10 @@ impl Tape {
     /// Writes a copy with each secret replaced by `[REDACTED:NAME]`, and opens it.
     ///
     /// # Errors
-    /// When the file `to` exists or can't be written.
+    /// When the tape was changed since it was recorded, or the file `to` exists or can't be written.
     pub fn redact(&self, to: impl AsRef<Path>, secrets: &Secrets) -> Result<Self, Error> {
+        // The copy gets new seals, which must not cover up a change.
+        self.check_unchanged()?;
         let to = to.as_ref();
         let failed = |source| Error::WriteTape { path: to.to_owned(), source };
         let replacer = secrets.replacer();

@@ -16,5 +16,6 @@ mod recording;
 mod replaying;
 mod requests;
 mod script_errors;
+mod seals;
 mod side_requests;
 mod unscripted;

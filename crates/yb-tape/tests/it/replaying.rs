@@ -42,7 +42,7 @@ lanes:
     replies: [{ say: Else. }]
 ";
 
-fn first() -> Value {
+pub(crate) fn first() -> Value {
     conversation("go", &[])
 }
 
@@ -50,7 +50,7 @@ fn second(text: &str) -> Value {
     conversation("go", &[(call("toolu_main_1_1"), result("toolu_main_1_1", text))])
 }
 
-fn recorded(tape_dir: &TapeDir) -> Tape {
+pub(crate) fn recorded(tape_dir: &TapeDir) -> Tape {
     let model = start(SCRIPT);
     let proxy = yb_tape::RecordingProxy::start(tape_dir.options(&model).directory("workspace", "/old/place"))
         .unwrap();

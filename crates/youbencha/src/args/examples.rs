@@ -204,8 +204,15 @@ Examples:
   yb show two--bad--1 --transcript     a trial of the newest run
   yb show latest --json
   yb show latest --grading latest      newest grading of `yb eval --from`
-  yb show two--bad--1 --diff | git apply
+  yb show two--bad--1 --diff --raw | git apply
   yb show two--bad--1 --command | sh";
+
+pub(super) const VERIFY: &str = "\
+Examples:
+  yb verify                                     newest run
+  yb verify latest --json | jq -r .problems
+  yb verify latest --sign ~/.ssh/id_ed25519     writes record.txt and record.txt.sig
+  yb verify latest --verify-with id_ed25519.pub";
 
 pub(super) const COMPARE: &str = "\
 Examples:

@@ -14,7 +14,7 @@ use crate::exit_code::ExitCode;
 /// The visible commands by group, in the order of the help.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Run", &["run", "eval", "prompt", "ask", "demo"]),
-    ("Inspect", &["show", "list", "report", "index"]),
+    ("Inspect", &["show", "list", "report", "index", "verify"]),
     ("Compare", &["compare", "gate", "baseline"]),
     ("Replay", &["tape"]),
     (

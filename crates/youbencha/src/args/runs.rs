@@ -127,6 +127,10 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) allow_private_hosts: bool,
 
+    /// Allow local repositories and directories below DIR; those of the case's project and of the working directory need no permission
+    #[arg(long, value_name = "DIR")]
+    pub(crate) allow_path: Vec<PathBuf>,
+
     #[command(flatten)]
     pub(crate) otel: super::OtelArgs,
 }
@@ -206,6 +210,10 @@ pub(crate) struct ShowArgs {
     /// Print the changes as a patch
     #[arg(long)]
     pub(crate) diff: bool,
+
+    /// With `--diff`, write the bytes of the patch without making control characters visible, for `git apply`
+    #[arg(long, requires = "diff", conflicts_with_all = ["transcript", "command", "json"])]
+    pub(crate) raw: bool,
 
     /// Print a shell script that repeats the execution
     #[arg(long)]

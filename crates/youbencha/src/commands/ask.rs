@@ -151,7 +151,7 @@ fn report(answer: &OutgoingMessage, shown: &str, args: &AskArgs, printer: &mut P
         _ => "unknown",
     };
     if args.json {
-        printer.line(json!({
+        printer.json(&json!({
             "text": answer.text,
             "model": metadata.model,
             "tokens": metadata.tokens_used,
@@ -164,7 +164,7 @@ fn report(answer: &OutgoingMessage, shown: &str, args: &AskArgs, printer: &mut P
         }));
     } else {
         if shown.is_empty() {
-            printer.line(&answer.text);
+            printer.text(&format!("{}\n", answer.text));
         }
         printer.note(summary(answer));
     }

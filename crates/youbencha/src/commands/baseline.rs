@@ -27,7 +27,7 @@ pub(super) fn run(command: &BaselineCommand, printer: &mut Printer) -> Result<Ex
                 names.into_iter().map(|name| (name.clone(), baseline::read(&root, &name))).collect();
             if *json {
                 let all: Vec<Value> = all.iter().map(|(name, found)| as_json(name, found)).collect();
-                printer.line(format_args!("{:#}", json!({ "v": JSON_VERSION, "baselines": all })));
+                printer.pretty_json(&json!({ "v": JSON_VERSION, "baselines": all }));
             } else if all.is_empty() {
                 printer.note("no baselines; hint: create one with: yb baseline set NAME RUN");
             } else {

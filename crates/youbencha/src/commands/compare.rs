@@ -27,7 +27,7 @@ pub(super) fn run(args: &CompareArgs, printer: &mut Printer) -> Result<ExitCode,
     options.variants.clone_from(&args.variants);
     let found = compare::compare(&a, &b, &options)?;
     if args.json {
-        printer.line(format_args!("{:#}", serde_json::json!(found)));
+        printer.pretty_json(&serde_json::json!(found));
     } else {
         show(&found, &a, &b, printer);
     }

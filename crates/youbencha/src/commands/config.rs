@@ -74,7 +74,7 @@ fn list(args: &ConfigListArgs, printer: &mut Printer) -> Result<ExitCode, CliErr
                 json!({ "key": row.key, "value": row.value, "source": source, "from": from })
             })
             .collect();
-        printer.line(format_args!("{:#}", Value::Array(rows)));
+        printer.pretty_json(&Value::Array(rows));
     } else {
         let value = |row: &SettingRow| row.value.as_ref().map_or_else(|| "-".to_owned(), plain);
         let columns =

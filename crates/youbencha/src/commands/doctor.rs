@@ -3,7 +3,6 @@
 mod git;
 mod machine;
 
-use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 use yb_engine::Extensions;
 use yb_engine::config::Settings;
@@ -14,7 +13,7 @@ use crate::agents::{self, AgentState, AgentStatus};
 use crate::args::DoctorArgs;
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
-use crate::printer::Printer;
+use crate::printer::{Printer, Style, StyledText};
 
 /// The severity of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +80,7 @@ pub(super) fn run(
     let code = ExitCode::strongest(problems.iter().copied());
     if args.json {
         let checks: Vec<Value> = findings.iter().map(as_json).collect();
-        printer.line(format_args!("{:#}", json!({ "exit_code": code.code(), "checks": checks })));
+        printer.pretty_json(&json!({ "exit_code": code.code(), "checks": checks }));
         return Ok(code);
     }
     for finding in &findings {
@@ -148,15 +147,14 @@ fn word(level: Level) -> &'static str {
 }
 
 fn show(finding: &Finding, printer: &mut Printer) {
-    // Padded before coloring: escape codes have no width.
-    let word = format!("{:8}", word(finding.level));
-    let word = match finding.level {
-        Level::Ok => word.green().to_string(),
-        Level::Absent => word,
-        Level::Warning => word.yellow().to_string(),
-        Level::Problem(_) => word.red().bold().to_string(),
+    let style = match finding.level {
+        Level::Ok => Style::Green,
+        Level::Absent => Style::Plain,
+        Level::Warning => Style::Yellow,
+        Level::Problem(_) => Style::BoldRed,
     };
-    printer.line(format_args!("{word} {:14} {}", finding.check, finding.message));
+    let line = StyledText::new().styled(style, format_args!("{:8}", word(finding.level)));
+    printer.line(line.text(format_args!(" {:14} ", finding.check)).text(&finding.message));
     if let Some(fix) = &finding.fix {
         printer.line(format_args!("{:24}fix: {fix}", ""));
     }

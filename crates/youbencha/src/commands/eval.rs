@@ -16,7 +16,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::workspace::{display_path, sanitize};
+use crate::workspace::display_path;
 
 pub(super) fn run(
     args: &EvalArgs,
@@ -75,13 +75,13 @@ async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) ->
     let done = runner.evaluate(&eval, &directory).await.map_err(|error| CliError::from(&error))?;
     if !args.quiet {
         for warning in &done.warnings {
-            printer.note(format_args!("warning: {}", sanitize(warning)));
+            printer.note(format_args!("warning: {}", warning));
         }
     }
     if args.json {
         let mut value = json!(done.results);
         value["directory"] = json!(done.artifacts);
-        printer.line(format_args!("{value:#}"));
+        printer.pretty_json(&value);
     } else {
         show(&done, printer);
     }
@@ -94,7 +94,7 @@ fn show(done: &DirectoryEvaluation, printer: &mut Printer) {
         let status = json!(one.status);
         let place = one.graded_code.map(|place| format!(" ({})", place.as_str())).unwrap_or_default();
         let status = format!("{}{place}", status.as_str().unwrap_or_default());
-        printer.line(format_args!("  {}: {status}: {}", one.evaluator, sanitize(&one.message)));
+        printer.line(format_args!("  {}: {status}: {}", one.evaluator, one.message));
     }
     printer.line(format_args!("  artifacts: {}", display_path(&done.artifacts)));
     if done.outcome == Outcome::GraderError {

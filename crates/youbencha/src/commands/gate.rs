@@ -28,8 +28,9 @@ pub(super) fn run(
                 std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
             let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
             let setup = RunContext::new(settings, agents::environment(), extensions.clone());
-            let private_hosts = info.plan.options.allow_private_hosts;
-            match load::suite(config, private_hosts, &setup, false, printer) {
+            let options = &info.plan.options;
+            let allowed = (options.allow_private_hosts, options.allow_paths.as_slice());
+            match load::suite(config, allowed, &setup, false, printer) {
                 Some(suite) => suite.gates,
                 None => return Ok(ExitCode::Usage),
             }
@@ -43,16 +44,13 @@ pub(super) fn run(
     };
     let code = report::gates::exit_code(report.status);
     if args.json {
-        printer.line(format_args!(
-            "{:#}",
-            json!({
-                "v": JSON_VERSION,
-                "run": info.run.id(),
-                "answer": report.status,
-                "gates": report.gates,
-                "exit_code": code.code(),
-            })
-        ));
+        printer.pretty_json(&json!({
+            "v": JSON_VERSION,
+            "run": info.run.id(),
+            "answer": report.status,
+            "gates": report.gates,
+            "exit_code": code.code(),
+        }));
     } else {
         report::gates::show(&report, printer);
     }

@@ -85,7 +85,7 @@ pub(super) fn run(
                 .hint("list commands and topics: `yb help`")
         })?;
     }
-    printer.text(&found.render_long_help().ansi().to_string());
+    printer.help(&found.render_long_help());
     Ok(ExitCode::Passed)
 }
 

@@ -10,7 +10,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::report::JSON_VERSION;
 use crate::table::Table;
-use crate::workspace::{self, display_path, sanitize};
+use crate::workspace::{self, display_path};
 
 pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let root = workspace::root(printer)?;
@@ -44,7 +44,7 @@ pub(super) fn run(command: &IndexCommand, printer: &mut Printer) -> Result<ExitC
                         found.columns.iter().cloned().zip(row.iter().cloned()).collect::<Map<_, _>>().into()
                     })
                     .collect();
-                printer.line(format_args!("{:#}", json!({ "v": JSON_VERSION, "rows": rows })));
+                printer.pretty_json(&json!({ "v": JSON_VERSION, "rows": rows }));
             } else {
                 let mut table = Table::new(&found.columns.iter().map(String::as_str).collect::<Vec<_>>());
                 for row in &found.rows {
@@ -66,7 +66,7 @@ fn no_runs(root: &std::path::Path) -> CliError {
 fn cell(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => sanitize(text).replace(['\n', '\t'], " "),
+        Value::String(text) => text.replace(['\n', '\t'], " "),
         other => other.to_string(),
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn run(args: &InitArgs, printer: &mut Printer) -> Result<ExitCode, Cl
         files::write(here, Path::new(path), content)?;
         printer.line(format_args!("wrote {path}"));
     }
-    printer.line("\nRun it, offline and without API calls:\n  yb run testcase.yaml");
+    printer.line("\nRun it, offline and without API calls:");
+    printer.line("  yb run testcase.yaml");
     printer.line("\nThen edit testcase.yaml: one line switches to Claude Code.");
     Ok(ExitCode::Passed)
 }

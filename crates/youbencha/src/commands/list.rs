@@ -33,7 +33,7 @@ pub(super) fn run(
             let json = |spec: &EvaluatorSpec| json!({ "name": spec.name, "runs": true, "needs": spec.input.as_str(), "description": spec.summary });
             lists.insert("evaluators".to_owned(), evaluators.iter().map(json).collect());
         }
-        printer.line(format_args!("{:#}", Value::Object(lists)));
+        printer.pretty_json(&Value::Object(lists));
         return Ok(ExitCode::Passed);
     }
     if let Some(agents) = &agents {

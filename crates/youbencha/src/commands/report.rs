@@ -12,7 +12,7 @@ use crate::args::{ReportArgs, ReportFormat};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::files::refuse_link;
-use crate::printer::Printer;
+use crate::printer::{Printer, escaped_json};
 use crate::workspace::{self, display_path};
 
 const INDEX: &str = "index.html";
@@ -25,14 +25,14 @@ pub(super) fn run(args: &ReportArgs, printer: &mut Printer) -> Result<ExitCode, 
     let report = Report::of(runs);
     let text = match args.format {
         ReportFormat::Markdown => yb_report::markdown(&report),
-        ReportFormat::Json => yb_report::json(&report),
+        ReportFormat::Json => escaped_json(&yb_report::json(&report)),
         ReportFormat::Junit => yb_report::junit(&report),
         ReportFormat::Csv => yb_report::csv(&report),
         ReportFormat::Github => yb_report::github(&report),
         ReportFormat::Html => return html(args, &yb_report::html(&report), &beside, printer),
     };
     match args.output.as_deref() {
-        Some(path) if path == Path::new("-") => printer.bytes(text.as_bytes()),
+        Some(path) if path == Path::new("-") => printer.raw_bytes(text.as_bytes()),
         output => {
             let path = output.map_or_else(|| beside.join(args.format.file_name()), Path::to_owned);
             write(&path, &text)?;
@@ -98,7 +98,7 @@ fn html(
     let is_file = |path: &Path| path.extension().is_some_and(|end| end == "html" || end == "htm");
     let index = match (args.output.as_deref(), html.is_single_file()) {
         (Some(path), true) if path == Path::new("-") => {
-            html.pages().for_each(|page| printer.bytes(page.text.as_bytes()));
+            html.pages().for_each(|page| printer.raw_bytes(page.text.as_bytes()));
             return Ok(ExitCode::Passed);
         }
         (Some(path), false) if path == Path::new("-") || is_file(path) => {

@@ -118,11 +118,15 @@ async fn open(
     }
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = args.config() {
-        let Some(suite) = load::suite(config, args.allow_private_hosts, &setup, args.strict, printer) else {
+        let allowed = (args.allow_private_hosts, args.allow_path.as_slice());
+        let Some(suite) = load::suite(config, allowed, &setup, args.strict, printer) else {
             return Ok(Preparation::Done(ExitCode::Usage));
         };
         let mut options = PlanOptions::of(&suite);
         options.allow_private_hosts = args.allow_private_hosts;
+        // Absolute, because a resumed run keeps them.
+        options.allow_paths =
+            args.allow_path.iter().filter_map(|path| std::path::absolute(path).ok()).collect();
         options.delete_workspace = args.delete_workspace;
         apply(args, &mut options)?;
         let selection = Selection::new(args.repeat, args.filter.clone());
@@ -136,7 +140,8 @@ async fn open(
         return Err(RunError::Changed { run: run.id(), files: changed }.into());
     }
     let private = plan.options.allow_private_hosts || args.allow_private_hosts;
-    let Some(suite) = load::suite(&plan.config, private, &setup, args.strict, printer) else {
+    let paths = [plan.options.allow_paths.as_slice(), args.allow_path.as_slice()].concat();
+    let Some(suite) = load::suite(&plan.config, (private, &paths), &setup, args.strict, printer) else {
         return Ok(Preparation::Done(ExitCode::Usage));
     };
     let mut options = plan.options.clone();
@@ -360,6 +365,7 @@ impl From<RunError> for CliError {
             RunError::Io { .. }
             | RunError::Journal(_)
             | RunError::Damaged { .. }
+            | RunError::Modified { .. }
             | RunError::DiskFull { .. } => ErrorKind::Infrastructure,
             _ => ErrorKind::Usage,
         };

@@ -39,7 +39,7 @@ pub(super) fn run(printer: &mut Printer) -> Result<ExitCode, CliError> {
 async fn converse(base: &str, prompt: &str, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let began = Instant::now();
     let cwd = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
-    printer.line(json!({
+    printer.json(&json!({
         "type": "system", "subtype": "init", "session_id": SESSION, "model": MODEL, "cwd": cwd, "tools": tools::NAMES,
     }));
     let mut messages = vec![json!({ "role": "user", "content": [{ "type": "text", "text": prompt }] })];
@@ -54,7 +54,7 @@ async fn converse(base: &str, prompt: &str, printer: &mut Printer) -> Result<Exi
             Err(reason) => break (reason, true),
         };
         usage.add(&answer["usage"]);
-        printer.line(json!({ "type": "assistant", "session_id": SESSION, "message": answer }));
+        printer.json(&json!({ "type": "assistant", "session_id": SESSION, "message": answer }));
         let blocks = answer["content"].as_array().cloned().unwrap_or_default();
         let mut results = Vec::new();
         for call in blocks.iter().filter(|block| block["type"] == "tool_use") {
@@ -68,11 +68,11 @@ async fn converse(base: &str, prompt: &str, printer: &mut Printer) -> Result<Exi
             break (texts.collect::<Vec<_>>().join("\n"), turns == MAX_TURNS);
         }
         let reply = json!({ "role": "user", "content": results });
-        printer.line(json!({ "type": "user", "session_id": SESSION, "message": reply }));
+        printer.json(&json!({ "type": "user", "session_id": SESSION, "message": reply }));
         messages.push(json!({ "role": "assistant", "content": blocks }));
         messages.push(reply);
     };
-    printer.line(json!({
+    printer.json(&json!({
         "type": "result",
         "subtype": if failed { "error_during_execution" } else { "success" },
         "is_error": failed,

@@ -16,7 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::report::trial::TrialView;
 use crate::report::{one_line, summary};
-use crate::workspace::{self, RunCondition, display_path, sanitize};
+use crate::workspace::{self, RunCondition, display_path};
 
 /// The maximum number of listed trials.
 const LISTED: usize = 20;
@@ -50,12 +50,13 @@ pub(super) fn run(args: &ShowArgs, printer: &mut Printer) -> Result<ExitCode, Cl
             // Trials without a new grade keep theirs.
             let grading = graded.filter(|folder| folder.join("results.json").is_file());
             let view = TrialView { grading, ..select_attempt(args, &info, trial)? };
+            view.record.map_or(Ok(()), |record| info.check_artifacts(record))?;
             show_trial(args, &view, printer)?;
         }
         None if args.transcript || args.diff || args.command || args.attempt.is_some() => {
             return Err(which_trial(&info));
         }
-        None if args.json => printer.line(format_args!("{:#}", run_json(&info))),
+        None if args.json => printer.pretty_json(&run_json(&info)),
         None => show_run(&info, printer),
     }
     Ok(ExitCode::Passed)
@@ -99,13 +100,14 @@ fn select_attempt<'a>(
 /// Prints one trial in the requested forms.
 fn show_trial(args: &ShowArgs, view: &TrialView<'_>, printer: &mut Printer) -> Result<(), CliError> {
     if args.json {
-        return trial_json(args, view).map(|value| printer.line(format_args!("{value:#}")));
+        return trial_json(args, view).map(|value| printer.pretty_json(&value));
     }
     if args.transcript {
         transcript::show(&log(view)?, printer);
     }
     if args.diff {
         match diff::read(view)? {
+            Some(patch) if args.raw => diff::write_raw(&patch, printer)?,
             Some(patch) => diff::show(&patch, printer),
             None => printer.note("no changes"),
         }
@@ -134,7 +136,7 @@ fn log(view: &TrialView<'_>) -> Result<YouBenchaLog, CliError> {
             format!("no log of attempt {} of `{}`", record.attempt, view.trial.folder),
         );
         return Err(match &record.error {
-            Some(reason) => error.caused_by(sanitize(reason)),
+            Some(reason) => error.caused_by(reason.clone()),
             None => error,
         });
     }
@@ -172,7 +174,7 @@ fn show_run(info: &RunInfo, printer: &mut Printer) {
         printer.line("");
     }
     for record in bad.iter().take(LISTED) {
-        printer.line(format_args!("{}: {}", record.trial, sanitize(&one_line(record))));
+        printer.line(format_args!("{}: {}", record.trial, one_line(record)));
     }
     if bad.len() > LISTED {
         printer.line(format_args!("and {} more; `--json` lists all", bad.len() - LISTED));

@@ -116,7 +116,8 @@ fn report(suggestion: &Suggestion, save: &Path, printer: &mut Printer) -> Result
     if let Some(case) = &suggestion.case {
         files::write(directory_of(save), Path::new(save.file_name().unwrap_or_default()), case)?;
         printer.line(format_args!("saved {}", save.display()));
-        printer.line(format_args!("\nReview it, then run it:\n  yb run {}", save.display()));
+        printer.line("\nReview it, then run it:");
+        printer.line(format_args!("  yb run {}", save.display()));
         return Ok(ExitCode::Passed);
     }
     if let Some((outcome, why)) = &suggestion.failed {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use yb_engine::Extensions;
-use yb_engine::case::{Case, PrivateHosts, Prompt, Start};
+use yb_engine::case::{Case, LocalSources, PrivateHosts, Prompt, Start};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::suite::{self, Suite};
@@ -35,7 +35,11 @@ pub(super) fn run(
     tally.show(&in_config, printer);
 
     let hosts = if args.allow_private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options = extensions.load_options().with_variables(settings.variables()).with_private_hosts(hosts);
+    let options = extensions
+        .load_options()
+        .with_variables(settings.variables())
+        .with_private_hosts(hosts)
+        .with_local_sources(LocalSources::of_project(&project, &args.allow_path));
     for file in &files {
         let loaded = suite::load(file, &options);
         tally.show(&loaded.diagnostics, printer);

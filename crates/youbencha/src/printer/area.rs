@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use yb_figures::{char_width, width};
+use super::StyledText;
 
 /// The assumed size of a terminal that does not report its own.
 const DEFAULT_SIZE: (usize, usize) = (80, 24);
@@ -11,13 +11,13 @@ const DEFAULT_SIZE: (usize, usize) = (80, 24);
 /// Status lines of the terminal behind stderr.
 #[derive(Default)]
 pub(super) struct StatusArea {
-    lines: Vec<String>,
+    lines: Vec<StyledText>,
     /// The widths of the lines on the screen.
     drawn: Vec<usize>,
 }
 
 impl StatusArea {
-    pub(super) fn set(&mut self, lines: Vec<String>) {
+    pub(super) fn set(&mut self, lines: Vec<StyledText>) {
         self.lines = lines;
     }
 
@@ -41,10 +41,9 @@ impl StatusArea {
         // A background job must not draw over the foreground job.
         if !self.lines.is_empty() && in_foreground() {
             for line in self.lines.iter().take(rows.saturating_sub(1)) {
-                let line = fit(line, columns.saturating_sub(1));
-                let plain = anstream::adapter::strip_str(&line).to_string();
-                self.drawn.push(width(&plain));
-                text.push_str(if color { &line } else { &plain });
+                let line = line.fit(columns.saturating_sub(1));
+                self.drawn.push(line.width());
+                text.push_str(&line.render(color));
                 text.push('\n');
             }
         }
@@ -84,44 +83,9 @@ fn in_foreground() -> bool {
     }
 }
 
-/// Truncates a line to a display width; escape codes take no columns.
-pub(crate) fn fit(line: &str, columns: usize) -> String {
-    let plain = anstream::adapter::strip_str(line).to_string();
-    if width(&plain) <= columns {
-        return line.to_owned();
-    }
-    let mut out = String::with_capacity(line.len());
-    let (mut used, mut full, mut in_code) = (0, false, false);
-    for c in line.chars() {
-        if in_code || c == '\u{1b}' {
-            out.push(c);
-            in_code = !(in_code && c.is_ascii_alphabetic());
-            continue;
-        }
-        if !full && used + char_width(c) < columns {
-            used += char_width(c);
-            out.push(c);
-        } else if !full {
-            full = true;
-            out.extend((columns > 0).then_some('…'));
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fit_truncates_by_display_width_and_keeps_escape_codes() {
-        assert_eq!(fit("short", 5), "short");
-        assert_eq!(fit("longer", 5), "long…");
-        assert_eq!(fit("\u{1b}[31mlonger\u{1b}[0m", 4), "\u{1b}[31mlon…\u{1b}[0m");
-        assert_eq!(fit("日本語", 5), "日本…");
-        assert_eq!(fit("日本語", 4), "日…");
-        assert_eq!(fit("x", 0), "");
-    }
 
     #[test]
     fn erasure_includes_wrapped_lines() {

@@ -24,7 +24,7 @@ impl Reporter for JsonReporter {
             _ => return,
         };
         line["v"] = json!(VERSION);
-        printer.line(line);
+        printer.json(&line);
     }
 }
 

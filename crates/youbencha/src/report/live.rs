@@ -3,14 +3,12 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use owo_colors::OwoColorize as _;
 use yb_engine::run::{Plan, Progress, RunEvent, RunState, RunnerEvent};
 use yb_engine::trial::TrialStep;
-use yb_figures::{clock_ms, money, pad_end, pad_start, plural, width};
+use yb_figures::{clock_ms, money, pad_end, pad_start, plural, visible_line, width};
 
 use super::{LineReporter, Reporter, TrialNames};
-use crate::printer::{Printer, fit};
-use crate::workspace::sanitize;
+use crate::printer::{Printer, Style, StyledText, fit};
 
 /// The minimum interval between redraws on events.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(50);
@@ -115,7 +113,7 @@ impl LiveReporter {
     }
 
     /// Renders the status lines.
-    fn status_lines(&self, (columns, rows): (usize, usize), now: Instant) -> Vec<String> {
+    fn status_lines(&self, (columns, rows): (usize, usize), now: Instant) -> Vec<StyledText> {
         // The progress line and the cursor line need space too.
         let room = rows.saturating_sub(2).max(1);
         let shown = if self.active.len() > room { room - 1 } else { self.active.len() };
@@ -127,53 +125,61 @@ impl LiveReporter {
         let widths: [usize; 4] =
             std::array::from_fn(|column| cells.iter().map(|cells| width(&cells[column])).max().unwrap_or(0));
         let rest: usize = widths.iter().filter(|width| **width > 0).map(|width| width + 2).sum();
-        let names: Vec<String> =
-            self.active[..shown].iter().map(|(folder, _)| sanitize(self.names.get(folder))).collect();
+        let names: Vec<String> = self.active[..shown]
+            .iter()
+            .map(|(folder, _)| visible_line(self.names.get(folder)).into_owned())
+            .collect();
         let longest = names.iter().map(|name| width(name)).max().unwrap_or(0);
         let widest = longest.min(columns.saturating_sub(rest + 3)).max(8);
-        let mut lines: Vec<String> = names
+        let mut lines: Vec<StyledText> = names
             .iter()
             .zip(&cells)
             .map(|(name, [doing, turns, cost, time])| {
-                let mut line = format!("  {}", pad_end(&fit(name, widest), widest));
-                line.push_str(&format!("  {}", pad_end(doing, widths[0]).cyan()));
+                let mut line = StyledText::new().text("  ").text(pad_end(&fit(name, widest), widest));
+                line = line.text("  ").styled(Style::Cyan, pad_end(doing, widths[0]));
                 for (cell, width) in [turns, cost, time].into_iter().zip(&widths[1..]) {
                     if *width > 0 {
-                        line.push_str(&format!("  {}", pad_start(cell, *width)));
+                        line = line.text("  ").text(pad_start(cell, *width));
                     }
                 }
                 line
             })
             .collect();
         if shown < self.active.len() {
-            lines.push(format!("  and {} more", self.active.len() - shown).dimmed().to_string());
+            let more = format!("  and {} more", self.active.len() - shown);
+            lines.push(StyledText::new().styled(Style::Dim, more));
         }
         lines.push(self.progress_line(columns, now));
         lines
     }
 
     /// Renders the progress line: done, outcomes, cost and estimated remaining time.
-    fn progress_line(&self, columns: usize, now: Instant) -> String {
+    fn progress_line(&self, columns: usize, now: Instant) -> StyledText {
         let tally = self.state.tally();
         let width = (columns / 4).min(BAR_WIDTH);
         let filled = (tally.done * width).checked_div(tally.planned).unwrap_or(0);
-        let mut parts = vec![format!("{}/{}", tally.done, tally.planned)];
-        for (count, word) in
-            [(tally.passed(), "passed"), (tally.failed(), "failed"), (tally.excluded(), "excluded")]
-        {
-            let text = format!("{count} {word}");
-            match (count, word) {
-                (0, _) => {}
-                (_, "passed") => parts.push(text.green().to_string()),
-                (_, "failed") => parts.push(text.red().to_string()),
-                _ => parts.push(text.yellow().to_string()),
+        let mut line = StyledText::new()
+            .styled(Style::Green, "━".repeat(filled))
+            .styled(Style::Dim, "─".repeat(width - filled))
+            .text(format_args!(" {}/{}", tally.done, tally.planned));
+        for (count, word, style) in [
+            (tally.passed(), "passed", Style::Green),
+            (tally.failed(), "failed", Style::Red),
+            (tally.excluded(), "excluded", Style::Yellow),
+        ] {
+            if count > 0 {
+                line = line.text("  ").styled(style, format_args!("{count} {word}"));
             }
         }
         let running = self.active.iter().filter_map(|(_, active)| active.usd);
         let spent = running.chain(tally.spend.total()).reduce(|one, two| one + two);
-        parts.extend(spent.map(money));
-        parts.extend(self.remaining(tally.pending(), now).map(|left| format!("about {left} remaining")));
-        format!("{}{} {}", "━".repeat(filled).green(), "─".repeat(width - filled).dimmed(), parts.join("  "))
+        if let Some(spent) = spent {
+            line = line.text("  ").text(money(spent));
+        }
+        match self.remaining(tally.pending(), now) {
+            Some(left) => line.text(format_args!("  about {left} remaining")),
+            None => line,
+        }
     }
 
     /// Estimates the remaining time from the mean duration of finished trials, with `jobs` trials at once.
@@ -201,7 +207,7 @@ impl LiveReporter {
 impl RunningTrial {
     /// Returns the cells: activity, turns, cost, time.
     fn cells(&self, timeout_ms: u64, now: Instant) -> [String; 4] {
-        let doing = fit(&sanitize(&self.doing).replace(['\n', '\t'], " "), TOOL_WIDTH);
+        let doing = fit(&visible_line(&self.doing).replace('\t', " "), TOOL_WIDTH);
         let turns = if self.turns == 0 { String::new() } else { plural(self.turns, "turn") };
         let cost = self.usd.map(money).unwrap_or_default();
         let time = match self.acting {

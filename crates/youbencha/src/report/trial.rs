@@ -12,7 +12,7 @@ use yb_figures::{duration_ms, money, plural, timestamp};
 use super::TrialNames;
 use super::lines::one_line;
 use crate::printer::Printer;
-use crate::workspace::{display_path, sanitize};
+use crate::workspace::display_path;
 
 /// Prints the only trial of a run.
 pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printer: &mut Printer) {
@@ -31,7 +31,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
         }
     }
     for (name, status, message) in evaluators(&artifacts) {
-        printer.line(format_args!("  {name}: {status}: {}", sanitize(&message)));
+        printer.line(format_args!("  {name}: {status}: {}", message));
     }
     printer.line(format_args!("  artifacts: {}", display_path(&artifacts)));
 }
@@ -162,7 +162,7 @@ impl TrialView<'_> {
         let attempts = state.map(|state| state.attempts.as_slice()).unwrap_or_default();
         if attempts.len() > 1 || self.record.is_none_or(|record| record.attempt != attempts[0].attempt) {
             for one in attempts {
-                printer.line(format_args!("  attempt {}: {}", one.attempt, sanitize(&one_line(one))));
+                printer.line(format_args!("  attempt {}: {}", one.attempt, one_line(one)));
             }
         }
         let Some((record, artifacts)) = self.record.zip(self.artifacts()) else { return };
@@ -174,15 +174,15 @@ impl TrialView<'_> {
             }
             Err(_) => {
                 if let Some(error) = &record.error {
-                    printer.line(format_args!("  error: {}", sanitize(error)));
+                    printer.line(format_args!("  error: {}", error));
                 }
             }
         }
         for (name, status, message) in evaluators(self.grading.as_ref().unwrap_or(&artifacts)) {
-            printer.line(format_args!("  {name}: {status}: {}", sanitize(&message)));
+            printer.line(format_args!("  {name}: {status}: {}", message));
         }
         for warning in &record.warnings {
-            printer.line(format_args!("  warning: {}", sanitize(warning)));
+            printer.line(format_args!("  warning: {}", warning));
         }
         self.print_paths(&artifacts, printer);
     }

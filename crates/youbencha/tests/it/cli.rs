@@ -42,6 +42,7 @@ fn help() {
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
       index             Rebuild or query the SQLite index of all runs
+      verify            Check that a run was not changed since it was recorded
 
     Compare:
       compare           Compare two runs and detect regressions
@@ -118,6 +119,7 @@ fn no_command_is_a_usage_error_with_help() {
       list              List agents, evaluators or runs
       report            Write a report as HTML, Markdown, JSON, CSV, JUnit or a pull request comment
       index             Rebuild or query the SQLite index of all runs
+      verify            Check that a run was not changed since it was recorded
 
     Compare:
       compare           Compare two runs and detect regressions

@@ -154,6 +154,7 @@ fn dry_run_of_resume_lists_pending_trials() {
     let third = journal.lines().position(|line| line.contains("greeting--none--1")).unwrap();
     let kept: String = journal.lines().take(third + 1).map(|line| format!("{line}\n")).collect();
     std::fs::write(run.join("journal.jsonl"), kept).unwrap();
+    std::fs::remove_file(run.join("results.json")).unwrap();
     assert_snapshot!(yb(&context, &["run", "--resume", "--dry-run", "--jobs", "2"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----

@@ -20,7 +20,7 @@ use crate::small_suite::world;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// `yb` on a pseudo-terminal with an emulated screen.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     master: OwnedFd,
     /// The raw output and the screen.
@@ -30,7 +30,7 @@ struct Terminal {
 
 impl Terminal {
     /// Like `script -c`, but with a known size and signals for `yb` only.
-    fn start(context: &TestContext, args: &[&str], env: &[(&str, &str)]) -> Self {
+    pub(crate) fn start(context: &TestContext, args: &[&str], env: &[(&str, &str)]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
@@ -63,7 +63,7 @@ impl Terminal {
         self.seen.lock().unwrap().1.screen().contents()
     }
 
-    fn written(&self) -> String {
+    pub(crate) fn written(&self) -> String {
         String::from_utf8_lossy(&self.seen.lock().unwrap().0).into_owned()
     }
 
@@ -92,7 +92,7 @@ impl Terminal {
     }
 
     /// Waits for the end and checks that the cursor is visible and at the start of a line.
-    fn end(&mut self) -> (Option<i32>, String) {
+    pub(crate) fn end(&mut self) -> (Option<i32>, String) {
         let end = Instant::now() + PATIENCE;
         let status = loop {
             match self.child.try_wait().unwrap() {

@@ -32,10 +32,14 @@ mod init;
 mod inspect;
 mod judge;
 mod live;
+#[cfg(unix)]
+mod local_sources;
 #[cfg(target_os = "linux")]
 mod phoenix;
 mod prompt;
 mod real_claude;
+#[cfg(target_os = "linux")]
+mod records;
 mod redaction;
 mod replay;
 mod report;
@@ -52,6 +56,8 @@ mod suite_run;
 mod suites;
 mod tape;
 mod tape_serve;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod tools;
 mod toy_agent;
 mod tracing;

@@ -122,10 +122,10 @@ fn divergence_ends_the_trial_with_details() {
       isolation: [LEVEL], network: model-only
       tape: replayed, 1 exchange: tapes/greeting--default--1.tape
       error: replay diverged in lane `main`, turn 2: tool result differs
-      differs:  result of tool call `toolu_main_1_2`
-      expected: Hello.
-      actual:   Good morning.
-      tape:     [TEMP]/work/tapes/greeting--default--1.tape
+      │   differs:  result of tool call `toolu_main_1_2`
+      │   expected: Hello.
+      │   actual:   Good morning.
+      │   tape:     [TEMP]/work/tapes/greeting--default--1.tape
       hint: make the output of the tool deterministic, or replay in `lenient` mode; if the change is intended, record again
       error: error_during_execution: the agent reports a failure
       command: failed (in-process): ✗ exited with code 1 | expected exit code 0

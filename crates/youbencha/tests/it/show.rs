@@ -90,9 +90,11 @@ fn transcript_is_readable_and_sanitized() {
 }
 
 #[test]
-fn diff_is_byte_identical() {
+fn raw_diff_is_byte_identical_and_diff_is_visible() {
     let context = ran();
-    let shown = yb(&context, &["show", "greeting--one--1", "--diff"]);
+    let visible = yb(&context, &["show", "greeting--one--1", "--diff"]);
+    assert!(visible.stdout.contains("+\\u{1b}[31mred"), "{:?}", visible.stdout);
+    let shown = yb(&context, &["show", "greeting--one--1", "--diff", "--raw"]);
     let run = &runs(&context)[0];
     let path =
         format!(".youbencha-workspace/runs/{run}/trials/greeting--one--1/attempt-1/artifacts/git-diff.patch");
@@ -175,6 +177,7 @@ fn runs_are_listed_with_their_state() {
     let journal = format!(".youbencha-workspace/runs/{newest}/journal.jsonl");
     let cut: String = context.read(&journal).lines().take(1).map(|line| format!("{line}\n")).collect();
     context.write(&journal, cut);
+    std::fs::remove_file(context.dir().join(&journal).with_file_name("results.json")).unwrap();
     assert_snapshot!(yb(&context, &["list", "runs"]).snapshot(), @r"
     exit code: 0
     ----- stdout -----

@@ -18,7 +18,7 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::table::Table;
-use crate::workspace::{display_path, sanitize};
+use crate::workspace::display_path;
 
 /// The maximum number of listed trials.
 const LISTED: usize = 20;
@@ -41,15 +41,15 @@ pub(super) async fn run(
         let Some(eval) = eval_file(args, file, setup, printer) else { return Ok(ExitCode::Usage) };
         grade(args, &info, setup, GraderSource::File(&eval), &how, printer).await?
     } else {
-        let private = info.plan.options.allow_private_hosts;
-        let Some(suite) = load::suite(file, private, setup, args.strict, printer) else {
+        let allowed = (info.plan.options.allow_private_hosts, info.plan.options.allow_paths.as_slice());
+        let Some(suite) = load::suite(file, allowed, setup, args.strict, printer) else {
             return Ok(ExitCode::Usage);
         };
         grade(args, &info, setup, GraderSource::Suite(&suite), &how, printer).await?
     };
     let code = exit_code(&grading);
     if args.json {
-        printer.line(format_args!("{:#}", as_json(&info, &grading, code)));
+        printer.pretty_json(&as_json(&info, &grading, code));
     } else {
         show(&info, &grading, printer);
     }
@@ -74,7 +74,7 @@ async fn grade(
         if live {
             if drawn.elapsed().as_millis() > 100 || done == total {
                 drawn = std::time::Instant::now();
-                printer.set_status_lines(vec![format!("grading {done}/{total}: {}", one.trial)]);
+                printer.set_status_lines(vec![format!("grading {done}/{total}: {}", one.trial).into()]);
             }
         } else if done == total || done.is_multiple_of((total / 10).max(1)) {
             printer.note(format_args!("[{done}/{total}] graded"));
@@ -143,7 +143,7 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
         let failed = one.evaluators.iter().filter(|graded| graded.status != EvaluatorStatus::Passed);
         let failed: Vec<&str> = failed.map(|graded| graded.name.as_str()).collect();
         let why = match &one.error {
-            Some(why) => format!(": {}", sanitize(why)),
+            Some(why) => format!(": {}", why),
             None if failed.is_empty() => String::new(),
             None => format!(": {}", failed.join(", ")),
         };

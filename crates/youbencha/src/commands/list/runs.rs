@@ -16,7 +16,7 @@ pub(super) fn run(json: bool, printer: &mut Printer) -> Result<ExitCode, CliErro
     let runs = all_runs(&root)?;
     if json {
         let runs: Vec<Value> = runs.into_iter().map(as_json).collect();
-        printer.line(format_args!("{:#}", json!({ "v": JSON_VERSION, "runs": runs })));
+        printer.pretty_json(&json!({ "v": JSON_VERSION, "runs": runs }));
         return Ok(ExitCode::Passed);
     }
     if runs.is_empty() {

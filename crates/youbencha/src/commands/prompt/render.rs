@@ -21,25 +21,25 @@ pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<Exit
     if args.json {
         let messages: Value = messages.iter().map(RichChatMessage::to_json).collect();
         let query = json!({"prompt": text, "options": options});
-        printer.line(json!({"name": prompt.name(), "messages": messages, "query": query}));
+        printer.json(&json!({"name": prompt.name(), "messages": messages, "query": query}));
         return Ok(ExitCode::Passed);
     }
     for message in messages {
         printer.line(format_args!("[{}]", message.role.as_str()));
         match &message.content {
-            MessageContent::Text(text) => printer.line(text),
+            MessageContent::Text(text) => printer.text(&format!("{text}\n")),
             MessageContent::Parts(parts) => parts.iter().for_each(|part| show(part, printer)),
         }
         printer.line("");
     }
     printer.line("[query]");
-    printer.line(serde_json::to_string_pretty(&options).unwrap_or_default());
+    printer.pretty_json(&options);
     Ok(ExitCode::Passed)
 }
 
 fn show(part: &MessagePart, printer: &mut Printer) {
     match part {
-        MessagePart::Text(text) => printer.line(text),
+        MessagePart::Text(text) => printer.text(&format!("{text}\n")),
         MessagePart::Image { image, .. } => printer.line(format_args!("(image: {})", short(image))),
         MessagePart::File { data, media_type } => {
             printer.line(format_args!("(file, {media_type}: {})", short(data)));

@@ -84,7 +84,7 @@ async fn answer(
             let summary = summary.map_err(PromptError::from)?;
             let text = summary.final_text();
             if !args.json && shown.is_empty() {
-                printer.line(text);
+                printer.text(&format!("{text}\n"));
             }
             report(args, &json!(text), &summary, printer);
         }
@@ -94,7 +94,7 @@ async fn answer(
             let summary = read(query, &mut live, spans).await.map_err(PromptError::from)?;
             let object = object(params, &summary)?;
             if !args.json {
-                printer.line(serde_json::to_string_pretty(&object).unwrap_or_default());
+                printer.pretty_json(&object);
             }
             report(args, &object, &summary, printer);
         }
@@ -153,7 +153,7 @@ fn report(args: &PromptRunArgs, answer: &Value, summary: &RunSummary, printer: &
     let duration = result.and_then(|result| result.duration_ms);
     let session = result.and_then(|result| result.session_id.clone());
     if args.json {
-        printer.line(json!({
+        printer.json(&json!({
             "answer": answer,
             "model": model,
             "cost_usd": cost,

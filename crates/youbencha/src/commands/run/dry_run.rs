@@ -62,7 +62,7 @@ pub(super) fn show(args: &RunArgs, planned: &PlannedRun<'_>, printer: &mut Print
     let estimates: Vec<Estimate> = planned.trials.iter().map(|trial| history.of(trial)).collect();
     let total = Total::of(&estimates, planned.jobs);
     if args.json {
-        printer.line(as_json(planned, &estimates, &total));
+        printer.json(&as_json(planned, &estimates, &total));
         return;
     }
     let mut shown =

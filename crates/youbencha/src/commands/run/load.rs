@@ -1,8 +1,8 @@
 //! Loads the files of a run and prints their diagnostics.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use yb_engine::case::PrivateHosts;
+use yb_engine::case::{LocalSources, PrivateHosts};
 use yb_engine::config::Settings;
 use yb_engine::diagnostic::{Diagnostic, Severity};
 use yb_engine::run::RunContext;
@@ -36,17 +36,22 @@ pub(in crate::commands) fn show(found: Vec<Diagnostic>, strict: bool, printer: &
     good
 }
 
-/// Loads a suite or case and prints its diagnostics; `None` if it is invalid.
+/// Loads a suite or case with these permissions and prints its diagnostics; `None` if it is invalid.
 pub(in crate::commands) fn suite(
     file: &Path,
-    private_hosts: bool,
+    (private_hosts, allow_paths): (bool, &[PathBuf]),
     setup: &RunContext,
     strict: bool,
     printer: &mut Printer,
 ) -> Option<Suite> {
     let hosts = if private_hosts { PrivateHosts::Allowed } else { PrivateHosts::Refused };
-    let options =
-        setup.extensions.load_options().with_variables(setup.settings.variables()).with_private_hosts(hosts);
+    let project = std::env::current_dir().unwrap_or_default();
+    let options = setup
+        .extensions
+        .load_options()
+        .with_variables(setup.settings.variables())
+        .with_private_hosts(hosts)
+        .with_local_sources(LocalSources::of_project(&project, allow_paths));
     let loaded = suite::load(file, &options);
     let good = show(loaded.diagnostics, strict, printer);
     loaded.suite.filter(|_| good)

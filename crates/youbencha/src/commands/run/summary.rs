@@ -37,14 +37,14 @@ pub(in crate::commands) fn of(outcome: Outcome) -> ExitCode {
 pub(super) fn json(run: &RunDir, over: &RunOutcome, code: ExitCode, printer: &mut Printer) {
     let tally = over.state.tally();
     if let Some(report) = &over.gates {
-        printer.line(json!({
+        printer.json(&json!({
             "v": JSON_VERSION,
             "event": "gates",
             "answer": report.status,
             "gates": report.gates,
         }));
     }
-    printer.line(json!({
+    printer.json(&json!({
         "v": JSON_VERSION,
         "event": "summary",
         "run": run.id(),

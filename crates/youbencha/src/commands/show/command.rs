@@ -6,7 +6,6 @@ use yb_claude::{InvocationTarget, Options, Prompt};
 use yb_engine::log::{Role, StdinContent, YouBenchaLog};
 
 use crate::report::trial::TrialView;
-use crate::workspace::sanitize;
 
 /// The directory for the start tree.
 const FOLDER: &str = "again";
@@ -49,7 +48,7 @@ pub(super) fn script(view: &TrialView<'_>, log: &YouBenchaLog) -> String {
 /// Returns stdin as a here-document.
 fn input(stdin: Option<StdinContent>, log: &YouBenchaLog) -> String {
     let prompt = log.messages.iter().find(|message| message.role == Role::User);
-    let Some(prompt) = prompt.map(|message| sanitize(&message.content)) else {
+    let Some(prompt) = prompt.map(|message| message.content.clone()) else {
         return " </dev/null".to_owned();
     };
     let text = match stdin {

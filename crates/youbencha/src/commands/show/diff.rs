@@ -1,11 +1,10 @@
-//! `yb show --diff`: the patch, unchanged through a pipe, colored on a terminal.
+//! `yb show --diff`: the patch, with hidden characters written out; `--raw` writes its bytes.
 
-use owo_colors::OwoColorize as _;
+use yb_figures::visible_bytes;
 
 use crate::error::{CliError, ErrorKind};
-use crate::printer::Printer;
+use crate::printer::{Printer, Style, StyledText};
 use crate::report::trial::TrialView;
-use crate::workspace::sanitize;
 
 const FILE: &str = "git-diff.patch";
 
@@ -24,29 +23,35 @@ pub(super) fn read(view: &TrialView<'_>) -> Result<Option<Vec<u8>>, CliError> {
                     ErrorKind::Usage,
                     format!("no patch of `{}`: the end tree was not recorded", view.trial.folder),
                 );
-                Err(record.error.iter().fold(error, |error, reason| error.caused_by(sanitize(reason))))
+                Err(record.error.iter().fold(error, |error, reason| error.caused_by(reason.clone())))
             }
         },
         Err(error) => Err(CliError::failed_to("read the patch")(error)),
     }
 }
 
-/// Prints the patch. Through a pipe it is unchanged, for `git apply`.
+/// Prints the patch for people: an agent wrote it, so its bytes could say anything to a terminal, also at the end of a pipe.
 pub(super) fn show(patch: &[u8], printer: &mut Printer) {
-    if !printer.is_terminal() {
-        printer.bytes(patch);
-        return;
-    }
-    for line in String::from_utf8_lossy(patch).lines() {
-        let line = sanitize(line);
-        match line.as_bytes() {
+    for line in visible_bytes(patch).lines() {
+        let style = match line.as_bytes() {
             [b'+', b'+', b'+', b' ', ..] | [b'-', b'-', b'-', b' ', ..] | [b'd', b'i', b'f', b'f', ..] => {
-                printer.line(line.bold());
+                Style::Bold
             }
-            [b'+', ..] => printer.line(line.green()),
-            [b'-', ..] => printer.line(line.red()),
-            [b'@', b'@', ..] => printer.line(line.cyan()),
-            _ => printer.line(line),
-        }
+            [b'+', ..] => Style::Green,
+            [b'-', ..] => Style::Red,
+            [b'@', b'@', ..] => Style::Cyan,
+            _ => Style::Plain,
+        };
+        printer.line(StyledText::new().styled(style, line));
     }
+}
+
+/// Writes the bytes of the patch, for `git apply`.
+pub(super) fn write_raw(patch: &[u8], printer: &mut Printer) -> Result<(), CliError> {
+    if printer.is_terminal() {
+        return Err(CliError::new(ErrorKind::Usage, "`--raw` does not write to a terminal")
+            .hint("redirect the output to a file, or pipe it into `git apply`"));
+    }
+    printer.raw_bytes(patch);
+    Ok(())
 }

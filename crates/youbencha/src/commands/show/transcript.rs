@@ -1,14 +1,13 @@
 //! `yb show --transcript`: the conversation with shortened tool results.
 
 use std::collections::HashMap;
+use std::fmt::Arguments;
 
-use owo_colors::OwoColorize as _;
 use serde_json::Value;
 use yb_engine::log::{LogMessage, Role, YouBenchaLog};
 use yb_figures::counted;
 
-use crate::printer::Printer;
-use crate::workspace::sanitize;
+use crate::printer::{Printer, Style, StyledText};
 
 /// The maximum number of lines of a tool result.
 const LINES: usize = 8;
@@ -33,7 +32,7 @@ pub(super) fn show(log: &YouBenchaLog, printer: &mut Printer) {
         let heading = (message.role, &message.parent_tool_call_id);
         if last != Some(heading) {
             printer.line("");
-            printer.line(format_args!("{indent}{}", speaker(message).bold()));
+            printer.line(StyledText::new().text(indent).styled(Style::Bold, speaker(message)));
             last = Some(heading);
         }
         show_message(message, indent, printer);
@@ -42,7 +41,8 @@ pub(super) fn show(log: &YouBenchaLog, printer: &mut Printer) {
         printer.note("no messages");
     }
     for error in &log.errors {
-        printer.line(format_args!("\n{} {}", "error:".red().bold(), sanitize(&error.message)));
+        printer.line("");
+        printer.line(StyledText::new().styled(Style::BoldRed, "error:").text(" ").text(&error.message));
     }
 }
 
@@ -56,36 +56,38 @@ fn speaker(message: &LogMessage) -> &'static str {
 }
 
 fn show_message(message: &LogMessage, indent: &str, printer: &mut Printer) {
-    for line in sanitize(&message.content).trim().lines() {
+    for line in message.content.trim().lines() {
         printer.line(format_args!("{indent}  {line}"));
     }
     for call in &message.tool_calls {
-        let arguments = arguments(&call.function.arguments);
-        printer.line(format_args!("{indent}  {} {} {arguments}", "→".cyan(), call.function.name.cyan()));
+        let (name, arguments) = (&call.function.name, arguments(&call.function.arguments));
+        let call = StyledText::new().text(indent).text("  ").styled(Style::Cyan, "→ ");
+        printer.line(call.styled(Style::Cyan, name).text(" ").text(arguments));
     }
 }
 
 fn result(text: &str, mark: &str, indent: &str, printer: &mut Printer) {
-    let text = sanitize(text);
     let lines: Vec<&str> = text.trim_end().lines().collect();
     for (number, line) in lines.iter().take(LINES).enumerate() {
         let mark = if number == 0 { mark } else { " " };
-        printer.line(format_args!("{indent}  {mark} {}", short(line).dimmed()));
+        printer.line(dimmed(format_args!("{indent}  {mark} "), &short(line)));
     }
     if lines.is_empty() {
-        printer.line(format_args!("{indent}  {mark} {}", "(empty)".dimmed()));
+        printer.line(dimmed(format_args!("{indent}  {mark} "), "(empty)"));
     }
     if lines.len() > LINES {
-        printer.line(format_args!(
-            "{indent}    {}",
-            format!("… {}", counted(lines.len() - LINES, "more line", "more lines")).dimmed()
-        ));
+        let more = format!("… {}", counted(lines.len() - LINES, "more line", "more lines"));
+        printer.line(dimmed(format_args!("{indent}    "), &more));
     }
+}
+
+fn dimmed(before: Arguments<'_>, text: &str) -> StyledText {
+    StyledText::new().text(before).styled(Style::Dim, text)
 }
 
 /// Formats JSON arguments as `key: value, …` on one line.
 fn arguments(text: &str) -> String {
-    let flat = |text: &str| short(&sanitize(text).split_whitespace().collect::<Vec<_>>().join(" "));
+    let flat = |text: &str| short(&text.split_whitespace().collect::<Vec<_>>().join(" "));
     match serde_json::from_str(text) {
         Ok(Value::Object(map)) => {
             let value = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

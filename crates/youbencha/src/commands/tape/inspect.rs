@@ -12,7 +12,6 @@ use crate::args::{TapeDiffArgs, TapeRedactArgs, TapeShowArgs, TapeVerifyArgs};
 use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
-use crate::workspace::sanitize;
 
 /// The maximum length of a shortened text.
 const LINE: usize = 100;
@@ -28,7 +27,7 @@ pub(super) fn show(args: &TapeShowArgs, printer: &mut Printer) -> Result<ExitCod
             .hint(format!("lanes of the tape: `{}`", known.join("`, `"))));
     }
     if args.json {
-        printer.line(tape_json(&tape, args.lane.as_deref()));
+        printer.json(&tape_json(&tape, args.lane.as_deref()));
         return Ok(ExitCode::Passed);
     }
     let total = tape.observed().total();
@@ -84,7 +83,7 @@ fn show_exchange(exchange: &Exchange, full: bool, printer: &mut Printer) {
         duration(exchange.duration()),
         usage.unwrap_or_default()
     ));
-    let shown = |text: &str| if full { sanitize(text) } else { line(text) };
+    let shown = |text: &str| if full { text.to_owned() } else { line(text) };
     for part in exchange.new_parts() {
         printer.line(format_args!("    > {}", shown(&part)));
     }
@@ -98,7 +97,7 @@ fn line(text: &str) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let short: String = text.chars().take(LINE).collect();
     let more = if short.len() < text.len() { "…" } else { "" };
-    sanitize(&format!("{short}{more}"))
+    format!("{short}{more}")
 }
 
 fn tape_json(tape: &Tape, lane: Option<&str>) -> Value {
@@ -145,7 +144,7 @@ pub(super) fn diff(args: &TapeDiffArgs, printer: &mut Printer) -> Result<ExitCod
         printer.line(format_args!("{}, turn {}: {}", difference.lane, difference.turn, difference.part));
         for (sign, text) in [("-", &difference.left), ("+", &difference.right)] {
             if !text.is_empty() {
-                printer.line(format_args!("  {sign} {}", sanitize(text)));
+                printer.line(format_args!("  {sign} {}", text));
             }
         }
     }
@@ -171,10 +170,10 @@ pub(super) fn verify(args: &TapeVerifyArgs, printer: &mut Printer) -> Result<Exi
         let word = if found.problems.is_empty() { "ok" } else { "broken" };
         printer.line(format_args!("{word:8} {}", path.display()));
         for problem in &found.problems {
-            printer.line(format_args!("         {}", sanitize(problem)));
+            printer.line(format_args!("         {}", problem));
         }
         for note in &found.notes {
-            printer.note(format_args!("         {}", sanitize(note)));
+            printer.note(format_args!("         {}", note));
         }
         if !found.problems.is_empty() {
             codes.push(ExitCode::Failed);

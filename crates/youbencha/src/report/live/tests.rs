@@ -14,7 +14,7 @@ fn entry(event: &serde_json::Value) -> JournalEntry {
 /// Returns the status lines without color.
 fn plain_lines(live: &LiveReporter, size: (usize, usize), now: Instant) -> Vec<String> {
     let lines = live.status_lines(size, now);
-    lines.iter().map(|line| anstream::adapter::strip_str(line).to_string().trim_end().to_owned()).collect()
+    lines.iter().map(|line| line.render(false).trim_end().to_owned()).collect()
 }
 
 fn started(live: &mut LiveReporter, trial: &str, now: Instant) {
