@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::replace::{MatchBoundary, TextReplacer};
+use crate::rewrite::rewrite;
 
 /// Secrets by name. `Debug` shows only the names.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -28,6 +29,13 @@ impl Secrets {
     /// Returns the names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Replaces each secret in a response body by `[REDACTED:NAME]`, as in a recording: also where a secret spans stream
+    /// events.
+    #[must_use]
+    pub fn redact_response(&self, body: &[u8]) -> Vec<u8> {
+        rewrite(body, &Vec::new(), &self.replacer()).map_or_else(|| body.to_vec(), |(body, _)| body)
     }
 
     pub(crate) fn replacer(&self) -> TextReplacer {
