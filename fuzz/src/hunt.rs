@@ -22,6 +22,7 @@ pub(crate) struct Hunt {
     pub(crate) failures: PathBuf,
     pub(crate) seed: String,
     pub(crate) time: Duration,
+    pub(crate) max_cpu: Duration,
 }
 
 /// The result of a target.
@@ -59,7 +60,7 @@ impl Hunt {
             }
             let directory = scratch()?;
             fs::write(directory.path().join(KNOWN), known.iter().cloned().collect::<Vec<_>>().join("\n"))?;
-            let mut command = worker_of(target, directory.path())?;
+            let mut command = self.worker_of(target, directory.path())?;
             command.arg(format!("--seconds={}", rest.as_secs().max(1)));
             command.arg(format!("--seed={} {} {round}", self.seed, target.name));
             let status = command.status()?;
@@ -74,7 +75,7 @@ impl Hunt {
             }
             let input = worker::last_input(directory.path())?;
             let found = describe(status, directory.path());
-            match check_alone(target, &input)? {
+            match self.check_alone(target, &input)? {
                 Some(again) if identity(&again) == identity(&found) => {
                     known.insert(identity(&found).to_owned());
                     report.failures += 1;
@@ -98,7 +99,7 @@ impl Hunt {
 
     /// Checks one input and prints the result.
     pub(crate) fn replay(&self, target: &Target, file: &Path) -> io::Result<ExitCode> {
-        match check_alone(target, &fs::read(file)?)? {
+        match self.check_alone(target, &fs::read(file)?)? {
             None => {
                 println!("{}: passed", target.name);
                 Ok(ExitCode::SUCCESS)
@@ -112,12 +113,62 @@ impl Hunt {
 
     /// Minimizes an input and writes it to a file.
     fn keep(&self, target: &Target, input: &[u8], violation: &str) -> io::Result<(PathBuf, usize)> {
-        let small = minimize(target, input, identity(violation))?;
+        let small = self.minimize(target, input, identity(violation))?;
         fs::create_dir_all(&self.failures)?;
         let name = format!("{}-{:016x}", target.name, seed_of(identity(violation)));
         let file = self.failures.join(name);
         fs::write(&file, &small)?;
         Ok((file, small.len()))
+    }
+
+    fn worker_of(&self, target: &Target, directory: &Path) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg(target.name).arg("--worker").arg(directory);
+        command.arg(format!("--cpu-seconds={}", self.max_cpu.as_secs()));
+        // Messages of a worker that aborts are part of the result, not of the output.
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(fs::File::create(directory.join("stderr"))?);
+        // A core dump for each abort would fill the disk; a backtrace takes seconds.
+        command.env("RUST_BACKTRACE", "0");
+        Ok(command)
+    }
+
+    /// Checks an input in a process of its own. Returns the violation, if there is one.
+    fn check_alone(&self, target: &Target, input: &[u8]) -> io::Result<Option<String>> {
+        let directory = scratch()?;
+        let file = directory.path().join("replay");
+        fs::write(&file, input)?;
+        let mut command = self.worker_of(target, directory.path())?;
+        let status = command.arg("--replay").arg(&file).status()?;
+        Ok((!status.success()).then(|| describe(status, directory.path())))
+    }
+
+    /// Removes ever smaller pieces of an input while it fails in the same way.
+    fn minimize(&self, target: &Target, input: &[u8], wanted: &str) -> io::Result<Vec<u8>> {
+        let end = Instant::now() + MAX_MINIMIZING;
+        let mut best = input.to_vec();
+        let mut size = best.len().div_ceil(2);
+        while size > 0 {
+            let mut at = 0;
+            while at < best.len() {
+                if Instant::now() > end {
+                    return Ok(best);
+                }
+                let mut candidate = best.clone();
+                candidate.drain(at..(at + size).min(best.len()));
+                let fails =
+                    self.check_alone(target, &candidate)?.is_some_and(|found| identity(&found) == wanted);
+                if fails {
+                    best = candidate;
+                } else {
+                    at += size;
+                }
+            }
+            size /= 2;
+        }
+        Ok(best)
     }
 }
 
@@ -135,26 +186,6 @@ fn scratch() -> io::Result<tempfile::TempDir> {
     }
 }
 
-fn worker_of(target: &Target, directory: &Path) -> io::Result<Command> {
-    let mut command = Command::new(std::env::current_exe()?);
-    command.arg(target.name).arg("--worker").arg(directory);
-    // Messages of a worker that aborts are part of the result, not of the output.
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(fs::File::create(directory.join("stderr"))?);
-    // A core dump for each abort would fill the disk; a backtrace takes seconds.
-    command.env("RUST_BACKTRACE", "0");
-    Ok(command)
-}
-
-/// Checks an input in a process of its own. Returns the violation, if there is one.
-fn check_alone(target: &Target, input: &[u8]) -> io::Result<Option<String>> {
-    let directory = scratch()?;
-    let file = directory.path().join("replay");
-    fs::write(&file, input)?;
-    let mut command = worker_of(target, directory.path())?;
-    let status = command.arg("--replay").arg(&file).status()?;
-    Ok((!status.success()).then(|| describe(status, directory.path())))
-}
-
 fn describe(status: ExitStatus, directory: &Path) -> String {
     let said = || fs::read_to_string(directory.join("stderr")).unwrap_or_default();
     match (status.code(), status.signal()) {
@@ -162,7 +193,7 @@ fn describe(status: ExitStatus, directory: &Path) -> String {
             fs::read_to_string(directory.join(VIOLATION)).unwrap_or_else(|error| error.to_string())
         }
         (Some(code), _) if code == i32::from(HUNG) => {
-            "an input takes at most 10 s of CPU time: it takes longer".to_owned()
+            "an input takes too much CPU time: over the limit".to_owned()
         }
         (Some(code), _) => format!("exit code {code}: {}", said().trim()),
         (None, signal) => {
@@ -177,29 +208,4 @@ fn describe(status: ExitStatus, directory: &Path) -> String {
             format!("{cause}: signal {}: {}", signal.unwrap_or(0), text.trim())
         }
     }
-}
-
-/// Removes ever smaller pieces of an input while it fails in the same way.
-fn minimize(target: &Target, input: &[u8], wanted: &str) -> io::Result<Vec<u8>> {
-    let end = Instant::now() + MAX_MINIMIZING;
-    let mut best = input.to_vec();
-    let mut size = best.len().div_ceil(2);
-    while size > 0 {
-        let mut at = 0;
-        while at < best.len() {
-            if Instant::now() > end {
-                return Ok(best);
-            }
-            let mut candidate = best.clone();
-            candidate.drain(at..(at + size).min(best.len()));
-            let fails = check_alone(target, &candidate)?.is_some_and(|found| identity(&found) == wanted);
-            if fails {
-                best = candidate;
-            } else {
-                at += size;
-            }
-        }
-        size /= 2;
-    }
-    Ok(best)
 }

@@ -57,6 +57,9 @@ struct Arguments {
     /// List the targets
     #[arg(long)]
     list: bool,
+    /// Maximum CPU time for one input
+    #[arg(long, default_value_t = 10, value_name = "N")]
+    cpu_seconds: u64,
     /// Run as a worker with its files in this directory
     #[arg(long, hide = true, value_name = "DIR")]
     worker: Option<PathBuf>,
@@ -83,14 +86,15 @@ fn run(arguments: &Arguments) -> io::Result<ExitCode> {
     let text = arguments.seed.clone().unwrap_or_else(now);
     let seed = random::seed_of(&text);
     let time = Duration::from_secs(arguments.seconds);
+    let max_cpu = Duration::from_secs(arguments.cpu_seconds);
     if let (Some(directory), [target]) = (&arguments.worker, selected.as_slice()) {
         let work = match &arguments.replay {
             Some(file) => Work::Replay(file.clone()),
             None => Work::Explore { seed, time },
         };
-        return worker::run(target, directory.clone(), work);
+        return worker::run(target, directory.clone(), work, max_cpu);
     }
-    let hunt = Hunt { failures: arguments.failures.clone(), seed: text, time };
+    let hunt = Hunt { failures: arguments.failures.clone(), seed: text, time, max_cpu };
     if let Some(file) = &arguments.replay {
         let [target] = selected.as_slice() else {
             return Err(io::Error::other("`--replay` needs one target"));

@@ -5,6 +5,7 @@ mod config;
 mod diagnostics;
 mod frames;
 mod journal;
+mod limits;
 mod prompt;
 mod redaction;
 mod results;
@@ -48,7 +49,7 @@ pub(crate) const TARGETS: &[Target] = &[
 ];
 
 pub(crate) fn find(name: &str) -> Option<&'static Target> {
-    TARGETS.iter().find(|target| target.name == name)
+    TARGETS.iter().chain([&limits::TARGET]).find(|target| target.name == name)
 }
 
 /// A directory for the files of a check, and the behavior that the input caused.

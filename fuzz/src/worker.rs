@@ -33,8 +33,6 @@ pub(crate) const FOUND: u8 = 3;
 /// The exit code of a worker whose input took too long.
 pub(crate) const HUNG: u8 = 4;
 
-/// The maximum CPU time for one input. Most take milliseconds.
-const MAX_CPU: Duration = Duration::from_secs(10);
 /// The maximum time for one input, also on a machine under load: a read that blocks takes no CPU time.
 const MAX_TIME: Duration = Duration::from_secs(90);
 /// The maximum memory for one input, above what the worker has at its start. The largest input is 128 KiB.
@@ -82,7 +80,12 @@ pub(crate) fn last_input(directory: &Path) -> io::Result<Vec<u8>> {
 }
 
 /// Runs a worker. This thread watches the time.
-pub(crate) fn run(target: &'static Target, directory: PathBuf, work: Work) -> io::Result<ExitCode> {
+pub(crate) fn run(
+    target: &'static Target,
+    directory: PathBuf,
+    work: Work,
+    max_cpu: Duration,
+) -> io::Result<ExitCode> {
     let started = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&started);
     let checking = thread::Builder::new().stack_size(STACK).spawn(move || {
@@ -96,7 +99,7 @@ pub(crate) fn run(target: &'static Target, directory: PathBuf, work: Work) -> io
         let (input, since, cpu) = last;
         if current != input {
             last = (current, Instant::now(), cpu_time());
-        } else if current > 0 && (cpu_time().saturating_sub(cpu) > MAX_CPU || since.elapsed() > MAX_TIME) {
+        } else if current > 0 && (cpu_time().saturating_sub(cpu) > max_cpu || since.elapsed() > MAX_TIME) {
             // The thread can't be ended, so it ends with the process.
             return Ok(ExitCode::from(HUNG));
         }

@@ -31,7 +31,7 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
     let options = super::case::options();
     probe.write("case.yaml", CASE.as_bytes())?;
     let path = probe.write("suite.yaml", input)?;
-    let loaded = suite::load(&path, &options);
+    let loaded = suite::load(&path, options);
     let is_error = loaded.diagnostics.iter().any(yb_yaml::diagnostic::Diagnostic::is_error);
     require(
         loaded.suite.is_none() == is_error,
