@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use crate::mutate::MAX_INPUT;
+use crate::mutate::{MAX_INPUT, SHORT_INPUT};
 
 /// The maximum number of words of a dictionary.
 const MAX_WORDS: usize = 6000;
@@ -43,11 +43,21 @@ impl Seeds {
             return Err(io::Error::other(format!("no seeds `*{suffix}` in `{directory}`")));
         }
         for path in found {
-            let bytes = fs::read(path)?;
-            // Whole fixtures may be megabytes; their beginning has all kinds of records.
-            self.inputs.push(bytes[..bytes.len().min(MAX_INPUT / 4)].to_vec());
+            self.add(&fs::read(path)?);
         }
         Ok(self)
+    }
+
+    /// Adds a file. A long one becomes several seeds of whole lines; of a very long one, the beginning has all kinds of lines.
+    fn add(&mut self, bytes: &[u8]) {
+        let mut seed = Vec::new();
+        for line in bytes[..bytes.len().min(MAX_INPUT)].split_inclusive(|byte| *byte == b'\n') {
+            if !seed.is_empty() && seed.len() + line.len() > SHORT_INPUT {
+                self.inputs.push(std::mem::take(&mut seed));
+            }
+            seed.extend_from_slice(line);
+        }
+        self.inputs.push(seed);
     }
 
     /// Adds the fenced blocks in these languages from all pages of the documentation, if they satisfy a condition.

@@ -130,7 +130,7 @@ impl Hunt {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(fs::File::create(directory.join("stderr"))?);
-        // A core dump for each abort would fill the disk; a backtrace takes seconds.
+        // A backtrace takes seconds.
         command.env("RUST_BACKTRACE", "0");
         Ok(command)
     }
@@ -199,7 +199,7 @@ fn describe(status: ExitStatus, directory: &Path) -> String {
         (None, signal) => {
             let text = said();
             let cause = if text.contains("memory allocation") {
-                "an input takes at most 256 MiB"
+                "an input takes at most 512 MiB"
             } else if text.contains("overflowed its stack") {
                 "an input takes at most 2 MiB of stack"
             } else {

@@ -7,6 +7,9 @@ use crate::random::Random;
 /// The maximum size of an input. It exceeds every seed; larger ones only make a parser slower.
 pub(crate) const MAX_INPUT: usize = 128 << 10;
 
+/// The maximum size of most inputs, and of seeds.
+pub(crate) const SHORT_INPUT: usize = 8 << 10;
+
 /// Numbers at the borders of the types that files are read into.
 const NUMBERS: &[&str] = &[
     "0",
@@ -129,9 +132,11 @@ pub(crate) struct Material<'a> {
 /// Returns a mutated copy of a random corpus entry.
 pub(crate) fn mutate(random: &mut Random, material: &Material<'_>) -> Vec<u8> {
     let mut input = random.pick(material.corpus).cloned().unwrap_or_default();
+    // Many short inputs find more than a few long ones.
+    let longest = if random.one_in(30) { MAX_INPUT } else { SHORT_INPUT.max(input.len()) };
     loop {
         input = mutate_once(random, material, input);
-        input.truncate(MAX_INPUT);
+        input.truncate(longest);
         if random.one_in(3) {
             return input;
         }

@@ -35,8 +35,9 @@ pub(crate) const HUNG: u8 = 4;
 
 /// The maximum time for one input, also on a machine under load: a read that blocks takes no CPU time.
 const MAX_TIME: Duration = Duration::from_secs(90);
-/// The maximum memory for one input, above what the worker has at its start. The largest input is 128 KiB.
-const MAX_MEMORY: u64 = 256 << 20;
+/// The maximum address space for one input, above what the worker has at its start. The largest input is 128 KiB; the parser of
+/// prompts reserves a stack of 256 MiB.
+const MAX_MEMORY: u64 = 512 << 20;
 /// The stack of a thread of the async runtime that `yb` runs on.
 const STACK: usize = 2 << 20;
 /// The maximum number of inputs in the corpus.
@@ -235,6 +236,8 @@ fn limit_memory() -> io::Result<()> {
         let kilobytes: u64 = size.ok_or_else(|| io::Error::other("no `VmSize` in `/proc/self/status`"))?;
         let limit = Some((kilobytes << 10) + MAX_MEMORY);
         setrlimit(Resource::As, Rlimit { current: limit, maximum: limit })?;
+        // A core dump for each abort would fill the disk.
+        setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ fn every_kind_of_failure_is_noticed() {
     for (input, expected) in [
         ("panicpanic", "panic at fuzz/src/targets/limits.rs:"),
         ("abort!", "no abort: signal 6"),
-        ("memory!", "an input takes at most 256 MiB: signal 6"),
+        ("memory!", "an input takes at most 512 MiB: signal 6"),
         ("stack!", "an input takes at most 2 MiB of stack: signal 6"),
         ("hang!", "an input takes too much CPU time"),
         ("property!", "a property holds: it does not"),
@@ -40,7 +40,7 @@ fn failure_is_minimized_and_named_with_its_command() {
     let directory = tempfile::tempdir().unwrap();
     let failures = directory.path().join("failures");
     let (output, text) =
-        fuzz(&["limits", "--seconds=20", "--seed=1", "--failures", failures.to_str().unwrap()]);
+        fuzz(&["limits", "--seconds=8", "--seed=1", "--failures", failures.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(text.contains("--replay") && text.contains("FAILED"), "{text}");
     let kept: Vec<Vec<u8>> = std::fs::read_dir(&failures)
