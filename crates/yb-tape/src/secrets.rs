@@ -49,3 +49,26 @@ impl fmt::Debug for Secrets {
         f.debug_list().entries(self.names()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redact_response_finds_secrets_in_json_events_and_text() {
+        let secrets = Secrets::new().with("KEY", "sk-0123456789");
+        for (body, expected) in [
+            (r#"{"a":"sk-0123456789"}"#, r#"{"a":"[REDACTED:KEY]"}"#),
+            ("invalid key: sk-0123456789", "invalid key: [REDACTED:KEY]"),
+            ("nothing", "nothing"),
+        ] {
+            assert_eq!(String::from_utf8_lossy(&secrets.redact_response(body.as_bytes())), expected);
+        }
+        let delta = |text: &str| {
+            format!(r#"data: {{"delta":{{"text":"{text}"}},"index":0,"type":"content_block_delta"}}"#)
+                + "\n\n"
+        };
+        let split = secrets.redact_response((delta("sk-0123") + &delta("456789.")).as_bytes());
+        assert_eq!(String::from_utf8_lossy(&split), delta("[REDACTED:KEY]") + &delta("."));
+    }
+}

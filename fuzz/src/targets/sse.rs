@@ -34,9 +34,16 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
     require(again == redacted, "redaction is idempotent", || {
         format!("{:?} then {:?}", String::from_utf8_lossy(&redacted), String::from_utf8_lossy(&again))
     })?;
+    for event in split_events(&redacted) {
+        let is_json = event.data().is_some_and(|data| serde_json::from_str::<Value>(&data).is_ok());
+        let is_left = event.raw().windows(SECRET.len()).any(|text| text == SECRET.as_bytes());
+        require(is_json || !is_left, "no secret is left in text", || {
+            String::from_utf8_lossy(&redacted).into_owned()
+        })?;
+    }
     let texts: String = split_events(&redacted).iter().filter_map(|event| event.data()).collect();
     let is_json = |text: &str| serde_json::from_str::<Value>(text).is_ok();
-    // An escaped character hides a secret from a search in the text, and a line that is no JSON is not searched.
+    // An escaped character hides a secret from a search in the text.
     if !texts.contains('\\')
         && split_events(&redacted).iter().filter_map(|event| event.data()).all(|data| is_json(&data))
     {
