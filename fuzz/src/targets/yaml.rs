@@ -42,7 +42,8 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
         probe.saw(&(syntax == Syntax::Yaml, node.entries().len(), node.items().len(), node.describe().len()));
         probe.saw(&magnitude(value.to_string().len()));
         let written = value.to_string();
-        if written.len() <= yb_yaml::MAX_BYTES {
+        // A NUL that YAML escapes is rejected by the fields of a file, in JSON by the parser.
+        if written.len() <= yb_yaml::MAX_BYTES && !written.contains("\\u0000") {
             let again = read(probe, &written, Syntax::Json)?.map(|node| node.to_json());
             require(
                 again.as_ref() == Some(&value),
@@ -52,6 +53,7 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
         }
         if syntax == Syntax::Json
             && let Ok(other) = serde_json::from_str::<serde_json::Value>(text)
+            && !has_large_integer(&other)
         {
             require(other == value, "JSON means the same as in serde_json", || format!("{value} {other}"))?;
         }
@@ -59,4 +61,14 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
     let _ = yb_yaml::parse_plain_scalar(text);
     let _ = yb_yaml::parse_duration(text);
     Ok(())
+}
+
+/// Returns whether a value has an integer above `i64::MAX`, which is read as a floating-point number.
+fn has_large_integer(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.as_i64().is_none() && number.is_u64(),
+        serde_json::Value::Array(items) => items.iter().any(has_large_integer),
+        serde_json::Value::Object(map) => map.values().any(has_large_integer),
+        _ => false,
+    }
 }
