@@ -232,3 +232,31 @@ build_tool() {
     rm -rf "$build"
   fi
 }
+
+# The suites of docs/design/security-tests.md that nextest runs, each defined by a regular expression for the names of its
+# tests. Both nextest and grep read it.
+test_suites="cheats escapes crash"
+
+# suite_pattern NAME: the expression of a suite; fails for an unknown one.
+suite_pattern() {
+  case $1 in
+    cheats | escapes) printf '(^|::)%s::\n' "$1" ;;
+    crash)
+      printf '%s' '^(host_killed|shim_loss|reap|resume|disk|crash)::|^signals::sig|^run::journal::tests::'
+      printf '%s\n' '|killed_git|truncated_tape|rejects_truncated'
+      ;;
+    *) return 1 ;;
+  esac
+}
+
+# count_suite NAME LOG: one line with the number of tests of a suite that ran and passed, from the output of nextest:
+# `PASS [   1.234s] (1/9) package::binary test`. Fails if none ran or one did not pass.
+count_suite() {
+  local pattern names ran passed status='(TRY [0-9]+ )?[A-Z][A-Z0-9/ -]*'
+  pattern=$(suite_pattern "$1")
+  names=$(sed -nE "s/^ *($status) \\[ *[0-9.]+s\\] (\\([^)]*\\) )?([^ ]+) ([^ ]+)\$/\\5 \\4 \\1/p" "$2" | grep -E -- "$pattern" || true)
+  ran=$(printf '%s' "$names" | awk 'NF { print $1, $2 }' | sort -u | wc -l)
+  passed=$(printf '%s' "$names" | awk '$3 == "PASS" || $3 == "FLAKY" { print $1, $2 }' | sort -u | wc -l)
+  printf '%s: %d tests, %d passed\n' "$1" "$ran" "$passed"
+  ((ran > 0 && ran == passed))
+}

@@ -4,7 +4,7 @@
 //! agents, so that deadlines, logs and sandboxes work the same. The crate of the protocol has its own transports and changed its major
 //! version five times, so it is not used.
 
-mod reader;
+pub(super) mod reader;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};

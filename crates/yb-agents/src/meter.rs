@@ -131,11 +131,7 @@ impl Meter {
         let mut models: BTreeMap<&str, Metered> = BTreeMap::new();
         for call in self.calls.values() {
             let sum = models.entry(&call.model).or_default();
-            sum.used.input += call.used.input;
-            sum.used.output += call.used.output;
-            sum.used.cache_write += call.used.cache_write;
-            sum.used.cache_write_1h += call.used.cache_write_1h;
-            sum.used.cache_read += call.used.cache_read;
+            sum.used.add(&call.used);
             sum.usd += call.usd();
         }
         models
@@ -257,8 +253,9 @@ impl Meter {
         let live = &mut self.live;
         (live.agent_usd, live.subagents_usd) = (agent, subagents);
         live.turns = self.calls.values().filter(|call| !call.by_subagent).count() as u32;
-        live.input_tokens = self.calls.values().map(|call| call.used.input).sum();
-        live.output_tokens = self.calls.values().map(|call| call.used.output).sum();
+        let mut total = TokenCounts::default();
+        self.calls.values().for_each(|call| total.add(&call.used));
+        (live.input_tokens, live.output_tokens) = (total.input, total.output);
     }
 
     /// Takes the total that the agent reports. The part that no message showed is assigned to subagents if there were any, because

@@ -294,10 +294,11 @@ fn metered(usage: &mut Usage, transcript: &Transcript) {
         let used = &model.used;
         let cache_creation = used.cache_write.saturating_add(used.cache_write_1h);
         usage.source = UsageSource::Metered;
-        usage.input_tokens += used.input;
-        usage.output_tokens += used.output;
-        usage.cache_read_input_tokens += used.cache_read;
-        usage.cache_creation_input_tokens += cache_creation;
+        let add = |sum: &mut u64, tokens: u64| *sum = sum.saturating_add(tokens);
+        add(&mut usage.input_tokens, used.input);
+        add(&mut usage.output_tokens, used.output);
+        add(&mut usage.cache_read_input_tokens, used.cache_read);
+        add(&mut usage.cache_creation_input_tokens, cache_creation);
         usage.cost_usd = Some(usage.cost_usd.unwrap_or_default() + model.usd);
         let model = ModelUsage {
             input_tokens: used.input,

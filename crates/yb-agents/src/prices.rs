@@ -12,6 +12,17 @@ pub(super) struct TokenCounts {
     pub(super) cache_read: u64,
 }
 
+impl TokenCounts {
+    /// Adds the tokens of another call. The numbers are the agent's, so they may be of any size.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+        self.cache_write_1h = self.cache_write_1h.saturating_add(other.cache_write_1h);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+    }
+}
+
 /// US dollars for a million tokens. Writing to the cache costs a quarter more than input, for an hour twice as much.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Price {
@@ -76,7 +87,8 @@ const DATE: usize = 8;
 impl Price {
     /// The cost of one call.
     pub(super) fn cost(&self, used: &TokenCounts) -> f64 {
-        let prompt = used.input + used.cache_write + used.cache_write_1h + used.cache_read;
+        let parts = [used.input, used.cache_write, used.cache_write_1h, used.cache_read];
+        let prompt = parts.into_iter().fold(0, u64::saturating_add);
         let factor = self.long.filter(|(limit, _)| prompt > *limit).map_or(1.0, |(_, factor)| factor);
         let count = |tokens: u64, price: f64| tokens as f64 * price;
         let sum = count(used.input, self.input)
@@ -91,6 +103,19 @@ impl Price {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn cost_of_any_token_count_is_finite_and_not_less() {
+        let one = TokenCounts { input: u64::MAX, cache_read: u64::MAX, ..TokenCounts::default() };
+        let mut two = one;
+        two.add(&one);
+        assert_eq!(two, one);
+        let price = of("claude-haiku-4-5");
+        assert!(
+            price.cost(&two).is_finite()
+                && price.cost(&two) >= price.cost(&TokenCounts { cache_read: 0, ..one })
+        );
+    }
 
     #[test]
     fn decorated_model_name_is_recognized_and_unknown_has_the_default() {

@@ -159,6 +159,16 @@ pub(super) struct ReportedUsage {
     pub(super) usd: Option<f64>,
 }
 
+impl ReportedUsage {
+    /// Adds the tokens of another call or model. The numbers are the agent's, so they may be of any size.
+    pub(super) fn add_tokens(&mut self, other: &Self) {
+        self.input = self.input.saturating_add(other.input);
+        self.output = self.output.saturating_add(other.output);
+        self.cache_read = self.cache_read.saturating_add(other.cache_read);
+        self.cache_write = self.cache_write.saturating_add(other.cache_write);
+    }
+}
+
 /// The end of an execution, as the agent reports it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct RunEnd {

@@ -1,5 +1,6 @@
 //! Replaces texts in a recorded response, including texts that span stream events, and preserves chunk boundaries.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde_json::Value;
@@ -31,15 +32,25 @@ pub(crate) fn rewrite(
     let mut values: Vec<Option<Value>> =
         events.iter().map(|event| serde_json::from_str(&event.data()?).ok()).collect();
     let changed = replace_in_events(&mut values, replacer);
-    if !changed.contains(&true) {
+    // An error page, a response that was cut: no JSON, so its text is replaced as it is.
+    let texts: Vec<Option<String>> = events
+        .iter()
+        .zip(&values)
+        .map(|(event, value)| match replacer.replace(&String::from_utf8_lossy(event.raw())) {
+            Cow::Owned(text) if value.is_none() => Some(text),
+            _ => None,
+        })
+        .collect();
+    if !changed.contains(&true) && texts.iter().all(Option::is_none) {
         return None;
     }
     let mut out = Vec::with_capacity(body.len());
     let mut lengths = Vec::with_capacity(events.len());
-    for ((event, value), changed) in events.iter().zip(&values).zip(changed) {
+    for (((event, value), text), changed) in events.iter().zip(&values).zip(texts).zip(changed) {
         let before = out.len();
-        match value {
-            Some(value) if changed => out.extend_from_slice(&event.with_data(&value.to_string())),
+        match (value, text) {
+            (Some(value), _) if changed => out.extend_from_slice(&event.with_data(&value.to_string())),
+            (_, Some(text)) => out.extend_from_slice(text.as_bytes()),
             _ => out.extend_from_slice(event.raw()),
         }
         lengths.push((event.raw().len(), out.len() - before));
@@ -178,6 +189,22 @@ mod tests {
             sse::split_events(&body).iter().map(|event| event.raw().len() as u64).collect();
         assert_eq!(resized.iter().map(|(_, length)| *length).collect::<Vec<_>>(), lengths);
         assert!(body.starts_with(events[0].as_bytes()), "unchanged events stay byte for byte");
+    }
+
+    /// A secret in an error page or in a response that was cut is on no tape.
+    #[test]
+    fn rewrite_replaces_text_that_is_not_json() {
+        for (body, expected) in [
+            ("no key at /old/place.", "no key at /new."),
+            (r#"{"text":"in /old/place"#, r#"{"text":"in /new"#),
+            ("data: {}\n\ndata: {\"text\":\"/old/place\n\n", "data: {}\n\ndata: {\"text\":\"/new\n\n"),
+            (": /old/place\n\ndata: [DONE]\n\n", ": /new\n\ndata: [DONE]\n\n"),
+        ] {
+            let (changed, chunks) =
+                rewrite(body.as_bytes(), &vec![(0, body.len() as u64)], &directories()).unwrap();
+            assert_eq!(String::from_utf8_lossy(&changed), expected);
+            assert_eq!(chunks, [(0, expected.len() as u64)]);
+        }
     }
 
     #[test]

@@ -48,6 +48,14 @@ pub struct ObservedUsage {
 }
 
 impl ObservedUsage {
+    /// Returns the usage that one response reports.
+    #[must_use]
+    pub fn of_response(body: &[u8]) -> Self {
+        let mut observed = Self::default();
+        observed.count(extract_usage(body).as_ref());
+        observed
+    }
+
     /// Returns the token usage of all models together.
     #[must_use]
     pub fn total(&self) -> TokenUsage {

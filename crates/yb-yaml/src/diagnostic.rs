@@ -232,7 +232,7 @@ fn blank(severity: Severity, file: &Path) -> Diagnostic {
 }
 
 fn snippet(text: &str, at: Span) -> Option<Snippet> {
-    let line = text.lines().nth(at.line.checked_sub(1)?)?;
+    let line = lines(text).nth(at.line.checked_sub(1)?)?;
     let start = at.column.checked_sub(1)?;
     let shown_from = if start > SHOWN_CHARS / 2 && line.chars().nth(SHOWN_CHARS).is_some() {
         start - SHOWN_CHARS / 2
@@ -243,6 +243,11 @@ fn snippet(text: &str, at: Span) -> Option<Snippet> {
     let start = start - shown_from;
     let room = shown.trim_end().chars().count().saturating_sub(start);
     Some(Snippet { text: shown.trim_end().to_owned(), start, width: at.width.clamp(1, room.max(1)) })
+}
+
+/// Splits a text into lines as YAML does: a lone CR ends one, too.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.split('\n').flat_map(|line| line.strip_suffix('\r').unwrap_or(line).split('\r'))
 }
 
 /// Replaces characters that a terminal would interpret, keeping one column for each character.
@@ -311,6 +316,13 @@ mod tests {
         let shown = snippet(&long, Span::new(1, 504, 1)).unwrap();
         assert_eq!(shown.text.chars().nth(shown.start), Some('X'));
         assert_eq!(snippet("a", Span::WHOLE), None);
+    }
+
+    #[test]
+    fn snippet_counts_lines_as_the_parser_does() {
+        let text = "a: {\rb: 1\r\nc: 2\n";
+        let shown = |line| snippet(text, Span::new(line, 1, 1)).map(|shown| shown.text);
+        assert_eq!([1, 2, 3].map(shown), ["a: {", "b: 1", "c: 2"].map(|line| Some(line.to_owned())));
     }
 
     #[test]

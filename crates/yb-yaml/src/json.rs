@@ -37,8 +37,10 @@ impl<'t> JsonParser<'t, '_, '_> {
     fn advance(&mut self, bytes: usize) -> &'t str {
         let (taken, rest) = self.rest.split_at(bytes);
         self.rest = rest;
-        for letter in taken.chars() {
-            if letter == '\n' {
+        let mut letters = taken.chars().peekable();
+        while let Some(letter) = letters.next() {
+            // A lone CR ends a line, as in YAML and in editors.
+            if letter == '\n' || (letter == '\r' && letters.peek() != Some(&'\n')) {
                 self.line += 1;
                 self.column = 1;
             } else {

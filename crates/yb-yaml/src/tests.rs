@@ -171,3 +171,13 @@ proptest! {
         }
     }
 }
+
+/// Found by fuzzing: positions and snippets counted lines differently.
+#[test]
+fn lone_cr_ends_a_line_in_both_syntaxes() {
+    for (text, syntax) in [("{\"a\": 1,\r\"a\": 2}", Syntax::Json), ("a: 1\ra: 2\n", Syntax::Yaml)] {
+        let (_, found) = read(text, syntax);
+        assert_eq!((found[0].line, found[0].column), (2, 1), "{text:?}");
+        assert!(found[0].snippet.as_ref().unwrap().text.ends_with(['2', '}']), "{found:?}");
+    }
+}

@@ -34,7 +34,7 @@ enum Step {
 
 /// The client of one session.
 #[derive(Debug)]
-pub(super) struct AcpReader {
+pub(crate) struct AcpReader {
     step: Step,
     auth_method: Option<String>,
     cwd: String,
@@ -55,7 +55,7 @@ pub(super) struct AcpReader {
 }
 
 impl AcpReader {
-    pub(super) fn new(own: &AcpConfig, context: &ExecutionContext, prompt: &str) -> Self {
+    pub(crate) fn new(own: &AcpConfig, context: &ExecutionContext, prompt: &str) -> Self {
         let config = &context.config;
         let mut reader = Self {
             step: Step::Initialize,

@@ -140,13 +140,8 @@ impl Reader for CopilotReader {
             return Vec::new();
         }
         let by_model = self.used().unwrap_or_default();
-        let total = by_model.iter().fold(ReportedUsage::default(), |sum, (_, used)| ReportedUsage {
-            input: sum.input + used.input,
-            output: sum.output + used.output,
-            cache_read: sum.cache_read + used.cache_read,
-            cache_write: sum.cache_write + used.cache_write,
-            usd: None,
-        });
+        let mut total = ReportedUsage::default();
+        by_model.iter().for_each(|(_, used)| total.add_tokens(used));
         let finish = RunEnd {
             text: self.last.clone(),
             failure: self.failure.take(),

@@ -128,3 +128,14 @@ fn call_summary_is_one_short_line() {
     check(&json!([1, {"a": 2}]), "Bash");
     assert_eq!(call_summary("Bash", "no json"), "Bash");
 }
+
+/// Token counts are the agent's, so they may be of any size.
+#[test]
+fn huge_token_counts_do_not_overflow() {
+    let huge = json!({"input_tokens": u64::MAX, "output_tokens": u64::MAX, "cache_read_input_tokens": u64::MAX,
+        "cache_creation_input_tokens": u64::MAX});
+    let meter = metered(&[answer("m1", None, &huge, &text()), answer("m2", None, &huge, &text())]);
+    assert_eq!((meter.live().input_tokens, meter.live().output_tokens), (u64::MAX, u64::MAX));
+    assert!(meter.live().agent_usd.is_some_and(f64::is_finite));
+    assert_eq!(meter.by_model()[MODEL].used.cache_read, u64::MAX);
+}

@@ -72,10 +72,13 @@ impl OpencodeReader {
             cache.and_then(|cache| cache.get(key)?.as_u64()).unwrap_or_default()
         };
         let used = self.used.get_or_insert_default();
-        used.input += count("input");
-        used.output += count("output").saturating_add(count("reasoning"));
-        used.cache_read += cache("read");
-        used.cache_write += cache("write");
+        used.add_tokens(&ReportedUsage {
+            input: count("input"),
+            output: count("output").saturating_add(count("reasoning")),
+            cache_read: cache("read"),
+            cache_write: cache("write"),
+            usd: None,
+        });
         // The cost of a model without a price is 0, which is not a report.
         let cost = part.get("cost").and_then(Value::as_f64).filter(|cost| *cost > 0.0);
         used.usd = cost.map(|cost| used.usd.unwrap_or_default() + cost).or(used.usd);

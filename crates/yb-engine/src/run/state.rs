@@ -62,7 +62,7 @@ impl TrialState {
     #[must_use]
     pub fn next_attempt(&self) -> u32 {
         let ended = self.attempts.iter().map(|record| record.attempt);
-        ended.chain(self.in_flight.as_ref().map(|one| one.attempt)).max().unwrap_or(0) + 1
+        ended.chain(self.in_flight.as_ref().map(|one| one.attempt)).max().unwrap_or(0).saturating_add(1)
     }
 
     /// Returns how many of the last attempts, in a row, were retried with a bounded number of retries.

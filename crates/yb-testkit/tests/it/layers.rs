@@ -43,7 +43,7 @@ fn dependencies() -> Vec<(String, Vec<String>)> {
     let members: Vec<String> = packages.iter().map(name_of).collect();
     packages
         .iter()
-        .filter(|package| name_of(package) != "bench")
+        .filter(|package| !["bench", "fuzz"].contains(&name_of(package).as_str()))
         .map(|package| {
             let needed = package["dependencies"].as_array().unwrap().iter();
             let outside_tests = needed.filter(|dependency| dependency["kind"] != "dev").map(name_of);
