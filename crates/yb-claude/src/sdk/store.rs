@@ -130,9 +130,12 @@ impl<T: SessionStore + ?Sized> SessionStore for Arc<T> {
     }
 }
 
+/// Transcripts with the time of their last change.
+type StoredTranscripts = BTreeMap<SessionKey, (SystemTime, Vec<Value>)>;
+
 /// A store in memory, for tests. Clones share their content.
 #[derive(Debug, Clone, Default)]
-pub struct MemorySessionStore(Arc<Mutex<BTreeMap<SessionKey, (SystemTime, Vec<Value>)>>>);
+pub struct MemorySessionStore(Arc<Mutex<StoredTranscripts>>);
 
 impl MemorySessionStore {
     /// Creates an empty store.
@@ -141,7 +144,7 @@ impl MemorySessionStore {
         Self::default()
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<SessionKey, (SystemTime, Vec<Value>)>> {
+    fn all(&self) -> MutexGuard<'_, StoredTranscripts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -61,7 +61,7 @@ async fn find(
         Session::Resume(id) | Session::Fork { of: Some(id), .. } => vec![id.clone()],
         Session::Continue | Session::Fork { of: None, .. } => {
             let mut all = call(store.list_sessions(project), "list_sessions").await?;
-            all.sort_by(|one, other| other.modified.cmp(&one.modified));
+            all.sort_by_key(|session| std::cmp::Reverse(session.modified));
             all.into_iter().map(|session| session.id).collect()
         }
     };

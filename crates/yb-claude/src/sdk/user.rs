@@ -15,7 +15,6 @@ const USERS: &str = "/etc/passwd";
 /// A user of this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct SystemUser {
-    name: String,
     uid: u32,
     gid: u32,
 }
@@ -34,9 +33,9 @@ impl SystemUser {
     /// Parses `NAME:PASSWORD:UID:GID:…`.
     fn parse(line: &str, name: &str) -> Option<Self> {
         let mut fields = line.split(':');
-        let found = fields.next().filter(|found| *found == name && !name.is_empty())?;
+        fields.next().filter(|found| *found == name && !name.is_empty())?;
         let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        Some(Self { name: found.to_owned(), uid, gid })
+        Some(Self { uid, gid })
     }
 
     /// Returns the program and the invocation that run `program` as this user.
@@ -70,7 +69,7 @@ impl SystemUser {
         #[cfg(not(unix))]
         {
             let _ = directory;
-            Err(io::Error::new(io::ErrorKind::Unsupported, format!("can't run as `{}` here", self.name)))
+            Err(io::Error::new(io::ErrorKind::Unsupported, "can't run as another user on this platform"))
         }
     }
 }
@@ -82,7 +81,7 @@ mod tests {
     #[test]
     fn user_is_found_by_exact_name() {
         let line = "agent:x:1001:100:An agent:/home/agent:/bin/sh";
-        let expected = SystemUser { name: "agent".to_owned(), uid: 1001, gid: 100 };
+        let expected = SystemUser { uid: 1001, gid: 100 };
         assert_eq!(SystemUser::parse(line, "agent"), Some(expected));
         for other in ["age", "agents", "", "x", "1001"] {
             assert_eq!(SystemUser::parse(line, other), None, "{other}");

@@ -17,11 +17,8 @@ fn example(name: &str) -> PathBuf {
 
 #[test]
 fn real_claude_runs_ask_example() {
-    let script =
-        "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
     let server =
-        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
-            .unwrap();
+        MockServer::start(Script::parse(ASK, &Vars::new()).unwrap(), &MockServerOptions::default()).unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command =
@@ -144,24 +141,38 @@ const HOOKS_AND_TOOL: &str = "{ tape: 1, lanes: { main: [ \
 const MANY_TURNS: &str = "{ tape: 1, lanes: { main: [ { say: Nothing much. }, \
    { say: one two three four five, pace: { between: 150ms, chunk: 2 } }, { say: Goodbye. } ] } }";
 
-/// The twins do the same, so that the comparison of their lines is fair.
+const ASK: &str =
+    "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
+
+// The twins do the same as the examples, so that the comparison of their lines is fair.
+
 #[test]
-fn real_claude_runs_python_twins() {
+fn real_claude_runs_python_twin_of_one_shot() {
     let output = run_twin("one_shot", &["Is it tested?"], ONE_SHOT);
     assert!(output.ends_with("text   Indeed.\nresult success\nyes: It says so.\n"), "{output}");
+}
+
+#[test]
+fn real_claude_runs_python_twin_of_hooks_and_tool() {
     let output = run_twin("hooks_and_tool", &[], HOOKS_AND_TOOL);
     let lines: Vec<&str> = output.lines().collect();
     assert!(lines.contains(&"denied WebFetch") && lines.last() == Some(&"It rains in Oslo."), "{output}");
     assert!(lines.iter().any(|line| line.starts_with("hook") && line.contains("rm -r x")), "{output}");
+}
+
+#[test]
+fn real_claude_runs_python_twin_of_many_turns() {
     let output = run_twin("many_turns", &[], MANY_TURNS);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!((lines[0], lines[1]), ("1 Nothing much.", "2 aborted_streaming"));
     assert!(lines[2].starts_with("3 ") && lines[3].starts_with("used "), "{output}");
-    let script =
-        "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
-    let output = run_twin("ask", &["What does it do?"], script);
+}
+
+#[test]
+fn real_claude_runs_python_twins_of_ask_and_timeout() {
+    let output = run_twin("ask", &["What does it do?"], ASK);
     assert!(output.starts_with("It runs agents.\n-- ") && output.contains(", 107 tokens"), "{output}");
-    let output = run_twin("timeout", &["60", "What does it do?"], script);
+    let output = run_twin("timeout", &["60", "What does it do?"], ASK);
     assert!(output.starts_with("It runs agents.\n"), "{output}");
 }
 

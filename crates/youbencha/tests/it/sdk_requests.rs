@@ -54,6 +54,9 @@ fn repository(parent: &Path) -> std::path::PathBuf {
     let repo = parent.join("repo");
     std::fs::create_dir(&repo).unwrap();
     Repo::init(&repo).write("greet.sh", "echo Hello!\n").write("CLAUDE.md", "Be brief.\n").commit("start");
+    // The workspaces of `yb run` have this user.
+    let config = yb_testkit::git::command(&repo).args(["config", "user.name", "agent"]).status();
+    assert!(config.unwrap().success());
     repo
 }
 
