@@ -105,7 +105,8 @@ def play():
 def options_of(asked, sdk):
     options = {}
     for key in ["model", "max_turns", "max_budget_usd", "permission_mode", "resume", "tools", "allowed_tools",
-                "disallowed_tools", "setting_sources", "system_prompt", "env", "extra_args"]:
+                "disallowed_tools", "setting_sources", "system_prompt", "env", "extra_args", "resume_session_at",
+                "resume_drops_turn", "client_app", "skills"]:
         if key in asked:
             options[key] = asked[key]
     if asked.get("fork"):
@@ -159,16 +160,19 @@ def shown(message, sdk):
     return {"type": type(message).__name__}
 
 
-async def host(case, cli, sdk):
+async def host(case, cli, sdk, store):
     messages, error = [], None
 
     async def prompts():
-        yield {"type": "user", "message": {"role": "user", "content": case["prompt"]}, "parent_tool_use_id": None, "session_id": ""}
+        for prompt in case.get("prompts") or [case["prompt"]]:
+            yield {"type": "user", "message": {"role": "user", "content": prompt}, "parent_tool_use_id": None, "session_id": ""}
 
     try:
         options = sdk.ClaudeAgentOptions(cli_path=str(cli), **options_of(case["options"], sdk))
+        if case["options"].get("session_store"):
+            options.session_store = store
         # The SDK wants a stream of prompts where somebody decides about permissions.
-        prompt = prompts() if "can_use_tool" in case["options"] else case["prompt"]
+        prompt = prompts() if "can_use_tool" in case["options"] or "prompts" in case else case["prompt"]
         async with asyncio.timeout(20):
             async for message in sdk.query(prompt=prompt, options=options):
                 messages.append(shown(message, sdk))
@@ -195,7 +199,7 @@ def flags_of(argv):
     return flags
 
 
-def verdict(expect, notes, messages, error, sdk):
+def verdict(expect, notes, messages, error, sdk, stored):
     """What is wrong, or nothing."""
     argv, env, lines = notes["argv"], notes["env"], notes["lines"]
     for flag, value in expect.get("argv", {}).items():
@@ -226,6 +230,11 @@ def verdict(expect, notes, messages, error, sdk):
     if "writes_lack" in expect and any(None in agent.values() for line in lines
                                       for agent in line.get("request", {}).get("agents", {}).values()):
         yield "an agent has a null"
+    for field in expect.get("writes_without", []):
+        if field in lines[0]["request"]:
+            yield f"initialize has {field}"
+    if "stored" in expect and stored != expect["stored"]:
+        yield f"stored: {stored}"
     answers = {}
     for line in lines:
         if line.get("type") == "control_response":
@@ -276,12 +285,14 @@ def main():
                 cli.chmod(0o755)
                 os.environ[CASE], os.environ[NOTES] = str(folder / "case.json"), str(folder / "notes.json")
                 os.environ.update(case["options"].get("host_env", {}))
-                messages, error = asyncio.run(host(case, cli, sdk))
+                store = sdk.InMemorySessionStore()
+                messages, error = asyncio.run(host(case, cli, sdk, store))
+                stored = {key: [entry["type"] for entry in entries] for key, entries in store._store.items()}
                 for name in case["options"].get("host_env", {}):
                     del os.environ[name]
                 notes = json.loads((folder / "notes.json").read_text()) if (folder / "notes.json").exists() else {
                     "argv": [], "env": {}, "lines": [], "ended_at_step": None}
-            problems = list(verdict(case["expect"], notes, messages, error, sdk))
+            problems = list(verdict(case["expect"], notes, messages, error, sdk, stored))
             if how == "same" and problems:
                 failed += 1
                 print(f"{path.stem}/{case['name']}: the Python SDK does otherwise: {'; '.join(problems)}")

@@ -149,7 +149,7 @@ fn by_hand(claude: &RealClaude, url: &str, args: &[String], frames: &[String]) -
         .args(args)
         .env_clear()
         .envs(claude.env(url))
-        .env("CLAUDE_CODE_ENTRYPOINT", "sdk-rs")
+        .env("CLAUDE_CODE_ENTRYPOINT", "sdk-cli")
         .env("CLAUDE_CODE_SDK_READS_SESSION_STATE", "1")
         .current_dir(claude.private())
         .stdin(Stdio::piped())

@@ -58,6 +58,10 @@ pub const CLAUDE_CODE_MAX_OUTPUT_TOKENS: &str = "CLAUDE_CODE_MAX_OUTPUT_TOKENS";
 pub const CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING: &str = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING";
 /// The entry point that Claude Code reports in its statistics.
 pub const CLAUDE_CODE_ENTRYPOINT: &str = "CLAUDE_CODE_ENTRYPOINT";
+/// The name of the application, for the `User-Agent` of model requests.
+pub const CLAUDE_AGENT_SDK_CLIENT_APP: &str = "CLAUDE_AGENT_SDK_CLIENT_APP";
+/// The name of the application as derived by an official SDK.
+pub const CLAUDE_AGENT_SDK_DERIVED_CLIENT_APP: &str = "CLAUDE_AGENT_SDK_DERIVED_CLIENT_APP";
 /// The version of the SDK.
 pub const CLAUDE_AGENT_SDK_VERSION: &str = "CLAUDE_AGENT_SDK_VERSION";
 /// Makes the CLI report when it is idle, which is when its stdin may be closed.

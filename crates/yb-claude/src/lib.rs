@@ -67,7 +67,8 @@ pub use frame::{
 pub use options::{
     Agent, AgentDefinition, Effort, EnvChange, INLINE_LIMIT, Invocation, InvocationTarget, MAX_PROMPT_CHARS,
     McpServer, OptionIssue, Options, OptionsError, OutputFormat, PermissionMode, PrivateFile, Prompt, Secret,
-    Session, SettingSource, Settings, SystemPrompt, TextSource, Thinking, ThinkingDisplay, UnknownValue,
+    Session, SettingSource, Settings, Skills, SystemPrompt, TextSource, Thinking, ThinkingDisplay,
+    UnknownValue,
 };
 #[cfg(feature = "agent-files")]
 pub use options::{AgentError, find_agent};

@@ -39,8 +39,8 @@ pub use permission::PermissionMode;
 pub use prompt::{MAX_PROMPT_CHARS, Prompt};
 pub use secret::Secret;
 pub use values::{
-    Agent, Effort, OutputFormat, Session, SettingSource, Settings, SystemPrompt, TextSource, Thinking,
-    ThinkingDisplay, UnknownValue,
+    Agent, Effort, OutputFormat, Session, SettingSource, Settings, Skills, SystemPrompt, TextSource,
+    Thinking, ThinkingDisplay, UnknownValue,
 };
 
 /// The options of a Claude Code run. `Default` is the behavior of the CLI, without background tasks.
@@ -129,8 +129,9 @@ pub struct Options {
     pub settings: Option<Settings>,
     /// The CLI's sandbox: the `sandbox` key of `settings`, which must not be a file then.
     pub sandbox: Option<Map<String, Value>>,
-    /// Skills that need no permission: `Skill(NAME)` in the allowed tools. An SDK session has no other skills.
-    pub skills: Option<Vec<String>>,
+    /// Skills that need no permission: `Skill` or `Skill(NAME)` in the allowed tools. An SDK session with named skills has
+    /// no others.
+    pub skills: Option<Skills>,
     /// `--setting-sources`. `None` means all sources, an empty list none.
     pub setting_sources: Option<Vec<SettingSource>>,
     /// Agents by name: `--agents`.
@@ -144,6 +145,9 @@ pub struct Options {
     pub session: Session,
     /// The message after which a session is resumed: `--resume-session-at`.
     pub resume_at: Option<String>,
+    /// The prompt of the only turn that [`resume_at`](Self::resume_at) may drop, by its UUID; the CLI refuses to drop
+    /// anything else: `--resume-drops-turn`.
+    pub resume_drops_turn: Option<String>,
     /// Does not save the session: `--no-session-persistence`.
     pub no_session_persistence: bool,
     /// The session's name: `--name`.
@@ -181,8 +185,11 @@ pub struct Options {
     pub background_tasks: bool,
     /// Keeps inherited telemetry variables; by default they are removed.
     pub telemetry_export: bool,
-    /// The variable `CLAUDE_CODE_ENTRYPOINT`; `sdk-rs` by default.
+    /// The variable `CLAUDE_CODE_ENTRYPOINT`; `sdk-cli` by default. Other names can change what the model is offered.
     pub entrypoint: Option<String>,
+    /// The application in the `User-Agent` of model requests, such as `my-app/1.0`: the variable
+    /// `CLAUDE_AGENT_SDK_CLIENT_APP`. By default this crate; an empty text means none.
+    pub client_app: Option<String>,
     /// Enables file checkpoints, for `sdk::Client::rewind_files`.
     pub file_checkpointing: bool,
     /// The variable `TRACEPARENT`; an inherited value is removed.

@@ -32,21 +32,30 @@ mod incoming;
 mod initialize;
 mod mcp;
 mod messages;
+mod mirror;
 mod outgoing;
 mod permission;
 mod query;
+mod resources;
 mod run_end;
 mod schema;
 mod scripted;
+mod servers;
 mod sessions;
+mod spare;
 mod spool;
+mod store;
+mod store_resume;
 mod subprocess;
 mod tools;
 mod transport;
 mod turns;
+mod user;
 mod writer;
 
-pub use client::{Client, ContextUsage, InterruptResponse, RewindFilesResult, Turn};
+pub use client::{
+    Client, ContextUsage, InterruptResponse, McpServerChanges, Reload, RewindFilesResult, Turn,
+};
 pub use control::{InitializeResponse, McpServerInfo};
 pub use error::{Error, Exit};
 pub use handlers::CallContext;
@@ -54,10 +63,16 @@ pub use hooks::{
     HookEvent, HookMatcher, HookOutput, Hooks, IntoHookOutput, OnFailure, PermissionDecision, event,
 };
 pub use host::{Host, IntoCallbackResult};
-pub use permission::{Elicitation, ElicitationResponse, PermissionResult, ToolRequest};
-pub use query::{Query, query};
+pub use permission::{
+    DialogResponse, Elicitation, ElicitationResponse, PermissionResult, ToolRequest, UserDialog,
+};
+pub use query::{Query, query, query_stream};
+pub use resources::{McpPrompt, Resource, ResourceContent};
 pub use scripted::{ScriptStep, ScriptedCli, ScriptedSession};
+pub use servers::{McpService, SessionMcpServer};
 pub use sessions::{SessionInfo, Sessions, TranscriptEntry};
+pub use spare::{Claim, Spare};
+pub use store::{MemorySessionStore, SessionKey, SessionStore, StoreError, StoredSession};
 pub use subprocess::Subprocess;
 pub use tools::{IntoToolOutput, Tool, ToolContext, ToolOutput, ToolServer, tool};
 pub use transport::{Connection, Transport, TransportInput, TransportOutput};

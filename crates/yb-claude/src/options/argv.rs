@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::{
     EnvChange, INLINE_LIMIT, Invocation, InvocationTarget, OptionIssue, Options, OptionsError, OutputFormat,
-    PrivateFile, Prompt, Session, Settings, SystemPrompt, TextSource, Thinking, agent, mcp,
+    PrivateFile, Prompt, Session, Settings, Skills, SystemPrompt, TextSource, Thinking, agent, mcp,
 };
 use crate::version::Version;
 
@@ -114,10 +114,10 @@ impl Options {
 
     /// Returns the allowed tools, including skills.
     pub(crate) fn allowed(&self) -> Option<Vec<String>> {
-        let skills = self.skills.iter().flatten().map(|skill| format!("Skill({skill})"));
+        let skills = self.skills.as_ref().map(Skills::rules);
         match &self.allowed_tools {
-            None if self.skills.is_none() => None,
-            tools => Some(tools.iter().flatten().cloned().chain(skills).collect()),
+            None if skills.is_none() => None,
+            tools => Some(tools.iter().flatten().cloned().chain(skills.into_iter().flatten()).collect()),
         }
     }
 
@@ -167,6 +167,7 @@ impl Options {
             }
         }
         argv.option("resume-session-at", self.resume_at.as_ref());
+        argv.option("resume-drops-turn", self.resume_drops_turn.as_ref());
     }
 
     /// Adds everything except output, turns, session and allowed tools, which the legacy command places itself.

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::{
     Agent, AgentDefinition, Effort, EnvChange, McpServer, Options, OutputFormat, PermissionMode, Secret,
-    Session, SettingSource, Settings, SystemPrompt, TextSource, Thinking, ThinkingDisplay,
+    Session, SettingSource, Settings, Skills, SystemPrompt, TextSource, Thinking, ThinkingDisplay,
 };
 
 macro_rules! setters {
@@ -59,12 +59,13 @@ setters! {
     with_strict_mcp_config(strict: bool) => strict_mcp_config = strict;
     with_settings(settings: Settings) => settings = Some(settings);
     with_sandbox(sandbox: Map<String, Value>) => sandbox = Some(sandbox);
-    with_skills(skills: impl IntoIterator<Item = impl Into<String>>) => skills = Some(texts(skills));
+    with_skills(skills: impl IntoIterator<Item = impl Into<String>>) => skills = Some(Skills::Named(texts(skills)));
     with_setting_sources(sources: impl IntoIterator<Item = SettingSource>) =>
         setting_sources = Some(sources.into_iter().collect());
     with_agent(agent: Agent) => agent = Some(agent);
     with_session(session: Session) => session = session;
     with_resume_at(message: impl Into<String>) => resume_at = Some(message.into());
+    with_resume_drops_turn(prompt: impl Into<String>) => resume_drops_turn = Some(prompt.into());
     with_no_session_persistence(off: bool) => no_session_persistence = off;
     with_name(name: impl Into<String>) => name = Some(name.into());
     with_include_partial_messages(include: bool) => include_partial_messages = include;
@@ -83,12 +84,20 @@ setters! {
     with_background_tasks(background: bool) => background_tasks = background;
     with_telemetry_export(export: bool) => telemetry_export = export;
     with_entrypoint(entrypoint: impl Into<String>) => entrypoint = Some(entrypoint.into());
+    with_client_app(client_app: impl Into<String>) => client_app = Some(client_app.into());
     with_file_checkpointing(checkpointing: bool) => file_checkpointing = checkpointing;
     with_trace_parent(parent: impl Into<String>) => trace_parent = Some(parent.into());
     with_trace_state(state: impl Into<String>) => trace_state = Some(state.into());
 }
 
 impl Options {
+    /// Enables all [`skills`](Self::skills).
+    #[must_use]
+    pub fn with_all_skills(mut self) -> Self {
+        self.skills = Some(Skills::All);
+        self
+    }
+
     /// Adds one of the [`add_dirs`](Self::add_dirs).
     #[must_use]
     pub fn with_add_dir(mut self, directory: impl Into<PathBuf>) -> Self {

@@ -26,8 +26,13 @@ impl fmt::Debug for EnvChange {
     }
 }
 
-/// The default entry point in the CLI's statistics.
-const ENTRYPOINT: &str = "sdk-rs";
+/// The default entry point: what the CLI itself uses for `-p`.
+///
+/// Measured on 2.1.325: names other than `sdk-cli`, `sdk-py` and `sdk-ts` add the agent `claude-code-guide` to what the
+/// model is offered (1,073 characters). The name of this crate is in [`CLIENT_APP`].
+const ENTRYPOINT: &str = "sdk-cli";
+/// The default application in the `User-Agent` of model requests.
+const CLIENT_APP: &str = concat!("yb-claude/", env!("CARGO_PKG_VERSION"));
 
 /// Last words of the names of secret variables.
 const SECRET_WORDS: [&str; 9] =
@@ -51,6 +56,14 @@ impl Options {
             vars::TELEMETRY_EXPORT.iter().for_each(|name| env.remove(name));
         }
         env.set(vars::CLAUDE_CODE_ENTRYPOINT, self.entrypoint.as_deref().unwrap_or(ENTRYPOINT));
+        // Inherited values describe an outer session.
+        env.remove(vars::CLAUDE_AGENT_SDK_VERSION);
+        env.remove(vars::CLAUDE_AGENT_SDK_DERIVED_CLIENT_APP);
+        let client_app = self.client_app.as_deref().unwrap_or(CLIENT_APP);
+        env.set_or_remove(
+            vars::CLAUDE_AGENT_SDK_CLIENT_APP,
+            Some(client_app).filter(|client_app| !client_app.is_empty()),
+        );
         env.set_or_remove(vars::TRACEPARENT, self.trace_parent.as_deref());
         env.set_or_remove(vars::TRACESTATE, self.trace_state.as_deref());
         env.set_or_remove(

@@ -4,8 +4,8 @@ use serde_json::{Map, Value, json};
 
 use super::argv::Argv;
 use super::{
-    EnvChange, Invocation, InvocationTarget, OptionIssue, Options, OptionsError, OutputFormat, SystemPrompt,
-    TextSource, agent,
+    EnvChange, Invocation, InvocationTarget, OptionIssue, Options, OptionsError, OutputFormat, Skills,
+    SystemPrompt, TextSource, agent,
 };
 use crate::env_vars as vars;
 
@@ -80,7 +80,7 @@ impl Options {
         if let Some(schema) = rest.json_schema.take() {
             fields.insert("jsonSchema".to_owned(), schema);
         }
-        if let Some(skills) = &self.skills {
+        if let Some(Skills::Named(skills)) = &self.skills {
             fields.insert("skills".to_owned(), json!(skills));
         }
         if !self.agents.is_empty() {

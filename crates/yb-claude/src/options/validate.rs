@@ -5,8 +5,8 @@ use std::path::Path;
 use super::argv::without_provider;
 use super::values::is_uuid;
 use super::{
-    Agent, EnvChange, OptionIssue, Options, OptionsError, OutputFormat, Session, SystemPrompt, TextSource,
-    tools,
+    Agent, EnvChange, OptionIssue, Options, OptionsError, OutputFormat, Session, Skills, SystemPrompt,
+    TextSource, tools,
 };
 
 /// The maximum length of a system prompt in strict mode, in characters.
@@ -176,7 +176,7 @@ impl Options {
                 check.require(tools::is_rule(rule), format!("{field}[{at}]"), tools::EXPECTED, hint);
             }
         }
-        for (at, skill) in self.skills.iter().flatten().enumerate() {
+        for (at, skill) in self.skills.iter().flat_map(Skills::names).enumerate() {
             let plain = |letter: char| letter.is_ascii_alphanumeric() || "_-.:/".contains(letter);
             check.require(
                 !skill.is_empty() && !skill.starts_with('-') && skill.chars().all(plain),
@@ -262,6 +262,8 @@ impl Options {
         let resumes = !matches!(self.session, Session::New | Session::WithId(_));
         let at = self.resume_at.is_none() || resumes;
         check.require(at, "resume_at", "only valid for a resumed session", "resume a session, or omit it");
+        let drops = self.resume_drops_turn.is_none() || self.resume_at.is_some();
+        check.require(drops, "resume_drops_turn", "only valid with `resume_at`", "add it, or omit both");
     }
 
     fn check_stream_only(&self, check: &mut Checker) {
@@ -302,6 +304,13 @@ impl Options {
                 );
             }
         }
+        let client_app = self.client_app.as_deref().unwrap_or_default();
+        check.require(
+            client_app.chars().all(|letter| letter.is_ascii_graphic() && !"(),".contains(letter)),
+            "client_app",
+            "expected a name and a version such as `my-app/1.0`",
+            "use printable ASCII without spaces, commas and parentheses",
+        );
         let cwd = self.cwd.as_deref().is_none_or(Path::is_absolute);
         check.require(cwd, "cwd", "expected an absolute path", "make it absolute");
     }

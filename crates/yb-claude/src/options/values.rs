@@ -141,6 +141,34 @@ pub enum TextSource {
     File(PathBuf),
 }
 
+/// The skills of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Skills {
+    /// All skills that the CLI finds.
+    All,
+    /// Skills by name; `plugin:skill` for those of a plugin.
+    Named(Vec<String>),
+}
+
+impl Skills {
+    /// Returns the permission rules.
+    pub(crate) fn rules(&self) -> Vec<String> {
+        match self {
+            Self::All => vec!["Skill".to_owned()],
+            Self::Named(names) => names.iter().map(|name| format!("Skill({name})")).collect(),
+        }
+    }
+
+    /// Returns the names; none for all skills.
+    pub(crate) fn names(&self) -> &[String] {
+        match self {
+            Self::All => &[],
+            Self::Named(names) => names,
+        }
+    }
+}
+
 /// Additional settings.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]

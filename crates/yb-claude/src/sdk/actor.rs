@@ -10,8 +10,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until};
 use yb_supervise::StreamItem;
 
-use super::handlers::Handlers;
 use super::incoming::IncomingRequests;
+use super::mirror::{FlushReceiver, Mirror, MirrorError};
 use super::outgoing::{OutgoingRequests, ResponseSender};
 use super::run_end::RunEndDetector;
 use super::spool::SpoolWriter;
@@ -26,13 +26,17 @@ use crate::{Message, ResultMessage, Version};
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
 /// The maximum length of an excerpt of an invalid line.
 const EXCERPT: usize = 200;
+/// The number of messages behind a held result, above which the CLI is not read.
+const MAX_HELD: usize = 1024;
 
 /// A command from a handle to the session.
 pub(super) enum SessionCommand {
     /// A control request to the CLI.
     Request { body: Value, timeout: Duration, response: ResponseSender },
-    /// The prompt of a query. stdin is closed afterwards, or at the end of the run.
-    Prompt { line: Vec<u8>, stays_open: bool },
+    /// A prompt of a query.
+    Prompt { line: Vec<u8> },
+    /// A query has no more prompts. stdin is closed now, or at the end of the run.
+    EndPrompts { waits_for_run: bool },
     /// A turn of a client.
     Turn { line: Vec<u8>, writer: SpoolWriter },
     /// A message outside of turns.
@@ -55,6 +59,12 @@ pub(super) struct SessionMonitor {
     pub(super) exit: Arc<OnceLock<Exit>>,
 }
 
+/// Messages that wait for the session store.
+struct HeldMessages {
+    messages: Vec<Message>,
+    flush: FlushReceiver,
+}
+
 /// The owner of one session.
 pub(super) struct Actor {
     output: Box<dyn TransportOutput>,
@@ -67,8 +77,12 @@ pub(super) struct Actor {
     outgoing: OutgoingRequests,
     lines: u64,
     shutdown: ShutdownPolicy,
-    /// Whether stdin is closed at the end of the run.
+    /// Whether a query has no more prompts, so that the session ends with the run.
     ends_with_run: bool,
+    /// Copies transcripts to the store.
+    mirror: Option<Mirror>,
+    /// A result that is held back until the store has its transcript, and the messages after it.
+    held: Option<HeldMessages>,
     init_seen: bool,
     last_result: Option<Box<ResultMessage>>,
     exit_deadline: Option<Instant>,
@@ -83,10 +97,11 @@ impl Actor {
     pub(super) fn new(
         connection: Connection,
         commands: mpsc::UnboundedReceiver<SessionCommand>,
-        handlers: Arc<Handlers>,
+        incoming: IncomingRequests,
         sink: Sink,
         shutdown: ShutdownPolicy,
         monitor: SessionMonitor,
+        mirror: Option<Mirror>,
     ) -> Self {
         Self {
             output: connection.output,
@@ -94,11 +109,13 @@ impl Actor {
             commands,
             has_handles: true,
             sink,
-            incoming: IncomingRequests::new(handlers),
+            incoming,
             outgoing: OutgoingRequests::default(),
             lines: 0,
             shutdown,
             ends_with_run: false,
+            mirror,
+            held: None,
             init_seen: false,
             last_result: None,
             exit_deadline: None,
@@ -127,7 +144,9 @@ impl Actor {
                     Some(command) => self.handle_command(command),
                     None => self.all_handles_dropped(),
                 },
-                event = next_cli_event(&mut *self.output, output_open), if !output_open || full.is_none() => match event {
+                errors = flushed(self.held.as_mut()) => self.release(&errors),
+                event = next_cli_event(&mut *self.output, output_open),
+                    if !output_open || full.is_none() && !self.holds_too_much() => match event {
                     CliEvent::Item(item) => self.handle_item(item),
                     CliEvent::OutputEnded => {
                         output_open = false;
@@ -139,6 +158,10 @@ impl Actor {
                 () = sleep_until_deadline(deadline) => self.expire(),
             }
         };
+        if let Some(mirror) = self.mirror.take() {
+            let errors = mirror.close().await;
+            self.release(&errors);
+        }
         self.finish(&exit);
     }
 
@@ -147,12 +170,17 @@ impl Actor {
             SessionCommand::Request { body, timeout, response } => {
                 self.send_request(&body, timeout, response);
             }
-            SessionCommand::Prompt { line, stays_open } => {
+            SessionCommand::Prompt { line } => {
+                self.shutdown.end.note_prompt();
                 self.write(line, None);
-                if stays_open {
-                    self.ends_with_run = true;
-                } else {
+            }
+            SessionCommand::EndPrompts { waits_for_run } => {
+                self.ends_with_run = true;
+                if !waits_for_run {
                     self.writer = None;
+                }
+                if self.shutdown.end.is_over() {
+                    self.end_input();
                 }
             }
             SessionCommand::Turn { line, writer } => {
@@ -257,6 +285,11 @@ impl Actor {
             Message::ControlRequest(request) => self.incoming.start(*request),
             Message::ControlResponse(response) => self.outgoing.complete(response.response),
             Message::ControlCancel(cancel) => self.incoming.cancel(&cancel.request_id),
+            Message::Other(other) if &*other.kind == "transcript_mirror" => {
+                if let Some(mirror) = &self.mirror {
+                    mirror.append(other.raw());
+                }
+            }
             message => {
                 self.shutdown.end.observe(&message, Instant::now());
                 match &message {
@@ -267,14 +300,50 @@ impl Actor {
                     Message::System(SystemMessage::Init(init)) => self.record_init(init),
                     _ => {}
                 }
-                if let Some(prompt) = self.sink.push(message) {
-                    self.write(prompt, None);
-                }
-                let is_query = matches!(self.sink, Sink::Single(_));
-                if is_query && self.shutdown.end.is_over() {
-                    self.end_input();
+                // A consumer that has the result can rely on the store.
+                let flush = match (&message, &self.mirror) {
+                    (Message::Result(_), Some(mirror)) => Some(mirror.flush()),
+                    _ => None,
+                };
+                match (&mut self.held, flush) {
+                    (None, None) => self.deliver(message),
+                    (None, Some(flush)) => self.held = Some(HeldMessages { messages: vec![message], flush }),
+                    (Some(held), flush) => {
+                        held.messages.push(message);
+                        // A later flush includes the earlier one.
+                        if let Some(flush) = flush {
+                            held.flush = flush;
+                        }
+                    }
                 }
             }
+        }
+    }
+
+    fn deliver(&mut self, message: Message) {
+        if let Some(prompt) = self.sink.push(message) {
+            self.write(prompt, None);
+        }
+        if self.ends_with_run && self.shutdown.end.is_over() {
+            self.end_input();
+        }
+    }
+
+    /// Whether so many messages are held back that the CLI has to wait.
+    fn holds_too_much(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.messages.len() >= MAX_HELD)
+    }
+
+    /// Delivers the errors of the store, as `mirror_error` messages, and the messages that were held back.
+    fn release(&mut self, errors: &[MirrorError]) {
+        for error in errors {
+            tracing::warn!(error = %error.reason, "the session store failed");
+            if let Ok(message) = Message::parse(error.to_line().as_bytes()) {
+                self.deliver(message);
+            }
+        }
+        for message in self.held.take().into_iter().flat_map(|held| held.messages) {
+            self.deliver(message);
         }
     }
 
@@ -387,6 +456,14 @@ async fn next_cli_event(output: &mut dyn TransportOutput, output_open: bool) -> 
         return CliEvent::Exited(output.wait().await);
     }
     output.next().await.map_or(CliEvent::OutputEnded, CliEvent::Item)
+}
+
+/// Waits until the store has the transcript of the held result.
+async fn flushed(held: Option<&mut HeldMessages>) -> Vec<MirrorError> {
+    match held {
+        Some(held) => (&mut held.flush).await.unwrap_or_default(),
+        None => std::future::pending().await,
+    }
 }
 
 async fn wait_for_room(full: Option<&SpoolWriter>) {

@@ -1,5 +1,6 @@
 //! Sessions with many turns.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -7,16 +8,17 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::actor::SessionCommand;
 use super::messages::{self, Messages, SessionHandle};
+use super::servers::{ServerMap, SessionMcpServer};
 use super::spool::spool;
 use super::turns::{Sink, TurnQueue};
 use super::{Error, Exit, Host, InitializeResponse, McpServerInfo, initialize};
 use crate::frame::lenient::{from_raw, lenient_struct};
-use crate::{Message, OptionsError, PermissionMode, Prompt, RawJson, ResultMessage};
+use crate::{Message, OptionsError, PermissionMode, Prompt, RawJson, ResultMessage, SettingSource};
 
 /// A session with many turns. Clones are handles of the same session. When the last handle and the last [`Turn`] are
 /// dropped, the CLI is killed; [`close`](Self::close) ends it gracefully. See [`shim_main`](crate::shim_main) for the
@@ -47,6 +49,41 @@ lenient_struct! {
         raw,
         /// The IDs of prompts that are still queued.
         still_queued: Vec<String> = "still_queued",
+    }
+}
+
+lenient_struct! {
+    /// The result of [`Client::set_mcp_servers`].
+    pub struct McpServerChanges {
+        raw,
+        /// The new servers.
+        added: Vec<String> = "added",
+        /// The removed servers.
+        removed: Vec<String> = "removed",
+        /// The servers that could not be connected, with the reason.
+        errors: BTreeMap<String, String> = "errors",
+    }
+}
+
+/// What [`Client::reload`] reads again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Reload {
+    /// Plugins, with their commands, agents and MCP servers.
+    Plugins,
+    /// Skills.
+    Skills,
+    /// Output styles.
+    OutputStyles,
+}
+
+impl Reload {
+    fn subtype(self) -> &'static str {
+        match self {
+            Self::Plugins => "reload_plugins",
+            Self::Skills => "reload_skills",
+            Self::OutputStyles => "reload_output_styles",
+        }
     }
 }
 
@@ -206,6 +243,81 @@ impl Client {
         self.control(body).await.map(drop)
     }
 
+    /// Replaces the servers of earlier calls, and all in-process servers, also those of the [`Host`].
+    ///
+    /// # Errors
+    /// As [`control`](Self::control). Servers that could not be connected are in [`McpServerChanges::errors`].
+    pub async fn set_mcp_servers(
+        &self,
+        servers: impl IntoIterator<Item = (impl Into<String>, impl Into<SessionMcpServer>)>,
+    ) -> Result<McpServerChanges, Error> {
+        let servers: ServerMap =
+            servers.into_iter().map(|(name, server)| (name.into(), server.into())).collect();
+        let configuration: Map<String, Value> =
+            servers.iter().map(|(name, server)| (name.clone(), server.to_json(name))).collect();
+        let previous = self.handle.servers.extend(servers.clone());
+        let changes = self.request(json!({"subtype": "mcp_set_servers", "servers": configuration})).await;
+        self.handle.servers.replace(if changes.is_ok() { servers } else { previous });
+        changes
+    }
+
+    /// Reads a user interface resource of an external MCP server. The CLI requires a `ui://` URI.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn read_mcp_resource(&self, server: &str, uri: &str) -> Result<Vec<RawJson>, Error> {
+        let body = json!({"subtype": "mcp_read_resource", "serverName": server, "uri": uri});
+        let response: McpResourceResponse = self.request(body).await?;
+        Ok(response.contents)
+    }
+
+    /// Merges settings into those of the command line, for this session; `null` removes one.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn apply_flag_settings(&self, settings: Map<String, Value>) -> Result<(), Error> {
+        self.control(json!({"subtype": "apply_flag_settings", "settings": settings})).await.map(drop)
+    }
+
+    /// Merges settings into a settings file: `outputStyle` into [`SettingSource::Local`], `effortLevel` into
+    /// [`SettingSource::User`]. The CLI rejects others.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn update_settings(
+        &self,
+        source: SettingSource,
+        settings: Map<String, Value>,
+    ) -> Result<(), Error> {
+        let source = format!("{}Settings", source.as_str());
+        let body = json!({"subtype": "update_settings", "source": source, "settings": settings});
+        self.control(body).await.map(drop)
+    }
+
+    /// Returns the settings: `effective`, `sources` and `applied`.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn settings(&self) -> Result<RawJson, Error> {
+        self.control(json!({"subtype": "get_settings"})).await
+    }
+
+    /// Reloads plugins, skills or output styles, and returns what was found.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn reload(&self, what: Reload) -> Result<RawJson, Error> {
+        self.control(json!({"subtype": what.subtype()})).await
+    }
+
+    /// Sets the title of the session.
+    ///
+    /// # Errors
+    /// As [`control`](Self::control).
+    pub async fn rename(&self, title: &str) -> Result<(), Error> {
+        self.control(json!({"subtype": "rename_session", "title": title, "source": "host"})).await.map(drop)
+    }
+
     /// Returns the usage of the context window.
     ///
     /// # Errors
@@ -271,6 +383,14 @@ impl Client {
             return Ok(exit);
         }
         self.handle.exit.get().cloned().ok_or(Error::Closed)
+    }
+}
+
+lenient_struct! {
+    /// The response to `mcp_read_resource`.
+    struct McpResourceResponse {
+        /// The contents, as sent by the server.
+        contents: Vec<RawJson> = "contents",
     }
 }
 

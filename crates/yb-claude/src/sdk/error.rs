@@ -4,7 +4,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::frame::FrameError;
-use crate::{ApiFailure, FindError, OptionsError, RawJson, ResultMessage, RunSummary};
+use crate::{
+    ApiFailure, ApiFailureKind, FindError, OptionsError, RawJson, ResultMessage, ResultSubtype, RunSummary,
+};
 
 /// An error of the SDK.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -88,9 +90,7 @@ impl Error {
     #[must_use]
     pub fn api_failure(&self) -> Option<ApiFailure> {
         let Self::Result(result) = self else { return None };
-        let mut summary = RunSummary::new();
-        summary.observe(&crate::Message::Result(result.clone()));
-        summary.api_failure()
+        api_failure(result)
     }
 
     /// Returns whether a retry may succeed: the API was overloaded, rate limited or unreachable.
@@ -110,7 +110,7 @@ impl Error {
                 vec!["request structured output in the prompt, or retry".to_owned()]
             }
             Self::Result(_) => match self.api_failure().map(|failure| failure.kind) {
-                Some(crate::ApiFailureKind::Unauthenticated) => {
+                Some(ApiFailureKind::Unauthenticated) => {
                     vec!["log in: `claude auth login`".to_owned()]
                 }
                 _ => Vec::new(),
@@ -120,18 +120,63 @@ impl Error {
     }
 }
 
-/// Formats an error result.
+/// Describes the cause of an error result.
 fn result_text(result: &ResultMessage) -> String {
-    let subtype = result.subtype.as_str();
+    if let Some(failure) = api_failure(result) {
+        return api_failure_text(&failure);
+    }
     let details = match (&result.errors[..], &result.result) {
         ([], Some(text)) if !text.is_empty() => text.clone(),
-        ([], _) => result.terminal_reason.clone().unwrap_or_default(),
+        ([], _) => String::new(),
         (errors, _) => errors.join("; "),
     };
+    let reason = result.terminal_reason.as_deref();
+    let cause = match &result.subtype {
+        ResultSubtype::ErrorMaxTurns => "turn limit reached",
+        ResultSubtype::ErrorMaxBudgetUsd => "budget exhausted",
+        ResultSubtype::ErrorMaxStructuredOutputRetries => "no structured output that matches the schema",
+        // Only older versions omit the reason.
+        subtype => reason.unwrap_or(subtype.as_str()),
+    };
     match details.as_str() {
-        "" => format!("turn ended with `{subtype}`"),
-        details => format!("turn ended with `{subtype}`: {details}"),
+        "" => format!("turn failed: {cause}"),
+        details => format!("turn failed: {cause}: {details}"),
     }
+}
+
+fn api_failure(result: &ResultMessage) -> Option<ApiFailure> {
+    let mut summary = RunSummary::new();
+    summary.observe(&crate::Message::Result(Box::new(result.clone())));
+    summary.api_failure()
+}
+
+/// Formats as `API error STATUS: CAUSE: MESSAGE`, without what the message repeats.
+fn api_failure_text(failure: &ApiFailure) -> String {
+    let cause = match failure.kind {
+        ApiFailureKind::Unauthenticated => "authentication failed",
+        ApiFailureKind::Billing => "no credit",
+        ApiFailureKind::RateLimited => "rate limited",
+        ApiFailureKind::Overloaded => "overloaded",
+        ApiFailureKind::ServerError => "server error",
+        ApiFailureKind::InvalidRequest => "invalid request",
+        ApiFailureKind::ModelNotFound => "unknown model",
+        ApiFailureKind::TooLarge => "request too large",
+        ApiFailureKind::Network => "API is not reachable",
+        ApiFailureKind::Other => "",
+    };
+    let status = failure.status.map(|status| status.to_string()).unwrap_or_default();
+    let mut message = failure.message.trim();
+    let rejected = format!("Request rejected ({status})");
+    for known in ["Failed to authenticate.", "API Error:", &rejected, &status, "·"] {
+        message = message.strip_prefix(known).unwrap_or(message).trim_start();
+    }
+    let head = match status.as_str() {
+        "" => "API error".to_owned(),
+        status => format!("API error {status}"),
+    };
+    let repeated = message.trim_end_matches('.').eq_ignore_ascii_case(cause);
+    let parts = [head.as_str(), cause, if repeated { "" } else { message }];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": ")
 }
 
 /// The exit of the CLI.
@@ -169,6 +214,54 @@ impl fmt::Display for Exit {
         match self.stderr_tail.trim() {
             "" => Ok(()),
             tail => write!(formatter, ": {tail}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(result: &str) -> String {
+        let message = crate::Message::parse(result.as_bytes()).unwrap();
+        let crate::Message::Result(result) = message else { panic!("not a result") };
+        Error::Result(result).to_string()
+    }
+
+    #[test]
+    fn error_text_names_cause() {
+        for (result, expected) in [
+            (
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"API Error: 529 Overloaded"}"#,
+                "API error 529: overloaded",
+            ),
+            (
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":529,"result":"API Error: 529 Overloaded. Try again."}"#,
+                "API error 529: overloaded: Overloaded. Try again.",
+            ),
+            (
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"API Error: Request rejected (429) · slow down"}"#,
+                "API error 429: rate limited: slow down",
+            ),
+            (
+                r#"{"type":"result","subtype":"success","is_error":true,"api_error_status":401,"result":"Failed to authenticate. API Error: 401 no such key"}"#,
+                "API error 401: authentication failed: no such key",
+            ),
+            (
+                r#"{"type":"result","subtype":"success","is_error":true,"result":"Request timed out","terminal_reason":"api_error"}"#,
+                "API error: API is not reachable: Request timed out",
+            ),
+            (
+                r#"{"type":"result","subtype":"error_max_turns","is_error":true,"errors":["Reached maximum number of turns (1)"]}"#,
+                "turn failed: turn limit reached: Reached maximum number of turns (1)",
+            ),
+            (
+                r#"{"type":"result","subtype":"error_during_execution","is_error":true,"terminal_reason":"aborted_tools"}"#,
+                "turn failed: aborted_tools",
+            ),
+            (r#"{"type":"result","subtype":"error_new"}"#, "turn failed: error_new"),
+        ] {
+            assert_eq!(text(result), expected);
         }
     }
 }

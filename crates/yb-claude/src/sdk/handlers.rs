@@ -1,6 +1,5 @@
 //! Handlers of control requests from the CLI: hooks, permissions, tools and elicitations.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,8 +11,10 @@ use yb_supervise::CancellationToken;
 use super::control::HandlerResponse;
 use super::hooks::Callback;
 use super::mcp::{self, OpenCalls};
-use super::permission::{Elicitation, ElicitationResponse, PermissionResult, ToolRequest};
-use super::tools::ToolServer;
+use super::permission::{
+    DialogResponse, Elicitation, ElicitationResponse, PermissionResult, ToolRequest, UserDialog,
+};
+use super::servers::{ServerMap, SessionMcpServer, SessionServers};
 use crate::RawJson;
 use crate::frame::ControlRequest;
 use crate::frame::lenient::{from_raw, lenient_struct};
@@ -30,6 +31,17 @@ pub(super) type PermissionHandler =
 /// An elicitation callback.
 pub(super) type ElicitationHandler =
     Arc<dyn Fn(Elicitation, CallContext) -> BoxFuture<Result<ElicitationResponse, String>> + Send + Sync>;
+
+/// A dialog callback.
+type ShowDialog =
+    Arc<dyn Fn(UserDialog, CallContext) -> BoxFuture<Result<DialogResponse, String>> + Send + Sync>;
+
+/// The dialogs that the host can show.
+#[derive(Clone)]
+pub(super) struct DialogHandler {
+    pub(super) kinds: Vec<String>,
+    pub(super) show: ShowDialog,
+}
 
 /// The context of a handler call.
 #[derive(Clone)]
@@ -73,7 +85,8 @@ pub(super) struct Handlers {
     pub(super) hooks: Vec<Callback>,
     pub(super) can_use_tool: Option<PermissionHandler>,
     pub(super) elicitation: Option<ElicitationHandler>,
-    pub(super) servers: BTreeMap<String, ToolServer>,
+    pub(super) dialog: Option<DialogHandler>,
+    pub(super) servers: ServerMap,
 }
 
 lenient_struct! {
@@ -102,6 +115,7 @@ impl Handlers {
         self.hooks.is_empty()
             && self.can_use_tool.is_none()
             && self.elicitation.is_none()
+            && self.dialog.is_none()
             && self.servers.is_empty()
     }
 
@@ -109,16 +123,16 @@ impl Handlers {
         self: Arc<Self>,
         request: ControlRequest,
         context: CallContext,
+        servers: &SessionServers,
         open_calls: &OpenCalls,
     ) -> HandlerResponse {
         let body = request.request.body;
         match request.request.subtype.as_str() {
             "hook_callback" => self.hook(&body, context).await,
             "can_use_tool" => self.permission(&body, context).await,
-            "mcp_message" => self.mcp(&body, context, open_calls).await,
+            "mcp_message" => mcp_message(&body, context, servers, open_calls).await,
             "elicitation" => self.elicit(&body, context).await,
-            // Dialogs are not supported, and the CLI continues without a response.
-            "request_user_dialog" => HandlerResponse::Silent,
+            "request_user_dialog" => self.user_dialog(&body, context).await,
             other => HandlerResponse::Error {
                 message: format!("Unsupported control request subtype: {other}"),
                 code: Some("unsupported_request"),
@@ -154,20 +168,6 @@ impl Handlers {
         }
     }
 
-    async fn mcp(&self, body: &RawJson, context: CallContext, open_calls: &OpenCalls) -> HandlerResponse {
-        let Some(call) = from_raw::<McpMessageRequest>(body) else {
-            return HandlerResponse::error("MCP request without a body");
-        };
-        let message: Value = call.message.to_value().unwrap_or_default();
-        let response = match self.servers.get(&call.server_name) {
-            Some(server) => mcp::respond(server, &message, context, open_calls).await,
-            None => mcp::no_server(&call.server_name, &message),
-        };
-        response.map_or(HandlerResponse::Silent, |response| {
-            HandlerResponse::Success(json!({ "mcp_response": response }))
-        })
-    }
-
     async fn elicit(&self, body: &RawJson, context: CallContext) -> HandlerResponse {
         let Some(elicit) = &self.elicitation else {
             return HandlerResponse::Success(ElicitationResponse::Decline.into_json());
@@ -177,4 +177,40 @@ impl Handlers {
             Err(message) => HandlerResponse::error(message),
         }
     }
+
+    /// Responds to declared dialogs only: the CLI continues without a response to others. It would ignore an error and
+    /// wait, so a failed callback dismisses the dialog.
+    async fn user_dialog(&self, body: &RawJson, context: CallContext) -> HandlerResponse {
+        let dialog = from_raw::<UserDialog>(body).unwrap_or_default();
+        let declared = self.dialog.as_ref().filter(|known| known.kinds.contains(&dialog.dialog_kind));
+        let Some(handler) = declared else { return HandlerResponse::Silent };
+        let response = (handler.show)(dialog, context).await.unwrap_or_else(|error| {
+            tracing::warn!(%error, "the dialog callback failed");
+            DialogResponse::Cancelled
+        });
+        HandlerResponse::Success(response.into_json())
+    }
+}
+
+async fn mcp_message(
+    body: &RawJson,
+    context: CallContext,
+    servers: &SessionServers,
+    open_calls: &OpenCalls,
+) -> HandlerResponse {
+    let Some(call) = from_raw::<McpMessageRequest>(body) else {
+        return HandlerResponse::error("MCP request without a body");
+    };
+    let message: Value = call.message.to_value().unwrap_or_default();
+    let response = match servers.get(&call.server_name) {
+        Some(SessionMcpServer::Tools(server)) => mcp::respond(&server, &message, context, open_calls).await,
+        Some(SessionMcpServer::Service(service)) => {
+            // A notification has no response, but the control request that carries it has.
+            service.handle(message, context).await.or_else(|| Some(json!({"jsonrpc": "2.0", "result": {}})))
+        }
+        Some(SessionMcpServer::External(_)) | None => mcp::no_server(&call.server_name, &message),
+    };
+    response.map_or(HandlerResponse::Silent, |response| {
+        HandlerResponse::Success(json!({ "mcp_response": response }))
+    })
 }

@@ -4,11 +4,17 @@ use std::fmt::{self, Display};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handlers::{CallContext, Handlers};
-use super::permission::{Elicitation, ElicitationResponse, PermissionResult, ToolRequest};
+use serde_json::{Map, Value, json};
+
+use super::handlers::{CallContext, DialogHandler, Handlers};
+use super::permission::{
+    DialogResponse, Elicitation, ElicitationResponse, PermissionResult, ToolRequest, UserDialog,
+};
+use super::servers::{McpService, SessionMcpServer};
+use super::store::SessionStore;
 use super::subprocess::Subprocess;
 use super::transport::Transport;
-use super::{Client, Error, Hooks, Query, ToolServer};
+use super::{Client, Error, Hooks, Query, Spare, ToolServer};
 use crate::{EnvChange, Options, Prompt, env_vars};
 
 /// The default timeout of control requests, including `initialize`.
@@ -44,6 +50,9 @@ pub struct Host {
     pub(super) hooks: Hooks,
     pub(super) handlers: Handlers,
     pub(super) transport: Arc<dyn Transport>,
+    /// Other fields of the `initialize` request.
+    pub(super) initialize: Map<String, Value>,
+    pub(super) store: Option<Arc<dyn SessionStore>>,
     pub(super) control_timeout: Duration,
     background_wait: Duration,
 }
@@ -69,6 +78,12 @@ impl IntoCallbackResult<ElicitationResponse> for ElicitationResponse {
     }
 }
 
+impl IntoCallbackResult<DialogResponse> for DialogResponse {
+    fn into_result(self) -> Result<DialogResponse, String> {
+        Ok(self)
+    }
+}
+
 impl<T, E: Display> IntoCallbackResult<T> for Result<T, E> {
     fn into_result(self) -> Result<T, String> {
         self.map_err(|error| error.to_string())
@@ -83,6 +98,8 @@ impl Host {
             hooks: Hooks::new(),
             handlers: Handlers::default(),
             transport: Arc::new(Subprocess::new()),
+            initialize: Map::new(),
+            store: None,
             control_timeout: CONTROL_TIMEOUT,
             background_wait: BACKGROUND_WAIT,
         }
@@ -97,7 +114,13 @@ impl Host {
 
     /// Adds a tool server. Its tools need permission like others: see [`ToolServer::tool_names`].
     pub fn with_tools(mut self, server: ToolServer) -> Self {
-        self.handlers.servers.insert(server.name().to_owned(), server);
+        self.handlers.servers.insert(server.name().to_owned(), server.into());
+        self
+    }
+
+    /// Adds an in-process MCP server under a name, for what a [`ToolServer`] does not support.
+    pub fn with_mcp_service(mut self, name: impl Into<String>, service: impl McpService + 'static) -> Self {
+        self.handlers.servers.insert(name.into(), SessionMcpServer::service(service));
         self
     }
 
@@ -124,6 +147,67 @@ impl Host {
             let response = respond(request, context);
             Box::pin(async move { response.await.into_result() })
         }));
+        self
+    }
+
+    /// Sets the callback for dialogs of these kinds, such as `refusal_fallback_prompt`. Without it, the CLI shows no dialogs.
+    pub fn with_user_dialog<F, R>(
+        mut self,
+        kinds: impl IntoIterator<Item = impl Into<String>>,
+        show: F,
+    ) -> Self
+    where
+        F: Fn(UserDialog, CallContext) -> R + Send + Sync + 'static,
+        R: Future<Output: IntoCallbackResult<DialogResponse>> + Send + 'static,
+    {
+        let kinds: Vec<String> = kinds.into_iter().map(Into::into).collect();
+        self.initialize.insert("supportedDialogKinds".to_owned(), json!(kinds));
+        let show = Arc::new(move |dialog, context| {
+            let response = show(dialog, context);
+            Box::pin(async move { response.await.into_result() }) as _
+        });
+        self.handlers.dialog = Some(DialogHandler { kinds, show });
+        self
+    }
+
+    /// Adds a field to the `initialize` request, under the CLI's name. Takes precedence over options.
+    pub fn with_initialize_field(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.initialize.insert(name.into(), value.into());
+        self
+    }
+
+    /// Redirects calls of one tool to another, such as `Bash` to `mcp__sandbox__bash`.
+    pub fn with_tool_alias(mut self, tool: impl Into<String>, target: impl Into<String>) -> Self {
+        let aliases = self.initialize.entry("toolAliases").or_insert_with(|| json!({}));
+        if let Value::Object(aliases) = aliases {
+            aliases.insert(tool.into(), Value::String(target.into()));
+        }
+        self
+    }
+
+    /// Sets the title of a new session.
+    pub fn with_title(self, title: impl Into<String>) -> Self {
+        self.with_initialize_field("title", title.into())
+    }
+
+    /// Replaces the instructions of plan mode.
+    pub fn with_plan_mode_instructions(self, instructions: impl Into<String>) -> Self {
+        self.with_initialize_field("planModeInstructions", instructions.into())
+    }
+
+    /// Requests suggestions for the next prompt, in `prompt_suggestion` messages.
+    pub fn with_prompt_suggestions(self, suggest: bool) -> Self {
+        self.with_initialize_field("promptSuggestions", suggest)
+    }
+
+    /// Requests summaries of the progress of subagents, in `task_progress` messages.
+    pub fn with_agent_progress_summaries(self, summarize: bool) -> Self {
+        self.with_initialize_field("agentProgressSummaries", summarize)
+    }
+
+    /// Copies transcripts to a store, and resumes sessions from it.
+    pub fn with_session_store(mut self, store: impl SessionStore + 'static) -> Self {
+        self.store = Some(Arc::new(store));
         self
     }
 
@@ -155,6 +239,22 @@ impl Host {
     /// Creates a query with one prompt.
     pub fn query(&self, prompt: impl Into<Prompt>) -> Query {
         super::query(prompt, self)
+    }
+
+    /// Creates a query with several prompts, which are sent as the stream yields them.
+    pub fn query_stream<S>(&self, prompts: S) -> Query
+    where
+        S: futures_core::Stream<Item = Prompt> + Send + 'static,
+    {
+        super::query_stream(prompts, self)
+    }
+
+    /// Starts a CLI in advance, before the working directory is known.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub async fn prewarm(&self) -> Result<Spare, Error> {
+        Spare::start(self).await
     }
 
     /// Opens a session with many turns.

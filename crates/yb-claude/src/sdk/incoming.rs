@@ -10,6 +10,7 @@ use yb_supervise::CancellationToken;
 use super::control::HandlerResponse;
 use super::handlers::{CANCEL_GRACE, CallContext, Handlers};
 use super::mcp::OpenCalls;
+use super::servers::SessionServers;
 use crate::frame::ControlRequest;
 
 /// The task of a request and its cancellation token.
@@ -21,6 +22,7 @@ struct RunningHandler {
 /// The requests that are being handled.
 pub(super) struct IncomingRequests {
     handlers: Arc<Handlers>,
+    servers: SessionServers,
     open_calls: Arc<OpenCalls>,
     tasks: JoinSet<HandlerResponse>,
     running: HashMap<String, RunningHandler>,
@@ -28,9 +30,10 @@ pub(super) struct IncomingRequests {
 }
 
 impl IncomingRequests {
-    pub(super) fn new(handlers: Arc<Handlers>) -> Self {
+    pub(super) fn new(handlers: Arc<Handlers>, servers: SessionServers) -> Self {
         Self {
             handlers,
+            servers,
             open_calls: Arc::default(),
             tasks: JoinSet::new(),
             running: HashMap::new(),
@@ -46,9 +49,10 @@ impl IncomingRequests {
         }
         let cancel = CancellationToken::new();
         let (handlers, open_calls) = (Arc::clone(&self.handlers), Arc::clone(&self.open_calls));
+        let servers = self.servers.clone();
         let (context, token) = (CallContext::new(cancel.clone()), cancel.clone());
         let task = self.tasks.spawn(async move {
-            let handling = handlers.handle(request, context, &open_calls);
+            let handling = handlers.handle(request, context, &servers, &open_calls);
             let cancelled = async {
                 token.cancelled().await;
                 tokio::time::sleep(CANCEL_GRACE).await;

@@ -8,8 +8,12 @@ use tokio::sync::mpsc;
 use tracing::Instrument as _;
 
 use super::actor::{Actor, SessionMonitor, ShutdownPolicy};
+use super::incoming::IncomingRequests;
 use super::messages::SessionHandle;
+use super::mirror::Mirror;
 use super::run_end::RunEndDetector;
+use super::servers::SessionServers;
+use super::store_resume;
 use super::turns::Sink;
 use super::{Error, Host, InitializeResponse};
 use crate::InvocationTarget;
@@ -22,15 +26,21 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(SessionHandle, Init
     }
     let private = tempfile::TempDir::with_prefix("yb-claude-").map_err(Error::spawn)?;
     let target = InvocationTarget::new(private.path().join("files"));
-    let (invocation, fields) =
-        host.options.session_invocation(&target, host.handlers.can_use_tool.is_some())?;
+    let options = match &host.store {
+        Some(store) => store_resume::prepare(host, &**store, private.path()).await?,
+        None => host.options.clone(),
+    };
+    let (invocation, fields) = options.session_invocation(&target, host.handlers.can_use_tool.is_some())?;
     for warning in &invocation.warnings {
         tracing::warn!(%warning, "an option has a different effect than requested");
     }
     invocation.write_files().map_err(Error::spawn)?;
+    host.transport.prepare(private.path())?;
     let connection = host.transport.open(&invocation).await?;
     let (commands, receiver) = mpsc::unbounded_channel();
-    let handlers = Arc::new(host.handlers.clone());
+    let servers = SessionServers::new(host.handlers.servers.clone());
+    let incoming = IncomingRequests::new(Arc::new(host.handlers.clone()), servers.clone());
+    let mirror = host.store.as_ref().map(|store| Mirror::start(Arc::clone(store)));
     let span = tracing::info_span!(
         "claude_session",
         model = host.options.model.as_deref(),
@@ -41,14 +51,14 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(SessionHandle, Init
     let shutdown = ShutdownPolicy { end: RunEndDetector::new(host.background_wait()), linger: host.linger() };
     let exit = Arc::default();
     let monitor = SessionMonitor { span: span.clone(), exit: Arc::clone(&exit) };
-    let actor = Actor::new(connection, receiver, handlers, sink, shutdown, monitor);
+    let actor = Actor::new(connection, receiver, incoming, sink, shutdown, monitor, mirror);
     let session = async move {
         actor.run().await;
         // The CLI may read its files until it exits.
         drop(private);
     };
     tokio::spawn(session.instrument(span));
-    let handle = SessionHandle { commands, exit };
+    let handle = SessionHandle { commands, exit, servers };
     let response = handle.request(body(host, fields), host.control_timeout).await;
     let response = response.map_err(|error| match error {
         Error::Control { message, .. } => Error::Handshake { reason: message },
@@ -61,6 +71,7 @@ pub(super) async fn open(host: &Host, sink: Sink) -> Result<(SessionHandle, Init
 
 /// Returns the body of the `initialize` request.
 fn body(host: &Host, mut fields: Map<String, Value>) -> Value {
+    fields.extend(host.initialize.clone());
     fields.insert("subtype".to_owned(), json!("initialize"));
     fields.insert("hooks".to_owned(), host.hooks.to_json());
     if !host.handlers.servers.is_empty() {

@@ -1,4 +1,4 @@
-//! The MCP methods of an in-process tool server: initialize, list, call, cancel.
+//! The MCP methods of an in-process server: tools, resources, prompts and cancellation.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,9 @@ use super::tools::{ToolContext, ToolServer};
 /// The protocol version, if the CLI requests none.
 const PROTOCOL: &str = "2025-11-25";
 const METHOD_NOT_FOUND: i64 = -32601;
+const INVALID_PARAMS: i64 = -32602;
+const INTERNAL_ERROR: i64 = -32603;
+const RESOURCE_NOT_FOUND: i64 = -32002;
 const CANCELLED: i64 = -32800;
 
 /// Pending calls by server and ID, for cancellation by a notification.
@@ -54,24 +57,41 @@ pub(super) async fn respond(
         // A notification has no response, but the control request that carries it has.
         return Some(json!({"jsonrpc": "2.0", "result": {}}));
     };
+    let params = &message["params"];
     let result = match method {
-        "initialize" => {
-            let version = message["params"]["protocolVersion"].as_str().unwrap_or(PROTOCOL);
-            json!({
-                "protocolVersion": version,
-                "capabilities": {"tools": {"listChanged": false}},
-                "serverInfo": {"name": server.name(), "version": server.version()},
-            })
-        }
+        "initialize" => initialize_result(server, params),
         "ping" => json!({}),
         "tools/list" => json!({"tools": server.listing()}),
+        "resources/list" if server.has_resources() => json!({"resources": server.resource_listing()}),
+        "resources/templates/list" if server.has_resources() => json!({"resourceTemplates": []}),
+        "prompts/list" if server.has_prompts() => json!({"prompts": server.prompt_listing()}),
+        "resources/read" if server.has_resources() => {
+            let uri = params["uri"].as_str().unwrap_or_default();
+            let Some(resource) = server.resource(uri) else {
+                return Some(error(id, RESOURCE_NOT_FOUND, &format!("unknown resource: `{uri}`")));
+            };
+            match resource.read(context).await {
+                Ok(result) => result,
+                Err(reason) => return Some(error(id, INTERNAL_ERROR, &reason)),
+            }
+        }
+        "prompts/get" if server.has_prompts() => {
+            let name = params["name"].as_str().unwrap_or_default();
+            let Some(prompt) = server.prompt(name) else {
+                return Some(error(id, INVALID_PARAMS, &format!("unknown prompt: `{name}`")));
+            };
+            match prompt.render(&params["arguments"], context).await {
+                Ok(result) => result,
+                Err(reason) => return Some(error(id, INTERNAL_ERROR, &reason)),
+            }
+        }
         "tools/call" => {
             let key = (server.name().to_owned(), id.to_string());
             let cancelled = CancellationToken::new();
             open_calls.all().insert(key.clone(), cancelled.clone());
             let _guard = OpenCallGuard { calls: open_calls, key };
-            let context = ToolContext::new(&message["params"], context, cancelled.clone());
-            let mut running = server.start(&message["params"], context);
+            let context = ToolContext::new(params, context, cancelled.clone());
+            let mut running = server.start(params, context);
             tokio::select! {
                 biased;
                 () = cancelled.cancelled() => {
@@ -87,6 +107,27 @@ pub(super) async fn respond(
         other => return Some(error(id, METHOD_NOT_FOUND, &format!("unknown method: `{other}`"))),
     };
     Some(json!({"jsonrpc": "2.0", "id": id, "result": result}))
+}
+
+/// Returns the result of `initialize`, with the capabilities that the server uses.
+fn initialize_result(server: &ToolServer, params: &Value) -> Value {
+    let version = params["protocolVersion"].as_str().unwrap_or(PROTOCOL);
+    let mut capabilities = json!({"tools": {"listChanged": false}});
+    if server.has_resources() {
+        capabilities["resources"] = json!({"listChanged": false});
+    }
+    if server.has_prompts() {
+        capabilities["prompts"] = json!({"listChanged": false});
+    }
+    let mut result = json!({
+        "protocolVersion": version,
+        "capabilities": capabilities,
+        "serverInfo": {"name": server.name(), "version": server.version()},
+    });
+    if let Some(instructions) = server.instructions() {
+        result["instructions"] = json!(instructions);
+    }
+    result
 }
 
 /// Returns the error for an unknown server.

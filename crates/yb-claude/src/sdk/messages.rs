@@ -9,6 +9,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 
 use super::actor::{SessionCommand, is_failure};
+use super::servers::SessionServers;
 use super::spool::SpoolReader;
 use super::{Error, Exit};
 use crate::{Message, RawJson, ResultMessage};
@@ -19,6 +20,7 @@ pub(super) struct SessionHandle {
     pub(super) commands: mpsc::UnboundedSender<SessionCommand>,
     /// The exit of the CLI, once it has exited.
     pub(super) exit: Arc<OnceLock<Exit>>,
+    pub(super) servers: SessionServers,
 }
 
 impl SessionHandle {
@@ -36,12 +38,12 @@ impl SessionHandle {
 /// A message stream. Keeps the session alive.
 pub(super) struct Messages {
     spool: SpoolReader,
-    _handle: SessionHandle,
+    pub(super) handle: SessionHandle,
 }
 
 impl Messages {
     pub(super) fn new(spool: SpoolReader, handle: SessionHandle) -> Self {
-        Self { spool, _handle: handle }
+        Self { spool, handle }
     }
 
     pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, Error>>> {

@@ -1,4 +1,4 @@
-//! Permission requests for tool calls, and MCP elicitations.
+//! Permission requests for tool calls, MCP elicitations and dialogs.
 
 use serde_json::{Map, Value, json};
 
@@ -17,6 +17,10 @@ lenient_struct! {
         tool_use_id: Option<String> = "tool_use_id",
         /// The calling subagent's ID; `None` for the main thread.
         agent_id: Option<String> = "agent_id",
+        /// The question for the user, as a full sentence.
+        title: Option<String> = "title",
+        /// A short label of the tool.
+        display_name: Option<String> = "display_name",
         /// A description of the call.
         description: Option<String> = "description",
         /// Suggested permission rules: objects for [`PermissionResult::with_updates`].
@@ -25,6 +29,10 @@ lenient_struct! {
         blocked_path: Option<String> = "blocked_path",
         /// Why permission is requested.
         decision_reason: Option<String> = "decision_reason",
+        /// The kind of reason: `rule`, `mode`, `hook`, `safetyCheck` and others.
+        decision_reason_type: Option<String> = "decision_reason_type",
+        /// Whether the user has to answer in person, so that no automatic approval is appropriate.
+        requires_user_interaction: bool = "requires_user_interaction",
     }
 }
 
@@ -139,6 +147,38 @@ impl ElicitationResponse {
             Self::Accept(content) => json!({"action": "accept", "content": content}),
             Self::Decline => json!({"action": "decline"}),
             Self::Cancel => json!({"action": "cancel"}),
+        }
+    }
+}
+
+lenient_struct! {
+    /// A dialog that a session asks the user to answer.
+    pub struct UserDialog {
+        raw,
+        /// The kind, one of those that the host declared.
+        dialog_kind: String = "dialog_kind",
+        /// The content, whose shape depends on the kind.
+        payload: RawJson = "payload",
+        /// The ID of the tool call that caused it.
+        tool_use_id: Option<String> = "tool_use_id",
+    }
+}
+
+/// The response to a [`UserDialog`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum DialogResponse {
+    /// The user's choice, whose shape depends on the kind.
+    Completed(Value),
+    /// The user dismissed the dialog.
+    Cancelled,
+}
+
+impl DialogResponse {
+    pub(super) fn into_json(self) -> Value {
+        match self {
+            Self::Completed(result) => json!({"behavior": "completed", "result": result}),
+            Self::Cancelled => json!({"behavior": "cancelled"}),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Queries: one prompt and the stream of its messages.
+//! Queries: one or more prompts and the stream of their messages.
 
 use std::fmt;
 use std::pin::Pin;
@@ -20,7 +20,26 @@ use crate::{Message, OptionsError, Prompt, ResultMessage};
 ///
 /// `host` is [`Options`](crate::Options) or a [`Host`].
 pub fn query(prompt: impl Into<Prompt>, host: impl Into<Host>) -> Query {
-    Query { state: QueryState::New(Box::new((host.into(), prompt.into()))) }
+    Query { state: QueryState::New(Box::new((host.into(), QueryPrompts::Single(prompt.into())))) }
+}
+
+/// Creates a query with several prompts, which are sent as the stream yields them. The stream is polled with the query.
+///
+/// The query ends when the stream has ended and all prompts are answered. The CLI may answer prompts that arrive during a
+/// turn together.
+pub fn query_stream<S>(prompts: S, host: impl Into<Host>) -> Query
+where
+    S: futures_core::Stream<Item = Prompt> + Send + 'static,
+{
+    let prompts = QueryPrompts::Stream(Box::pin(prompts));
+    Query { state: QueryState::New(Box::new((host.into(), prompts))) }
+}
+
+type PromptStream = Pin<Box<dyn futures_core::Stream<Item = Prompt> + Send>>;
+
+enum QueryPrompts {
+    Single(Prompt),
+    Stream(PromptStream),
 }
 
 /// A query: a stream of messages that ends when the CLI exits.
@@ -33,9 +52,9 @@ pub struct Query {
 }
 
 enum QueryState {
-    New(Box<(Host, Prompt)>),
-    Opening(BoxFuture<Result<Messages, Error>>),
-    Open(Messages),
+    New(Box<(Host, QueryPrompts)>),
+    Opening(BoxFuture<Result<OpenQuery, Error>>),
+    Open(OpenQuery),
     Done,
 }
 
@@ -78,17 +97,17 @@ impl Query {
             match std::mem::replace(&mut self.state, QueryState::Done) {
                 QueryState::New(start) => self.state = QueryState::Opening(Box::pin(open(start.0, start.1))),
                 QueryState::Opening(mut opening) => match opening.as_mut().poll(cx) {
-                    Poll::Ready(Ok(messages)) => self.state = QueryState::Open(messages),
+                    Poll::Ready(Ok(open)) => self.state = QueryState::Open(open),
                     Poll::Ready(Err(error)) => return Poll::Ready(Some(Err(error))),
                     Poll::Pending => {
                         self.state = QueryState::Opening(opening);
                         return Poll::Pending;
                     }
                 },
-                QueryState::Open(mut messages) => {
-                    let next = messages.poll_next(cx);
+                QueryState::Open(mut open) => {
+                    let next = open.poll_next(cx);
                     if !matches!(next, Poll::Ready(None | Some(Err(_)))) {
-                        self.state = QueryState::Open(messages);
+                        self.state = QueryState::Open(open);
                     }
                     return next;
                 }
@@ -98,15 +117,66 @@ impl Query {
     }
 }
 
-async fn open(host: Host, prompt: Prompt) -> Result<Messages, Error> {
-    if let Some(issue) = prompt.check() {
-        return Err(OptionsError::Invalid(vec![issue]).into());
+/// A query whose CLI is running.
+struct OpenQuery {
+    messages: Messages,
+    /// The prompts to come.
+    prompts: Option<PromptStream>,
+    /// Whether stdin stays open until the end of the run, for responses of callbacks.
+    waits_for_run: bool,
+}
+
+impl OpenQuery {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Message, Error>>> {
+        while let Some(prompts) = &mut self.prompts {
+            let Poll::Ready(prompt) = prompts.as_mut().poll_next(cx) else { break };
+            let sent = match prompt {
+                Some(prompt) => self.send(&prompt),
+                None => self.end(),
+            };
+            if let Err(error) = sent {
+                // The session's own error follows, unless the prompt is invalid.
+                self.prompts = None;
+                if matches!(error, Error::Invalid(_)) {
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        self.messages.poll_next(cx)
+    }
+
+    fn send(&self, prompt: &Prompt) -> Result<(), Error> {
+        check(prompt)?;
+        self.messages.handle.send(SessionCommand::Prompt { line: prompt.frame() })
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        self.prompts = None;
+        let waits_for_run = self.waits_for_run;
+        self.messages.handle.send(SessionCommand::EndPrompts { waits_for_run })
+    }
+}
+
+fn check(prompt: &Prompt) -> Result<(), Error> {
+    prompt.check().map_or(Ok(()), |issue| Err(OptionsError::Invalid(vec![issue]).into()))
+}
+
+async fn open(host: Host, prompts: QueryPrompts) -> Result<OpenQuery, Error> {
+    if let QueryPrompts::Single(prompt) = &prompts {
+        check(prompt)?;
     }
     let (writer, spool) = spool();
     let (handle, _) = initialize::open(&host, Sink::Single(writer)).await?;
-    let stays_open = !host.handlers.is_empty();
-    handle.send(SessionCommand::Prompt { line: prompt.frame(), stays_open })?;
-    Ok(Messages::new(spool, handle))
+    let waits_for_run = !host.handlers.is_empty();
+    let mut open = OpenQuery { messages: Messages::new(spool, handle), prompts: None, waits_for_run };
+    match prompts {
+        QueryPrompts::Single(prompt) => {
+            open.send(&prompt)?;
+            open.end()?;
+        }
+        QueryPrompts::Stream(prompts) => open.prompts = Some(prompts),
+    }
+    Ok(open)
 }
 
 impl futures_core::Stream for Query {

@@ -16,6 +16,7 @@ pub(super) struct RunEndDetector {
     reports_state: bool,
     idle: bool,
     results: u32,
+    prompts: u32,
     /// Whether no agent was running at the last result, so that no further turn follows.
     settled: bool,
     in_turn: bool,
@@ -65,6 +66,12 @@ impl RunEndDetector {
         }
     }
 
+    /// Notes a prompt: the state that was reported before does not include it.
+    pub(super) fn note_prompt(&mut self) {
+        self.prompts += 1;
+        self.idle = false;
+    }
+
     fn start_turn(&mut self) {
         self.in_turn = true;
         self.waiting_since = None;
@@ -72,7 +79,9 @@ impl RunEndDetector {
 
     /// Returns whether the run is over, so that no further control requests follow.
     pub(super) fn is_over(&self) -> bool {
-        let settled = if self.reports_state { self.idle } else { self.settled };
+        // Old versions have one result for each prompt.
+        let settled =
+            if self.reports_state { self.idle } else { self.settled && self.results >= self.prompts };
         self.results > 0 && !self.in_turn && settled
     }
 
@@ -125,6 +134,24 @@ mod tests {
         assert!(!observe_all(&[INIT, STARTED, RESULT, DONE]).is_over(), "it reports with a further turn");
         assert!(!observe_all(&[INIT, STARTED, RESULT, DONE, INIT]).is_over());
         assert!(observe_all(&[INIT, STARTED, RESULT, DONE, INIT, RESULT]).is_over());
+    }
+
+    #[tokio::test]
+    async fn run_is_not_over_before_latest_prompt_is_answered() {
+        let mut end = observe_all(&[RUNNING, INIT, RESULT, IDLE]);
+        end.note_prompt();
+        assert!(!end.is_over(), "idle before the prompt");
+        for line in [RUNNING, INIT, RESULT, IDLE] {
+            end.observe(&Message::parse(line.as_bytes()).unwrap(), Instant::now());
+        }
+        assert!(end.is_over());
+        let mut old = RunEndDetector::default();
+        old.note_prompt();
+        old.note_prompt();
+        for (line, over) in [(INIT, false), (RESULT, false), (INIT, false), (RESULT, true)] {
+            old.observe(&Message::parse(line.as_bytes()).unwrap(), Instant::now());
+            assert_eq!(old.is_over(), over, "{line}");
+        }
     }
 
     #[tokio::test]

@@ -1,4 +1,4 @@
-//! Lists, reads and forks Claude Code's saved sessions without starting the CLI.
+//! Lists, reads, forks, renames, tags and deletes Claude Code's saved sessions without starting the CLI.
 
 use std::collections::HashSet;
 use std::fs;
@@ -36,6 +36,8 @@ pub struct SessionInfo {
     pub path: PathBuf,
     /// The title, set by the user or the CLI.
     pub title: Option<String>,
+    /// The tag.
+    pub tag: Option<String>,
     /// The first prompt of the user.
     pub first_prompt: Option<String>,
     /// The working directory.
@@ -133,12 +135,7 @@ impl Sessions {
 
     /// Restricts to sessions with this working directory.
     pub fn with_project(mut self, directory: impl AsRef<Path>) -> Self {
-        let directory = directory.as_ref();
-        let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
-        let name = directory.to_string_lossy();
-        self.project = Some(
-            name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' }).collect(),
-        );
+        self.project = Some(project_key(directory.as_ref()));
         self
     }
 
@@ -217,6 +214,100 @@ impl Sessions {
         Ok(copy)
     }
 
+    /// Sets the title of a session.
+    ///
+    /// # Errors
+    /// If the title is blank, or the session does not exist or can't be written.
+    pub fn rename(&self, id: &str, title: &str) -> Result<(), Error> {
+        let title = title.trim();
+        if title.is_empty() {
+            return Err(Error::Transcript { reason: "expected a title, got a blank text".to_owned() });
+        }
+        self.append(id, "custom-title", "customTitle", title)
+    }
+
+    /// Sets the tag of a session; `None` removes it.
+    ///
+    /// # Errors
+    /// If the tag is blank, or the session does not exist or can't be written.
+    pub fn tag(&self, id: &str, tag: Option<&str>) -> Result<(), Error> {
+        // The CLI filters by visible text.
+        let visible = |tag: &str| tag.chars().filter(|letter| !letter.is_control()).collect::<String>();
+        let text = tag.map(|tag| visible(tag).trim().to_owned());
+        if text.as_deref() == Some("") {
+            return Err(Error::Transcript { reason: "expected a tag, got a blank text".to_owned() });
+        }
+        self.append(id, "tag", "tag", &text.unwrap_or_default())
+    }
+
+    /// Deletes a session and the transcripts of its subagents.
+    ///
+    /// # Errors
+    /// If the session does not exist or can't be deleted.
+    pub fn delete(&self, id: &str) -> Result<(), Error> {
+        let path = self.find(id)?;
+        fs::remove_file(&path).map_err(failed(&path))?;
+        let directory = path.with_extension("");
+        match fs::remove_dir_all(&directory) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed(&directory)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Lists the IDs of a session's subagents.
+    ///
+    /// # Errors
+    /// If the session does not exist or can't be read.
+    pub fn subagents(&self, id: &str) -> Result<Vec<String>, Error> {
+        Ok(self.subagent_files(id)?.into_iter().map(|(agent, _)| agent).collect())
+    }
+
+    /// Returns the messages of a subagent in order.
+    ///
+    /// # Errors
+    /// If the session or the subagent does not exist or can't be read.
+    pub fn subagent_messages(&self, id: &str, agent: &str) -> Result<Vec<TranscriptEntry>, Error> {
+        let found = self.subagent_files(id)?.into_iter().find(|(known, _)| known == agent);
+        let (_, path) = found.ok_or_else(|| Error::Transcript {
+            reason: format!("no such subagent in session {id}: `{agent}`"),
+        })?;
+        let entries = entries(&path).map_err(failed(&path))?;
+        let shown =
+            |entry: &TranscriptEntry| matches!(entry.kind.as_str(), "user" | "assistant") && !entry.is_meta;
+        Ok(branch_of(entries, shown).into_iter().filter(shown).collect())
+    }
+
+    /// The transcripts of subagents, also those in subdirectories, such as of a workflow.
+    fn subagent_files(&self, id: &str) -> Result<Vec<(String, PathBuf)>, Error> {
+        let (mut files, mut directories) =
+            (Vec::new(), vec![self.find(id)?.with_extension("").join("subagents")]);
+        while let Some(directory) = directories.pop() {
+            for path in read_dir(&directory)? {
+                if path.is_dir() {
+                    directories.push(path);
+                    continue;
+                }
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                let agent = name.strip_prefix("agent-").and_then(|name| name.strip_suffix(".jsonl"));
+                if let Some(agent) = agent {
+                    files.push((agent.to_owned(), path.clone()));
+                }
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    /// Appends a line to a transcript. Its type comes first: official SDKs search for lines by their beginning.
+    fn append(&self, id: &str, kind: &str, field: &str, text: &str) -> Result<(), Error> {
+        let path = self.find(id)?;
+        let (text, session) = (json!(text), json!(id));
+        let entry = format!(r#"{{"type":"{kind}","{field}":{text},"sessionId":{session}}}"#);
+        let mut file = fs::OpenOptions::new().append(true).open(&path).map_err(failed(&path))?;
+        // One write, because the CLI may append too.
+        file.write_all(format!("{entry}\n").as_bytes()).map_err(failed(&path))
+    }
+
     fn find(&self, id: &str) -> Result<PathBuf, Error> {
         let found =
             self.transcripts()?.into_iter().find(|path| path.file_stem().is_some_and(|stem| stem == id));
@@ -241,7 +332,35 @@ impl Sessions {
     }
 }
 
-/// Whether a directory name belongs to a project; long names end with a hash.
+/// Returns the name of a project's directory: the path with other characters than letters and digits replaced.
+pub(super) fn project_key(directory: &Path) -> String {
+    let directory = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_owned());
+    let path = directory.to_string_lossy();
+    // The CLI replaces UTF-16 code units.
+    let replace = |unit: u16| char::from_u32(unit.into()).filter(char::is_ascii_alphanumeric).unwrap_or('-');
+    let name: String = path.encode_utf16().map(replace).collect();
+    match name.get(..NAME_LIMIT) {
+        Some(begin) if name.len() > NAME_LIMIT => format!("{begin}-{}", path_hash(&path)),
+        _ => name,
+    }
+}
+
+/// The CLI's hash of a long path, in base 36.
+fn path_hash(path: &str) -> String {
+    let hash =
+        path.encode_utf16().fold(0_i32, |hash, unit| hash.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let (mut rest, mut digits) = (hash.unsigned_abs(), Vec::new());
+    loop {
+        digits.extend(char::from_digit(rest % 36, 36));
+        rest /= 36;
+        if rest == 0 {
+            break;
+        }
+    }
+    digits.iter().rev().collect()
+}
+
+/// Whether a directory name belongs to a project. The hash of a long name depends on the CLI's version.
 fn is_project(name: &str, wanted: &str) -> bool {
     match wanted.get(..NAME_LIMIT) {
         Some(begin) if wanted.len() > NAME_LIMIT => {
@@ -276,6 +395,8 @@ lenient_struct! {
         timestamp: Option<String> = "timestamp",
         /// The title set by the user.
         custom_title: Option<String> = "customTitle",
+        /// The tag; empty if it was removed.
+        tag: Option<String> = "tag",
         /// The title set by the CLI.
         ai_title: Option<String> = "aiTitle",
         /// Whether it belongs to a subagent.
@@ -290,6 +411,7 @@ fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
         id: path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
         path: path.to_owned(),
         title: None,
+        tag: None,
         first_prompt: None,
         cwd: None,
         git_branch: None,
@@ -302,6 +424,9 @@ fn info(path: &Path) -> io::Result<Option<SessionInfo>> {
         let Some(line) = from_raw::<TranscriptLine>(&raw) else { continue };
         own_title = line.custom_title.or(own_title);
         ai_title = line.ai_title.or(ai_title);
+        if line.kind == "tag" {
+            info.tag = line.tag.filter(|tag| !tag.is_empty());
+        }
         info.cwd = info.cwd.or(line.cwd);
         info.git_branch = line.git_branch.filter(|branch| !branch.is_empty()).or(info.git_branch);
         info.created_at = info.created_at.or(line.timestamp);
@@ -336,11 +461,17 @@ fn entries(path: &Path) -> io::Result<Vec<TranscriptEntry>> {
     Ok(entries.into_iter().filter(|entry| !entry.uuid.is_empty()).collect())
 }
 
-/// Selects the branch that ends with the last message. Blocks of one response and its tool results are siblings in the
-/// file; all of them are included.
 fn branch(entries: Vec<TranscriptEntry>) -> Vec<TranscriptEntry> {
-    let shown = |entry: &&TranscriptEntry| entry.is_shown();
-    let Some(mut at) = entries.iter().rev().find(shown).map(|leaf| leaf.uuid.clone()) else {
+    branch_of(entries, TranscriptEntry::is_shown)
+}
+
+/// Selects the branch that ends with the last shown message. Blocks of one response and its tool results are siblings in
+/// the file; all of them are included.
+fn branch_of(
+    entries: Vec<TranscriptEntry>,
+    shown: impl Fn(&TranscriptEntry) -> bool,
+) -> Vec<TranscriptEntry> {
+    let Some(mut at) = entries.iter().rev().find(|entry| shown(entry)).map(|leaf| leaf.uuid.clone()) else {
         return Vec::new();
     };
     let mut kept: HashSet<String> = HashSet::new();

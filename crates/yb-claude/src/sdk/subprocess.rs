@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use yb_supervise::{
 };
 
 use super::transport::{Connection, Transport, TransportInput, TransportOutput};
+use super::user::SystemUser;
 use super::{Error, Exit};
 use crate::Invocation;
 use crate::launcher::Launcher;
@@ -34,6 +35,7 @@ pub struct Subprocess {
     launcher: Launcher,
     line_limit: usize,
     on_stderr: Option<OnStderr>,
+    user: Option<String>,
 }
 
 impl Default for Subprocess {
@@ -45,7 +47,7 @@ impl Default for Subprocess {
 impl Subprocess {
     /// Uses the installed CLI, with the environment of this process.
     pub fn new() -> Self {
-        Self { launcher: Launcher::default(), line_limit: DEFAULT_LINE_LIMIT, on_stderr: None }
+        Self { launcher: Launcher::default(), line_limit: DEFAULT_LINE_LIMIT, on_stderr: None, user: None }
     }
 
     /// Sets the program, instead of searching for one.
@@ -75,6 +77,13 @@ impl Subprocess {
         self
     }
 
+    /// Runs the CLI as another user of this machine. Requires root and `setpriv` from util-linux. The environment, with its
+    /// `HOME`, stays that of the host, unless it is changed.
+    pub fn with_user(mut self, name: impl Into<String>) -> Self {
+        self.user = Some(name.into());
+        self
+    }
+
     /// Sets a callback for lines of the CLI's stderr. It must not block; lines that arrive too fast are dropped. A callback
     /// that panics is not called again.
     pub fn with_stderr(mut self, callback: impl Fn(&str) + Send + Sync + 'static) -> Self {
@@ -85,12 +94,33 @@ impl Subprocess {
 
 #[async_trait]
 impl Transport for Subprocess {
+    fn prepare(&self, directory: &Path) -> Result<(), Error> {
+        match &self.user {
+            None => Ok(()),
+            Some(name) => SystemUser::find(name)?.own(directory).map_err(Error::spawn),
+        }
+    }
+
+    fn variable(&self, name: &str) -> Option<OsString> {
+        match &self.launcher.env {
+            None => std::env::var_os(name),
+            Some(env) => env.iter().find(|(known, _)| known == name).map(|(_, value)| value.clone()),
+        }
+    }
+
     async fn open(&self, invocation: &Invocation) -> Result<Connection, Error> {
         let program = self.launcher.find()?;
         let token = CancellationToken::new();
+        let command = match &self.user {
+            None => invocation.command(&program),
+            Some(name) => {
+                let (program, invocation) = SystemUser::find(name)?.wrap(&program, invocation);
+                invocation.command(&program)
+            }
+        };
         let mut command = self
             .launcher
-            .in_environment(invocation.command(&program), &invocation.env)
+            .in_environment(command, &invocation.env)
             .stdin(Stdin::Interactive)
             .output(OutputMode::Stream { line_limit: self.line_limit, tee: None })
             .grace(GRACE)

@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use yb_supervise::CancellationToken;
 
 use super::handlers::{BoxFuture, CallContext};
+use super::resources::{McpPrompt, Resource};
 use super::schema::schema_of;
 
 type ToolFn = Arc<dyn Fn(Value, ToolContext) -> BoxFuture<ToolOutput> + Send + Sync>;
@@ -106,24 +107,52 @@ impl fmt::Debug for Tool {
     }
 }
 
-/// An in-process MCP server. Stateless, so several sessions can share it.
+/// An in-process MCP server: tools, resources and prompts. Stateless, so several sessions can share it.
 #[derive(Debug, Clone)]
 #[must_use]
 pub struct ToolServer {
     name: String,
     version: String,
+    instructions: Option<String>,
     tools: BTreeMap<String, Tool>,
+    resources: BTreeMap<String, Resource>,
+    prompts: BTreeMap<String, McpPrompt>,
 }
 
 impl ToolServer {
     /// Creates a server without tools.
     pub fn new(name: impl Into<String>) -> Self {
-        Self { name: name.into(), version: "1.0.0".to_owned(), tools: BTreeMap::new() }
+        Self {
+            name: name.into(),
+            version: "1.0.0".to_owned(),
+            instructions: None,
+            tools: BTreeMap::new(),
+            resources: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+        }
     }
 
     /// Adds a tool; replaces a tool with the same name.
     pub fn with_tool(mut self, tool: Tool) -> Self {
         self.tools.insert(tool.name.clone(), tool);
+        self
+    }
+
+    /// Adds a resource; replaces a resource with the same URI.
+    pub fn with_resource(mut self, resource: Resource) -> Self {
+        self.resources.insert(resource.uri().to_owned(), resource);
+        self
+    }
+
+    /// Adds a prompt; replaces a prompt with the same name.
+    pub fn with_prompt(mut self, prompt: McpPrompt) -> Self {
+        self.prompts.insert(prompt.name().to_owned(), prompt);
+        self
+    }
+
+    /// Sets the instructions, which the CLI adds to the system prompt.
+    pub fn with_instructions(mut self, instructions: impl Into<String>) -> Self {
+        self.instructions = Some(instructions.into());
         self
     }
 
@@ -147,6 +176,34 @@ impl ToolServer {
 
     pub(super) fn version(&self) -> &str {
         &self.version
+    }
+
+    pub(super) fn instructions(&self) -> Option<&str> {
+        self.instructions.as_deref()
+    }
+
+    pub(super) fn has_resources(&self) -> bool {
+        !self.resources.is_empty()
+    }
+
+    pub(super) fn has_prompts(&self) -> bool {
+        !self.prompts.is_empty()
+    }
+
+    pub(super) fn resource(&self, uri: &str) -> Option<&Resource> {
+        self.resources.get(uri)
+    }
+
+    pub(super) fn resource_listing(&self) -> Vec<Value> {
+        self.resources.values().map(Resource::listing).collect()
+    }
+
+    pub(super) fn prompt(&self, name: &str) -> Option<&McpPrompt> {
+        self.prompts.get(name)
+    }
+
+    pub(super) fn prompt_listing(&self) -> Vec<Value> {
+        self.prompts.values().map(McpPrompt::listing).collect()
     }
 
     pub(super) fn listing(&self) -> Vec<Value> {

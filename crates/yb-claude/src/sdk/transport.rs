@@ -1,6 +1,8 @@
 //! The transport of a session: stdin, stdout and exit of the CLI, as traits.
 
+use std::ffi::OsString;
 use std::io;
+use std::path::Path;
 
 use async_trait::async_trait;
 use yb_supervise::StreamItem;
@@ -16,6 +18,21 @@ pub trait Transport: Send + Sync {
     /// # Errors
     /// If the session can't be started.
     async fn open(&self, invocation: &Invocation) -> Result<Connection, Error>;
+
+    /// Called before [`open`](Self::open) with the directory of the session's private files, for example to change their
+    /// owner.
+    ///
+    /// # Errors
+    /// If the session can't be started.
+    fn prepare(&self, directory: &Path) -> Result<(), Error> {
+        let _ = directory;
+        Ok(())
+    }
+
+    /// Returns a variable of the environment that the CLI inherits; by default that of this process.
+    fn variable(&self, name: &str) -> Option<OsString> {
+        std::env::var_os(name)
+    }
 }
 
 /// An open session.

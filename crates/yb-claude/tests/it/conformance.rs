@@ -6,10 +6,12 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use yb_claude::sdk::{
-    Error, Exit, HookMatcher, Hooks, Host, OnFailure, PermissionResult, ScriptStep, ScriptedCli,
-    ScriptedSession, ToolServer, tool,
+    Error, Exit, HookMatcher, Hooks, Host, MemorySessionStore, OnFailure, PermissionResult, ScriptStep,
+    ScriptedCli, ScriptedSession, SessionStore as _, ToolServer, tool,
 };
-use yb_claude::{AgentDefinition, Message, Options, PermissionMode, Session, SettingSource, SystemPrompt};
+use yb_claude::{
+    AgentDefinition, Message, Options, PermissionMode, Prompt, Session, SettingSource, SystemPrompt,
+};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance")
@@ -64,8 +66,14 @@ fn options(asked: &Map<String, Value>) -> Options {
                     options = options.with_extra_arg(name, value);
                 }
             }
+            "resume_session_at" => options.resume_at = Some(text()),
+            "resume_drops_turn" => options.resume_drops_turn = Some(text()),
+            "client_app" => options.client_app = Some(text()),
+            "skills" if value == "all" => options = options.with_all_skills(),
+            "skills" => options = options.with_skills(texts(value)),
             // Variables of the host, which the child must not inherit; `env` checks that.
-            "host_env" | "fork" | "hooks" | "tools_of_host" | "can_use_tool" => {}
+            "host_env" | "fork" | "hooks" | "tools_of_host" | "can_use_tool" | "session_store"
+            | "initialize" => {}
             other => panic!("an option that the runner does not know: {other}"),
         }
     }
@@ -83,8 +91,14 @@ fn outcome(one: &Value) -> Result<Value, String> {
     }
 }
 
-fn host(asked: &Map<String, Value>, cli: &ScriptedCli) -> Host {
+fn host(asked: &Map<String, Value>, cli: &ScriptedCli, store: &MemorySessionStore) -> Host {
     let mut host = Host::new(options(asked)).with_transport(cli.clone());
+    if asked.contains_key("session_store") {
+        host = host.with_session_store(store.clone());
+    }
+    for (name, value) in asked.get("initialize").and_then(Value::as_object).into_iter().flatten() {
+        host = host.with_initialize_field(name, value.clone());
+    }
     for hook in asked.get("hooks").and_then(Value::as_array).into_iter().flatten() {
         let mut matcher = hook["matcher"].as_str().map_or_else(HookMatcher::any, HookMatcher::new);
         if let Some(seconds) = hook["timeout"].as_u64() {
@@ -220,6 +234,7 @@ fn problems(
     session: &ScriptedSession,
     messages: &[Value],
     error: Option<&Error>,
+    stored: &Value,
 ) -> Vec<String> {
     let mut wrong = Vec::new();
     let mut check = |ok: bool, what: String| {
@@ -260,6 +275,13 @@ fn problems(
         let nulls = agents.values().any(|agent| agent.as_object().unwrap().values().any(Value::is_null));
         check(!nulls, "an agent has a null".to_owned());
     }
+    for field in list("writes_without") {
+        let found = session.lines[0]["request"].get(field.as_str().unwrap()).is_some();
+        check(!found, format!("`initialize` has {field}"));
+    }
+    if expect.get("stored").is_some() {
+        check(*stored == expect["stored"], format!("stored: {stored}"));
+    }
     let answers = |request: &str| -> Vec<&Value> {
         let responses = session.lines.iter().filter(|line| line["type"] == "control_response");
         responses.map(|line| &line["response"]).filter(|one| one["request_id"] == request).collect()
@@ -290,15 +312,46 @@ fn problems(
     wrong
 }
 
+/// A stream of prompts that are all available at once.
+struct Prompts(std::collections::VecDeque<String>);
+
+impl futures_core::Stream for Prompts {
+    type Item = Prompt;
+
+    fn poll_next(
+        mut self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Prompt>> {
+        std::task::Poll::Ready(self.0.pop_front().map(Prompt::from))
+    }
+}
+
+/// Returns the types of the stored entries by key.
+async fn stored(store: &MemorySessionStore) -> Value {
+    let mut stored = Map::new();
+    for key in store.keys() {
+        let entries = store.load(&key).await.unwrap().unwrap();
+        let name = [Some(&key.project), Some(&key.session), key.subpath.as_ref()];
+        let name: Vec<&str> = name.into_iter().flatten().map(String::as_str).collect();
+        let types = entries.iter().map(|entry| entry["type"].clone()).collect();
+        stored.insert(name.join("/"), Value::Array(types));
+    }
+    Value::Object(stored)
+}
+
 #[tokio::test]
 async fn conformance_cases_pass() {
     let (mut played, mut failed) = (0, Vec::new());
-    for file in ["argv", "hooks", "permission", "tools", "framing", "endings"] {
+    for file in ["argv", "hooks", "permission", "tools", "framing", "endings", "parity"] {
         let text = std::fs::read_to_string(root().join(format!("cases/{file}.json"))).unwrap();
         for case in serde_json::from_str::<Vec<Value>>(&text).unwrap() {
             let cli = ScriptedCli::new(steps(&case));
-            let mut query =
-                host(case["options"].as_object().unwrap(), &cli).query(case["prompt"].as_str().unwrap());
+            let store = MemorySessionStore::new();
+            let host = host(case["options"].as_object().unwrap(), &cli, &store);
+            let mut query = match case.get("prompts") {
+                Some(prompts) => host.query_stream(Prompts(texts(prompts).into())),
+                None => host.query(case["prompt"].as_str().unwrap()),
+            };
             let (mut messages, mut error) = (Vec::new(), None);
             while let Some(item) = query.next().await {
                 match item {
@@ -307,7 +360,8 @@ async fn conformance_cases_pass() {
                 }
             }
             let session = cli.sessions().pop().unwrap_or_default();
-            let problems = problems(&case["expect"], &session, &messages, error.as_ref());
+            let stored = stored(&store).await;
+            let problems = problems(&case["expect"], &session, &messages, error.as_ref(), &stored);
             played += 1;
             if !problems.is_empty() {
                 failed.push(format!("{file}/{}: {}", case["name"], problems.join("; ")));

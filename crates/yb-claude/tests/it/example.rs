@@ -17,11 +17,8 @@ fn example(name: &str) -> PathBuf {
 
 #[test]
 fn real_claude_runs_ask_example() {
-    let script =
-        "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
     let server =
-        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
-            .unwrap();
+        MockServer::start(Script::parse(ASK, &Vars::new()).unwrap(), &MockServerOptions::default()).unwrap();
     let claude = RealClaude::new();
     let context = TestContext::new();
     let command =
@@ -62,24 +59,13 @@ fn run(name: &str, args: &[&str], script: &str) -> String {
 #[test]
 fn real_claude_runs_one_shot_example() {
     // The second query has a schema, and with it a tool for the structured output.
-    let output = run(
-        "one_shot",
-        &["Is it tested?"],
-        "{ tape: 1, lanes: { main: [ { say: It is., tools: [ { StructuredOutput: { yes: true, because: 'It says so.' } } ] }, { say: Indeed. } ] } }",
-    );
+    let output = run("one_shot", &["Is it tested?"], ONE_SHOT);
     assert_eq!(output, "text   It is.\ntext   \ntext   Indeed.\nresult success\nyes: It says so.\n");
 }
 
 #[test]
 fn real_claude_runs_hooks_and_tool_example() {
-    let output = run(
-        "hooks_and_tool",
-        &[],
-        "{ tape: 1, lanes: { main: [ \
-           { tools: [ { mcp__home__weather: { town: Oslo } }, { Bash: { command: rm -r x, description: Tidy } } ] }, \
-           { tools: [ { Bash: { command: ls, description: Look } }, { WebFetch: { url: 'http://127.0.0.1:1/', prompt: p } } ] }, \
-           { say: It rains in Oslo. } ] } }",
-    );
+    let output = run("hooks_and_tool", &[], HOOKS_AND_TOOL);
     let mut lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines.pop(), Some("It rains in Oslo."));
     assert!(lines.iter().any(|line| line.starts_with("hook") && line.contains("rm -r x")), "{output}");
@@ -88,17 +74,106 @@ fn real_claude_runs_hooks_and_tool_example() {
 
 #[test]
 fn real_claude_runs_many_turns_example() {
-    let output = run(
-        "many_turns",
-        &[],
-        "{ tape: 1, lanes: { main: [ { say: Nothing much. }, \
-           { say: one two three four five, pace: { between: 150ms, chunk: 2 } }, { say: Goodbye. } ] } }",
-    );
+    let output = run("many_turns", &[], MANY_TURNS);
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], "1 Nothing much.");
     assert_eq!(lines[1], "2 aborted_streaming");
     assert!(lines[2].starts_with("3 "), "{output}");
     assert!(lines[3].starts_with("used ") && lines[4] == "ended with exit code 0", "{output}");
+}
+
+/// The same programs with the official Python SDK.
+const TWINS: [&str; 5] = ["ask", "one_shot", "hooks_and_tool", "many_turns", "timeout"];
+
+fn twin(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/python-twins/{name}.py"))
+}
+
+/// Counts lines of code: not blank, no comment, no documentation.
+fn code_lines(path: &Path) -> usize {
+    let text = std::fs::read_to_string(path).unwrap();
+    let is_code = |line: &&str| {
+        let line = line.trim();
+        !line.is_empty() && !["//", "# ", "\"\"\""].iter().any(|comment| line.starts_with(comment))
+    };
+    text.lines().filter(is_code).count()
+}
+
+#[test]
+fn examples_are_about_as_short_as_their_python_twins() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples");
+    let lines =
+        TWINS.map(|name| (name, code_lines(&root.join(format!("{name}.rs"))), code_lines(&twin(name))));
+    let ours: usize = lines.iter().map(|(_, ours, _)| ours).sum();
+    let theirs: usize = lines.iter().map(|(_, _, theirs)| theirs).sum();
+    assert!(ours * 10 <= theirs * 12, "{ours} lines, {theirs} in Python: {lines:?}");
+}
+
+/// Runs a twin with the replies of a scripted model.
+fn run_twin(name: &str, args: &[&str], script: &str) -> String {
+    let server =
+        MockServer::start(Script::parse(script, &Vars::new()).unwrap(), &MockServerOptions::default())
+            .unwrap();
+    let (claude, context) = (RealClaude::new(), TestContext::new());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    // Installs the SDK, if necessary.
+    assert!(context.run(root.join("scripts/conformance"), ["no-such-case"]).success());
+    // The SDK searches the CLI in PATH.
+    let path = std::env::var_os("PATH").unwrap();
+    let path: Vec<PathBuf> = std::iter::once(claude.program().parent().unwrap().to_owned())
+        .chain(std::env::split_paths(&path))
+        .collect();
+    let command = context
+        .command(root.join(".tools/claude-agent-sdk-0.2.182/bin/python"))
+        .arg(twin(name))
+        .args(args)
+        .envs(claude.env(&server.base_url()));
+    let outcome = command.env("PATH", std::env::join_paths(path).unwrap()).run();
+    assert!(outcome.success(), "{}\n{}", outcome.stdout, outcome.stderr);
+    outcome.stdout
+}
+
+const ONE_SHOT: &str = "{ tape: 1, lanes: { main: [ { say: It is., tools: [ { StructuredOutput: { yes: true, because: 'It says so.' } } ] }, { say: Indeed. } ] } }";
+const HOOKS_AND_TOOL: &str = "{ tape: 1, lanes: { main: [ \
+   { tools: [ { mcp__home__weather: { town: Oslo } }, { Bash: { command: rm -r x, description: Tidy } } ] }, \
+   { tools: [ { Bash: { command: ls, description: Look } }, { WebFetch: { url: 'http://127.0.0.1:1/', prompt: p } } ] }, \
+   { say: It rains in Oslo. } ] } }";
+const MANY_TURNS: &str = "{ tape: 1, lanes: { main: [ { say: Nothing much. }, \
+   { say: one two three four five, pace: { between: 150ms, chunk: 2 } }, { say: Goodbye. } ] } }";
+
+const ASK: &str =
+    "{ tape: 1, lanes: { main: [ { say: It runs agents., usage: { input: 100, output: 7 } } ] } }";
+
+// The twins do the same as the examples, so that the comparison of their lines is fair.
+
+#[test]
+fn real_claude_runs_python_twin_of_one_shot() {
+    let output = run_twin("one_shot", &["Is it tested?"], ONE_SHOT);
+    assert!(output.ends_with("text   Indeed.\nresult success\nyes: It says so.\n"), "{output}");
+}
+
+#[test]
+fn real_claude_runs_python_twin_of_hooks_and_tool() {
+    let output = run_twin("hooks_and_tool", &[], HOOKS_AND_TOOL);
+    let lines: Vec<&str> = output.lines().collect();
+    assert!(lines.contains(&"denied WebFetch") && lines.last() == Some(&"It rains in Oslo."), "{output}");
+    assert!(lines.iter().any(|line| line.starts_with("hook") && line.contains("rm -r x")), "{output}");
+}
+
+#[test]
+fn real_claude_runs_python_twin_of_many_turns() {
+    let output = run_twin("many_turns", &[], MANY_TURNS);
+    let lines: Vec<&str> = output.lines().collect();
+    assert_eq!((lines[0], lines[1]), ("1 Nothing much.", "2 aborted_streaming"));
+    assert!(lines[2].starts_with("3 ") && lines[3].starts_with("used "), "{output}");
+}
+
+#[test]
+fn real_claude_runs_python_twins_of_ask_and_timeout() {
+    let output = run_twin("ask", &["What does it do?"], ASK);
+    assert!(output.starts_with("It runs agents.\n-- ") && output.contains(", 107 tokens"), "{output}");
+    let output = run_twin("timeout", &["60", "What does it do?"], ASK);
+    assert!(output.starts_with("It runs agents.\n"), "{output}");
 }
 
 /// The example calls `yb_claude::shim_main`, so that it is its own shim. The fake CLI starts a daemon in another session

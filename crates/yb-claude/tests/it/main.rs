@@ -22,6 +22,7 @@ mod options_rules;
 mod provider;
 mod provider_real;
 mod sdk_hooks;
+mod sdk_parity;
 mod sdk_process;
 mod sdk_real;
 mod sdk_real_client;

@@ -221,3 +221,47 @@ mod soak {
         yb_testkit::assert_no_process_in(trial.workspace.path());
     }
 }
+
+/// A CLI whose result is its user, its group, and whether it can read a private file.
+#[cfg(target_os = "linux")]
+const WHOAMI: &str = r#"#!/usr/bin/env python3
+import json, os, sys
+init = json.loads(sys.stdin.readline())
+response = {"subtype": "success", "request_id": init["request_id"], "response": {}}
+print(json.dumps({"type": "control_response", "response": response}), flush=True)
+sys.stdin.readline()
+files = [argument.split("=", 1)[1] for argument in sys.argv if argument.startswith("--mcp-config=")]
+readable = "PRIVATE" in open(files[0]).read()
+result = f"{os.getuid()} {os.getgid()} {os.getgroups()} {readable}"
+print(json.dumps({"type": "result", "subtype": "success", "result": result}), flush=True)
+"#;
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn cli_runs_as_other_user_only_for_root() {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join("claude");
+    std::fs::write(&program, WHOAMI).unwrap();
+    for path in [dir.path(), &program] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let subprocess = Subprocess::new()
+        .with_program(&program)
+        .with_shim(yb_testkit::bin("yb-shim"))
+        .with_environment([("PATH", std::env::var_os("PATH").unwrap())]);
+    // Its environment may be a secret, so that it becomes a private file.
+    let server = yb_claude::McpServer::stdio("x", ["y"]).with_env_or_header("KEY", "PRIVATE");
+    let options = Options::default().with_cwd(dir.path()).with_mcp_server("s", server);
+    let as_user = |name: &str| {
+        Host::new(options.clone()).with_transport(subprocess.clone().with_user(name)).query("hi").text()
+    };
+    let nobody = as_user("nobody").await;
+    if std::fs::metadata("/proc/self").unwrap().uid() == 0 {
+        assert_eq!(nobody.unwrap(), "65534 65534 [65534] True");
+    } else {
+        assert!(nobody.is_err());
+    }
+    let error = as_user("no such user").await.unwrap_err();
+    assert!(error.to_string().contains("unknown user: `no such user`"), "{error}");
+}

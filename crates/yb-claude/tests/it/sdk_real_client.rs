@@ -130,7 +130,7 @@ async fn real_claude_limits_are_error_results() {
     let error = trial.host_with(options).query("go").result().await.unwrap_err();
     let Error::Result(result) = &error else { panic!("{error:?}") };
     assert_eq!(result.subtype.as_str(), "error_max_turns");
-    assert!(error.to_string().contains("error_max_turns"), "{error}");
+    assert!(error.to_string().contains("turn limit reached"), "{error}");
 
     let options =
         trial.options().with_session(Session::Resume("550e8400-e29b-41d4-a716-446655440000".into()));

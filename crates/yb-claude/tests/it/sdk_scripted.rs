@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use yb_claude::sdk::event::{PreToolUse, PreToolUseOutput};
 use yb_claude::sdk::{
-    Client, Error, Exit, HookMatcher, Hooks, Host, OnFailure, ScriptStep, ScriptedCli, ToolServer, tool,
+    Client, Error, Exit, HookMatcher, Hooks, Host, McpPrompt, OnFailure, Resource, ResourceContent,
+    ScriptStep, ScriptedCli, ToolServer, tool,
 };
 use yb_claude::{Message, Options};
 
@@ -191,6 +192,41 @@ async fn tool_server_implements_mcp() {
     assert_eq!(response("unknown")["error"]["code"], -32601);
     assert_eq!(response("no tool")["result"]["isError"], true);
     assert_eq!(response("slow")["error"]["code"], -32800);
+}
+
+#[tokio::test]
+async fn tool_server_offers_prompts_and_resources() {
+    let get = |id: u64, name: &str| json!({"id": id, "method": "prompts/get", "params": {"name": name, "arguments": {"who": "Bo"}}});
+    let cli = script(
+        json!({}),
+        [
+            prompt(),
+            mcp("init", json!({"id": 0, "method": "initialize", "params": {}})),
+            mcp("prompts", json!({"id": 1, "method": "prompts/list"})),
+            mcp("get", get(2, "greet")),
+            mcp("none", get(3, "none")),
+            mcp("failing", json!({"id": 4, "method": "resources/read", "params": {"uri": "x://failing"}})),
+            mcp("templates", json!({"id": 5, "method": "resources/templates/list"})),
+            answer("templates"),
+            result("ok"),
+            idle(),
+        ],
+    );
+    let greet = McpPrompt::new("greet", "Greets", |arguments, _| async move {
+        arguments.get("who").map(|who| format!("Greet {who}.")).ok_or("nobody to greet")
+    });
+    let failing = Resource::new("x://failing", "failing", |_| async { Err::<ResourceContent, _>("gone") });
+    let server = ToolServer::new("s").with_prompt(greet.with_argument("who", "A name"));
+    host(&cli).with_tools(server.with_resource(failing)).query("hi").text().await.unwrap();
+    let response = |id: &str| answers(&cli, id)[0]["response"]["mcp_response"].clone();
+    let capabilities = &response("init")["result"]["capabilities"];
+    assert!(capabilities["prompts"].is_object() && capabilities["resources"].is_object());
+    let listed = &response("prompts")["result"]["prompts"][0];
+    assert_eq!((&listed["name"], &listed["arguments"][0]["name"]), (&json!("greet"), &json!("who")));
+    assert_eq!(response("get")["result"]["messages"][0]["content"]["text"], "Greet Bo.");
+    assert_eq!(response("none")["error"]["code"], -32602);
+    assert_eq!(response("failing")["error"], json!({"code": -32603, "message": "gone"}));
+    assert_eq!(response("templates")["result"]["resourceTemplates"], json!([]));
 }
 
 #[tokio::test]
@@ -384,7 +420,7 @@ async fn exit_without_result_is_an_error() {
     let mut query = host(&cli).query("hi");
     assert!(matches!(query.next().await, Some(Ok(Message::Result(_)))));
     let error = query.next().await.unwrap().unwrap_err();
-    assert_eq!(error.to_string(), "turn ended with `error_max_turns`: enough");
+    assert_eq!(error.to_string(), "turn failed: turn limit reached: enough");
     assert!(query.next().await.is_none());
 }
 

@@ -47,6 +47,7 @@ mod report;
 mod report_browser;
 mod resume;
 mod run;
+mod sdk_requests;
 mod setup;
 mod show;
 mod signals;
