@@ -55,6 +55,7 @@ pub use propagate::{parse_traceparent, traceparent};
 pub use telemetry::{TelemetryConfig, TelemetryEvent, TelemetryEvents, create_telemetry_hooks};
 pub use traced_messages::TracedMessages;
 pub use tracers::Tracers;
+pub use tree::CallPrice;
 
 /// Compiles the example in the README.
 #[cfg(doctest)]
