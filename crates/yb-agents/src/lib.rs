@@ -37,7 +37,7 @@ use std::fmt;
 use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
-pub use claude_code::ClaudeCode;
+pub use claude_code::{ClaudeCode, SubagentCall, subagent_calls};
 pub use codes::ErrorCode;
 pub use codex::Codex;
 pub use command::Command;
@@ -50,7 +50,7 @@ pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
 pub use gemini::Gemini;
 pub use guard::{connect, limit};
-pub use meter::{ApiRetry, Live, Observer};
+pub use meter::{ApiRetry, Live, Observer, call_cost};
 pub use opencode::Opencode;
 pub use result::{Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};
 pub use transcript::Transcript;

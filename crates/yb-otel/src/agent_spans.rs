@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use opentelemetry::trace::TraceContextExt as _;
 use opentelemetry::{Context, InstrumentationScope, KeyValue};
 use yb_claude::Message;
-use yb_claude::frame::Usage;
+use yb_claude::frame::AssistantMessage;
 
 use crate::content::{Content, Redactor};
 use crate::messages::MessageRecorder;
@@ -192,10 +192,16 @@ impl AgentSpans {
         }
     }
 
-    /// Sets the usage of a model call by its response id. Messages report a call of a subagent without its output tokens; a transcript
-    /// has them. Ignores calls that are unknown or whose usage is known.
-    pub fn set_call_usage(&self, response_id: &str, usage: &Usage) {
-        self.state().tree.set_call_usage(response_id, usage);
+    /// Records a response to a subagent from the transcript that Claude Code writes. Messages report these without their output tokens,
+    /// and not all of them. Ignores subagents that no message reported.
+    pub fn record_subagent_call(&self, agent: &str, response: &AssistantMessage, at: SystemTime) {
+        self.state().tree.record_subagent_call(agent, &response.message, at);
+    }
+
+    /// Returns the id of the session, if a message reported it.
+    #[must_use]
+    pub fn session_id(&self) -> Option<String> {
+        self.state().tree.session_id().map(str::to_owned)
     }
 
     /// Sets the version of the agent, unless a message reported it.

@@ -152,6 +152,10 @@ impl SpanTree {
         self.uses_hooks = true;
     }
 
+    pub(crate) fn session_id(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+
     /// The number of agent spans started.
     pub(crate) fn roots_started(&self) -> u64 {
         self.roots_started

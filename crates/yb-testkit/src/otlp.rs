@@ -336,6 +336,14 @@ fn decode(
             T::decode(body).map_err(|error| error.to_string())
         }
     }
+    let mut plain = Vec::new();
+    let body = match headers.get("content-encoding").map(String::as_str) {
+        Some("gzip") => {
+            flate2::read::GzDecoder::new(body).read_to_end(&mut plain).map_err(|error| error.to_string())?;
+            &plain
+        }
+        _ => body,
+    };
     let json = headers.get("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     match path {
         "/v1/traces" => store_traces(received, read(json, body)?),

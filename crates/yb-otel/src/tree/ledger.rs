@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use opentelemetry::trace::SpanKind;
 use opentelemetry::{Context, KeyValue};
 use yb_claude::Tokens;
-use yb_claude::frame::Usage;
+use yb_claude::frame::{ApiMessage, Usage};
 
 use super::{MAIN, ModelCall, SpanFailure, SpanTree, specific};
 use crate::names::common;
@@ -139,13 +139,36 @@ impl SpanTree {
         }
     }
 
-    /// Sets the usage of a call whose output tokens were unknown.
-    pub(crate) fn set_call_usage(&mut self, response_id: &str, usage: &Usage) {
-        let mut waiting = self.ledger.waiting.iter_mut().filter(|ended| ended.call.output.is_none());
-        if let Some(ended) = waiting.find(|ended| ended.call.id == response_id) {
-            ended.call.raise(usage);
-            ended.call.output = Some(usage.output_tokens);
+    /// Completes a call of a subagent from its transcript, or adds the call if no message reported it. Ignores subagents of earlier runs.
+    pub(crate) fn record_subagent_call(&mut self, agent: &str, answer: &ApiMessage, at: SystemTime) {
+        let (Some(id), Some(usage)) = (answer.id.as_deref(), answer.usage.as_ref()) else { return };
+        let Some(state) = self.conversations.get(agent).filter(|_| agent != MAIN) else { return };
+        if self.disabled || self.names.chat_span.is_none() {
+            return;
         }
+        let waiting = &mut self.ledger.waiting;
+        let named = waiting.iter().position(|ended| ended.call.id == id);
+        let same = |ended: &EndedCall| {
+            let call = &ended.call;
+            let output = Some(usage.output_tokens);
+            ended.conversation == agent
+                && call.id.is_empty()
+                && call.has_input_of(usage)
+                && call.output == output
+        };
+        let index = named.or_else(|| waiting.iter().position(same)).unwrap_or_else(|| {
+            let started = state.last_input_at;
+            let call = ModelCall::new(id, Vec::new(), started, at.max(started));
+            let (conversation, agent) = (agent.to_owned(), state.agent.clone());
+            waiting.push(EndedCall { conversation, agent, call, failure: None });
+            waiting.len() - 1
+        });
+        let call = &mut waiting[index].call;
+        call.id = id.to_owned();
+        call.raise(usage);
+        call.output = Some(usage.output_tokens.max(call.output.unwrap_or_default()));
+        call.model = call.model.take().or_else(|| answer.model.clone());
+        call.stop_reason = answer.stop_reason.clone().or_else(|| call.stop_reason.take());
     }
 
     /// Records the last call of a subagent from the result of the tool call that started it. Without an option the CLI does not
@@ -176,7 +199,7 @@ impl SpanTree {
         call.usage = Some(usage.clone());
         call.output = Some(usage.output_tokens);
         let (agent, conversation) = (state.agent.clone(), conversation.to_owned());
-        self.emit_call(EndedCall { conversation, agent, call, failure: None });
+        self.ledger.waiting.push(EndedCall { conversation, agent, call, failure: None });
     }
 
     /// Counts a call that has a span, and returns its cost if a price is known.

@@ -183,7 +183,7 @@ fn subagent_ends(call: &str, input: u64, output: u64) -> Value {
 fn result_with(input: u64, output: u64, usd: f64) -> Value {
     let mut frame = result();
     frame["total_cost_usd"] = json!(usd);
-    frame["modelUsage"] = json!({"m1[1m]": {"inputTokens": input, "outputTokens": output, "costUSD": usd}});
+    frame["modelUsage"] = json!({"m1[1m]": {"inputTokens": input, "outputTokens": output, "cacheReadInputTokens": 5, "costUSD": usd}});
     frame
 }
 
@@ -193,7 +193,8 @@ fn calls(spans: &[ReceivedSpan]) -> Vec<(Option<u64>, Option<u64>, Option<f64>)>
     let of = |span: &ReceivedSpan, name: &str| span.attributes.get(name).cloned().unwrap_or_default();
     chats
         .map(|span| {
-            let (output, input) = (of(span, "gen_ai.usage.output_tokens"), of(span, "gen_ai.usage.input_tokens"));
+            let (output, input) =
+                (of(span, "gen_ai.usage.output_tokens"), of(span, "gen_ai.usage.input_tokens"));
             (output.as_u64(), input.as_u64(), of(span, "youbencha.cost_usd").as_f64())
         })
         .collect()
@@ -213,18 +214,19 @@ async fn call_of_a_subagent_waits_for_its_output_tokens() {
         in_subagent(tool_result("t9", "ok", false), "a1", "one"),
         subagent_response("sub2", "a1", 200),
         subagent_ends("a1", 200, 7),
-        assistant("msg2", json!({"type": "text", "text": "Done."})),
     ];
     let traced = Traced::new();
     let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), priced());
     frames.iter().for_each(|frame| agent.observe(&message(frame), SystemTime::now()));
-    // Two calls of the main loop have unknown output too, because there are no partial messages.
-    agent.observe(&message(&result_with(320, 50, 0.5)), SystemTime::now());
-    let mut usage = yb_claude::frame::Usage::default();
-    usage.input_tokens = 100;
-    for (id, output) in [("sub1", 9), ("msg1", 20), ("unknown", 1000)] {
-        usage.output_tokens = output;
-        agent.set_call_usage(id, &usage);
+    agent.observe(&message(&result_with(610, 50, 0.5)), SystemTime::now());
+    // A transcript has a call that was not reported, and subagents of earlier runs.
+    for (id, agent_id, input, output) in
+        [("sub1", "one", 100, 9), ("sub2", "one", 200, 7), ("sub3", "one", 300, 5), ("old", "two", 1, 1)]
+    {
+        let mut frame = subagent_response(id, "a1", input);
+        frame["message"]["usage"]["output_tokens"] = json!(output);
+        let Message::Assistant(response) = message(&frame) else { panic!("{frame}") };
+        agent.record_subagent_call(agent_id, &response, SystemTime::now());
     }
     agent.end(AgentOutcome::Ok);
     let spans = traced.spans().await;
@@ -234,10 +236,10 @@ async fn call_of_a_subagent_waits_for_its_output_tokens() {
     assert_eq!(
         found,
         [
+            (Some(5), Some(300), Some(0.05)),
             (Some(7), Some(200), Some(0.07)),
             (Some(9), Some(100), Some(0.09)),
-            (Some(14), Some(15), Some(0.14)),
-            (Some(20), Some(105), Some(0.2)),
+            (Some(29), Some(15), Some(0.29)),
         ],
         "{}",
         tree(&spans)
@@ -265,14 +267,14 @@ async fn usage_that_no_call_has_is_one_more_span() {
           chat m1
       chat m1 (unattributed)
     ");
-    let rest = spans.iter().find(|span| span.attributes.contains_key("youbencha.usage.unattributed")).unwrap();
+    let rest =
+        spans.iter().find(|span| span.attributes.contains_key("youbencha.usage.unattributed")).unwrap();
     assert_eq!(rest.start, rest.end);
     assert_eq!(rest.attributes["gen_ai.usage.output_tokens"], 43, "of two calls and an internal one");
     let sum = |name: &str| {
         let chats = spans.iter().filter(|span| span.name.starts_with("chat m1"));
         chats.map(|span| span.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()).sum::<f64>()
     };
-    // The main call's cached tokens are not in this total.
     assert_eq!((sum("gen_ai.usage.input_tokens"), sum("gen_ai.usage.output_tokens")), (405.0, 50.0));
     assert!((sum("youbencha.cost_usd") - 0.5).abs() < 1e-9);
     assert_eq!(spans[0].attributes["gen_ai.usage.output_tokens"], 50, "the agent has the total");
@@ -280,7 +282,8 @@ async fn usage_that_no_call_has_is_one_more_span() {
 
 #[tokio::test]
 async fn model_call_starts_with_its_request() {
-    let requesting = json!({"type": "system", "subtype": "status", "status": "requesting", "session_id": "s1"});
+    let requesting =
+        json!({"type": "system", "subtype": "status", "status": "requesting", "session_id": "s1"});
     let init = json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1"});
     let frames = [
         init,
