@@ -15,8 +15,8 @@ use yb_engine::Extensions;
 use serde_json::Value;
 use yb_claude::sdk;
 use yb_prompt::{
-    AdaptOptions, AdapterOptions, ClientConfig, Prompt, PromptClient, PromptError, QueryParams, ToolRegistry,
-    create_client,
+    AdaptOptions, AdapterOptions, ClientConfig, ModelConfig, ModelRegistry, Prompt, PromptClient,
+    PromptError, QueryParams, ToolRegistry, create_client,
 };
 
 use crate::args::{FilledArgs, PromptCommand, QueryArgs};
@@ -88,7 +88,10 @@ impl PromptSession {
 
 fn client(options: &AdapterOptions, tools: ToolRegistry, warnings: &Arc<Mutex<Vec<String>>>) -> PromptClient {
     let collected = Arc::clone(warnings);
-    let config = ClientConfig::new().with_options(options.clone()).with_tools(tools);
+    // The CLI has no provider before the name of a model.
+    let models =
+        ModelRegistry::create_default().register_provider("anthropic", |name| ModelConfig::new(name));
+    let config = ClientConfig::new().with_options(options.clone()).with_tools(tools).with_models(models);
     create_client(config.with_on_warning(move |text| {
         collected.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
     }))

@@ -130,6 +130,12 @@ fn expected_json(expected: &Value) -> Value {
     parsed.unwrap_or_else(|| expected.clone())
 }
 
+/// Returns whether a strict case takes this model.
+fn is_full_name(model: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    model.strip_prefix("claude-").is_some_and(|rest| !rest.is_empty() && rest.chars().all(plain))
+}
+
 /// Builds the assertions of one row.
 fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str]) -> Result<Value, CliError> {
     let wrong = |eval: &str, expected: &str| {
@@ -200,8 +206,18 @@ fn case(
     if !servers.is_empty() {
         put("mcp_servers", Value::Object(servers));
     }
+    let mut extra_args = Map::new();
     if let Some(format) = &query.output_format {
-        put("extra_args", json!({"json-schema": format.schema.to_string()}));
+        extra_args.insert("json-schema".to_owned(), json!(format.schema.to_string()));
+    }
+    // A case names a model in full. An alias of the prompt is passed on to the CLI, as `yb prompt run` does.
+    let (model, alias) = match query.model.as_deref() {
+        Some(model) if is_full_name(model) => (Some(model), None),
+        other => (None, other),
+    };
+    extra_args.extend(alias.map(|alias| ("model".to_owned(), json!(alias))));
+    if !extra_args.is_empty() {
+        put("extra_args", Value::Object(extra_args));
     }
     let config = Value::Object(config);
     if config.to_string().contains("${") {
@@ -214,9 +230,12 @@ fn case(
         "name": name,
         "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
         "directory": START,
-        "agent": { "type": ClaudeCode.spec().name, "model": query.model, "config": config },
+        "agent": { "type": ClaudeCode.spec().name, "config": config },
         "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
     });
+    if let Some(model) = model {
+        case["agent"]["model"] = json!(model);
+    }
     if let Some(usd) = query.max_budget_usd {
         case["max_budget_usd"] = json!(usd);
     }
