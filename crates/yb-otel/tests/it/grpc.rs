@@ -73,11 +73,8 @@ fn unframe(headers: &HeaderMap, body: &[u8]) -> Vec<u8> {
     let (head, message) = body.split_at(5);
     assert_eq!(u32::from_be_bytes(head[1..].try_into().unwrap()) as usize, message.len());
     let encoding = headers.get("grpc-encoding").map(|value| value.to_str().unwrap());
-    match (head[0], encoding) {
-        (0, None) => message.to_vec(),
-        (1, Some("gzip")) => gunzip(message),
-        other => panic!("{other:?}"),
-    }
+    assert!([(0, None), (1, Some("gzip"))].contains(&(head[0], encoding)), "{encoding:?}");
+    if head[0] == 1 { gunzip(message) } else { message.to_vec() }
 }
 
 fn gunzip(bytes: &[u8]) -> Vec<u8> {
