@@ -2,6 +2,7 @@
 
 mod environment;
 mod options;
+mod subagent_calls;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -31,6 +32,8 @@ use yb_case::{
     NetworkMode, NpmProgram, ToolPurpose,
 };
 use yb_model::log::{StdinContent, YouBenchaLog};
+
+pub use subagent_calls::{SubagentCall, subagent_calls};
 
 static SPEC: AgentSpec = AgentSpec {
     name: "claude-code",
@@ -196,6 +199,7 @@ impl Adapter for ClaudeCode {
             |view| environment::show(super::view::show_packages(view, &program), context),
         )
         .await?;
+        trace_subagents(driven.transcript.as_ref(), context).await;
         let mut result = ExecutionResult::of(driven, plan.prompt, &SPEC, artifacts);
         result.warnings.splice(0..0, plan.warnings);
         result.permission_mode = Some(plan.mode.to_string());
@@ -206,6 +210,15 @@ impl Adapter for ClaudeCode {
     fn normalize_log(&self, result: &ExecutionResult, context: &ExecutionContext) -> YouBenchaLog {
         normalize::log(&SPEC, SPEC.provider, &AgentOutput::of_claude(result), result, context)
     }
+}
+
+/// Reports the model calls of subagents to the trace.
+async fn trace_subagents(transcript: Option<&super::Transcript>, context: &ExecutionContext) {
+    let session = transcript.and_then(|transcript| transcript.summary().session_id()).map(str::to_owned);
+    let (Some(trace), Some(session)) = (&context.trace, session) else { return };
+    let Some(config_dir) = environment::private_config_dir(context) else { return };
+    let read = tokio::task::spawn_blocking(move || subagent_calls(&config_dir, &session));
+    read.await.unwrap_or_default().iter().for_each(|call| trace.subagent_call(call));
 }
 
 fn plan(context: &ExecutionContext) -> Result<Plan, AdapterError> {

@@ -41,7 +41,7 @@ use async_trait::async_trait;
 
 pub use acp::{Acp, AcpConfig};
 pub use case_texts::case_texts;
-pub use claude_code::ClaudeCode;
+pub use claude_code::{ClaudeCode, SubagentCall, subagent_calls};
 pub use codes::ErrorCode;
 pub use codex::Codex;
 pub use command::{Command, prints_messages};
@@ -54,7 +54,7 @@ pub use drive::MAX_OUTPUT_SIZE;
 pub use error::AdapterError;
 pub use gemini::Gemini;
 pub use guard::{connect, limit};
-pub use meter::{ApiRetry, Live, Observer, StartRecorded};
+pub use meter::{ApiRetry, Live, Observer, StartRecorded, call_cost};
 pub use opencode::Opencode;
 pub use recorded::read_output;
 pub use result::{ApiReport, Availability, AvailabilityStatus, Executed, ExecutionResult, NotAuthenticated};

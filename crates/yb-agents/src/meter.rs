@@ -296,6 +296,12 @@ impl Call {
     }
 }
 
+/// The cost of one call in US dollars, from the price list.
+#[must_use]
+pub fn call_cost(model: &str, usage: &Usage) -> f64 {
+    prices::of(model).cost(&used(usage))
+}
+
 fn used(usage: &Usage) -> TokenCounts {
     let hour = usage.cache_creation.as_ref().map_or(0, |kept| kept.ephemeral_1h_input_tokens);
     TokenCounts {

@@ -11,7 +11,7 @@ use yb_model::log::YouBenchaLog;
 use yb_model::verdict::Verdict;
 use yb_model::{Isolation, Outcome};
 
-use crate::{Environment, Host};
+use crate::{Environment, Host, SubagentCall};
 
 /// A node of a trace. Called from async tasks, so it must not block.
 pub trait Trace: Send + Sync {
@@ -25,6 +25,9 @@ pub trait Trace: Send + Sync {
 
     /// A message of an agent, without secrets.
     fn message(&self, _message: &Message) {}
+
+    /// A model call of a subagent, from a transcript that the agent wrote. Reported before the end of the agent.
+    fn subagent_call(&self, _call: &SubagentCall) {}
 
     /// Ends the node.
     fn end(&self, how: End<'_>);

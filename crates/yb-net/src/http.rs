@@ -1,8 +1,9 @@
-//! HTTP/1.1 connections: connect, send a request, stream the response.
+//! HTTP connections: connect, send a request, stream the response. HTTP/1.1, and HTTP/2 for gRPC.
 //!
 //! An [`HttpConnector`] opens an [`HttpConnection`] to the origin of an [`HttpUrl`]. Requests and responses are those
 //! of [`hyper`]; a response body is read frame by frame, or with [`read_body`]. Redirects are never followed.
 
+mod http2;
 mod url;
 
 use std::net::SocketAddr;
@@ -19,7 +20,9 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::client::TlsStream;
 
+pub use self::http2::{Http2Connection, read_trailers};
 pub use self::url::{HttpUrl, UrlError};
 use crate::policy::{HostError, HostPolicy, SystemResolver, resolve_host};
 use crate::tls::{Tls, TlsError};
@@ -86,6 +89,24 @@ impl HttpConnector {
     /// # Errors
     /// Fails if the host is unknown, forbidden or unreachable, or if the TLS handshake fails.
     pub async fn connect(&self, url: &HttpUrl) -> Result<HttpConnection, HttpError> {
+        match self.open(url).await? {
+            Stream::Plain(stream) => HttpConnection::open(url, stream).await,
+            Stream::Tls(stream) => HttpConnection::open(url, stream).await,
+        }
+    }
+
+    /// As [`connect`](Self::connect), with HTTP/2. An `https` URL needs [`Tls::for_http2`].
+    ///
+    /// # Errors
+    /// As [`connect`](Self::connect).
+    pub async fn connect_http2(&self, url: &HttpUrl) -> Result<Http2Connection, HttpError> {
+        match self.open(url).await? {
+            Stream::Plain(stream) => Http2Connection::open(url, stream).await,
+            Stream::Tls(stream) => Http2Connection::open(url, stream).await,
+        }
+    }
+
+    async fn open(&self, url: &HttpUrl) -> Result<Stream, HttpError> {
         let deadline = Instant::now() + self.connect_timeout;
         let resolving = resolve_host(url.host(), url.port(), self.policy, &SystemResolver);
         let addresses = timeout_at(deadline, resolving)
@@ -104,7 +125,10 @@ impl HttpConnector {
         url: &HttpUrl,
         addresses: &[SocketAddr],
     ) -> Result<HttpConnection, HttpError> {
-        self.connect_before(url, addresses, Instant::now() + self.connect_timeout).await
+        match self.connect_before(url, addresses, Instant::now() + self.connect_timeout).await? {
+            Stream::Plain(stream) => HttpConnection::open(url, stream).await,
+            Stream::Tls(stream) => HttpConnection::open(url, stream).await,
+        }
     }
 
     async fn connect_before(
@@ -112,7 +136,7 @@ impl HttpConnector {
         url: &HttpUrl,
         addresses: &[SocketAddr],
         deadline: Instant,
-    ) -> Result<HttpConnection, HttpError> {
+    ) -> Result<Stream, HttpError> {
         let tls = match (&self.tls, url.is_https()) {
             (_, false) => None,
             (Some(tls), true) => Some(tls),
@@ -121,12 +145,18 @@ impl HttpConnector {
         let stream = connect_tcp(addresses, deadline.saturating_duration_since(Instant::now())).await?;
         // Requests are written whole. Failing to set the option only costs latency.
         let _ = stream.set_nodelay(true);
-        let Some(tls) = tls else { return HttpConnection::open(url, stream).await };
+        let Some(tls) = tls else { return Ok(Stream::Plain(stream)) };
         let stream = timeout_at(deadline, tls.connect(url.host(), stream))
             .await
             .map_err(|_| HttpError::Timeout(format!("TLS handshake timed out: `{}`", url.host())))??;
-        HttpConnection::open(url, stream).await
+        Ok(Stream::Tls(Box::new(stream)))
     }
+}
+
+/// A connected stream.
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 /// Tries the addresses in order, each with an equal share of the time, so that one that drops packets does not use up

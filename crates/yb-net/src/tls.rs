@@ -85,6 +85,18 @@ impl Tls {
     /// # Errors
     /// Fails if no root certificate can be loaded, or if the CPU lacks instructions that the cryptography needs.
     pub fn new(roots: &Roots) -> Result<Self, TlsError> {
+        Self::with_protocol(roots, b"http/1.1")
+    }
+
+    /// As [`new`](Self::new), for HTTP/2.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn for_http2(roots: &Roots) -> Result<Self, TlsError> {
+        Self::with_protocol(roots, b"h2")
+    }
+
+    fn with_protocol(roots: &Roots, protocol: &[u8]) -> Result<Self, TlsError> {
         if !cpu_is_supported() {
             // Graviola panics on an unsupported CPU.
             let message = "https needs a CPU with AES, AVX2 and ADX instructions (on AArch64: AES and SHA-2)";
@@ -95,7 +107,7 @@ impl Tls {
             .map_err(|error| TlsError::Refused(error.to_string()))?
             .with_root_certificates(roots.load()?)
             .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![protocol.to_vec()];
         Ok(Self(TlsConnector::from(Arc::new(config))))
     }
 

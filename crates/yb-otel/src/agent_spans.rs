@@ -7,13 +7,14 @@ use std::time::SystemTime;
 use opentelemetry::trace::TraceContextExt as _;
 use opentelemetry::{Context, InstrumentationScope, KeyValue};
 use yb_claude::Message;
+use yb_claude::frame::AssistantMessage;
 
 use crate::content::{Content, Redactor};
 use crate::messages::MessageRecorder;
 use crate::metrics::Metrics;
 use crate::names::SemanticConventions;
 use crate::tracers::Tracers;
-use crate::tree::{SpanFailure, SpanSettings, SpanTree};
+use crate::tree::{CallPrice, PROVIDER, SpanFailure, SpanSettings, SpanTree};
 
 /// Options for the spans of an agent.
 #[derive(Debug, Clone, Default)]
@@ -24,6 +25,10 @@ pub struct AgentSpansConfig {
     pub agent_name: String,
     /// The requested model. Defaults to the model that the agent reports.
     pub model: Option<String>,
+    /// The model provider. Defaults to that of Claude Code; empty if it is unknown.
+    pub provider: Option<String>,
+    /// Computes the cost of a model call. Without it, only the agent's span has a cost.
+    pub price: Option<CallPrice>,
     /// The prompt. Recorded only if `content` is set.
     pub prompt: Option<String>,
     /// The semantic conventions.
@@ -49,6 +54,18 @@ impl AgentSpansConfig {
     /// Sets the requested model.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
+        self
+    }
+
+    /// Sets the model provider.
+    pub fn with_provider(mut self, provider: impl Into<String>) -> Self {
+        self.provider = Some(provider.into());
+        self
+    }
+
+    /// Sets the price of model calls.
+    pub fn with_price(mut self, price: CallPrice) -> Self {
+        self.price = Some(price);
         self
     }
 
@@ -152,6 +169,8 @@ impl AgentSpans {
         let settings = SpanSettings {
             agent_name: config.agent_name,
             model: config.model,
+            provider: config.provider.unwrap_or_else(|| PROVIDER.to_owned()),
+            price: config.price,
             prompt: config.prompt,
             content: Content { enabled: config.content, redact: config.redact },
             attributes: config.attributes,
@@ -171,6 +190,29 @@ impl AgentSpans {
         if !tree.is_disabled() {
             recorder.record(tree, message, at);
         }
+    }
+
+    /// Records a response to a subagent from the transcript that Claude Code writes. Messages report these without their output tokens,
+    /// and not all of them. Ignores subagents that no message reported.
+    pub fn record_subagent_call(&self, agent: &str, response: &AssistantMessage, at: SystemTime) {
+        self.state().tree.record_subagent_call(agent, &response.message, at);
+    }
+
+    /// Returns the id of the session, if a message reported it.
+    #[must_use]
+    pub fn session_id(&self) -> Option<String> {
+        self.state().tree.session_id().map(str::to_owned)
+    }
+
+    /// Sets the version of the agent, unless a message reported it.
+    pub fn set_agent_version(&self, version: &str) {
+        self.state().tree.set_agent_version(version);
+    }
+
+    /// Returns whether the agent reported its outcome.
+    #[must_use]
+    pub fn has_outcome(&self) -> bool {
+        self.state().tree.outcome.is_some()
     }
 
     /// Returns the context of the agent's span, for child spans and for [`traceparent`](crate::traceparent).

@@ -168,7 +168,7 @@ pub fn create_otel_hooks(config: OtelHooksConfig) -> Result<(Hooks, TelemetryCon
         redact: config.redact.clone(),
         attributes,
         metrics: config.metrics.clone(),
-        resumed: false,
+        ..AgentSpansConfig::default()
     };
     let spans = AgentSpans::prepare(&config.tracers, &config.parent, spans);
     let hooks = if config.tracers.is_none() { Hooks::new() } else { hooks(&spans) };
@@ -347,11 +347,11 @@ fn hooks(spans: &AgentSpans) -> Hooks {
             async { PostToolUseFailureOutput::new() }
         })
         .on(HookMatcher::any(), move |hook: Stop, _| {
-            stop(&|tree, _| {
+            stop(&|tree, at| {
                 if let (Some(text), true) = (&hook.last_assistant_message, tree.settings.content.enabled) {
                     tree.set_root_output(text);
                 }
-                tree.mark_root_stopped();
+                tree.mark_root_stopped(at);
             });
             async { StopOutput::new() }
         })

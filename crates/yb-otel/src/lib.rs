@@ -50,11 +50,12 @@ pub use metrics::{Metrics, Operation};
 pub use names::{
     SemanticConventions, TRACER_SCOPE_NAME, agentmark_attributes, gen_ai_attributes, span_names,
 };
-pub use pipeline::{DroppedTelemetry, Pipeline, PipelineConfig, PipelineError};
+pub use pipeline::{Console, DroppedTelemetry, Pipeline, PipelineConfig, PipelineError};
 pub use propagate::{parse_traceparent, traceparent};
 pub use telemetry::{TelemetryConfig, TelemetryEvent, TelemetryEvents, create_telemetry_hooks};
 pub use traced_messages::TracedMessages;
 pub use tracers::Tracers;
+pub use tree::CallPrice;
 
 /// Compiles the example in the README.
 #[cfg(doctest)]

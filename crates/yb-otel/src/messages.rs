@@ -6,14 +6,15 @@ use std::time::SystemTime;
 use opentelemetry::KeyValue;
 use serde_json::{Value, json};
 use yb_claude::frame::{
-    ApiEvent, AssistantMessage, Block, MessageContent, ModelUsage, SystemMessage, TaskMessage, UserMessage,
+    ApiEvent, AssistantMessage, Block, CacheCreation, MessageContent, ModelUsage, SystemMessage, TaskMessage,
+    Usage, UserMessage,
 };
 use yb_claude::{Message, ResultMessage, ResultSubtype, Tokens};
 
 use crate::content::text_part;
 use crate::metrics::Operation;
 use crate::names::common;
-use crate::tree::{MAIN, PROVIDER, SpanFailure, SpanTree};
+use crate::tree::{MAIN, SpanFailure, SpanTree};
 
 /// State kept between messages: session totals, of which each result adds the difference.
 #[derive(Debug)]
@@ -49,8 +50,10 @@ impl MessageRecorder {
     /// Records the result of a turn: usage, cost and outcome.
     fn result(&mut self, tree: &mut SpanTree, result: &ResultMessage) {
         tree.close_chat(MAIN, None);
-        if let Some(usage) = &result.usage {
-            let tokens = Tokens::from(usage);
+        self.record_usage(tree, result);
+        // The result's own usage is that of the main loop. The totals include subagents.
+        let main_loop = result.usage.as_ref().map(Tokens::from);
+        if let Some(tokens) = tree.reported_usage().or(main_loop) {
             tree.set_root_usage(Some(&tokens), Some(tokens.output));
         }
         if let Some(reason) = &result.stop_reason {
@@ -62,16 +65,14 @@ impl MessageRecorder {
         if let (Some(total), Some(before)) = (result.total_cost_usd, self.previous_cost) {
             tree.set_root_attribute(KeyValue::new(common::COST_USD, total - before));
         }
-        self.record_metrics(tree, result);
         tree.outcome = Some(outcome(result));
     }
 
-    /// Records the difference to the session's previous totals as metrics.
-    fn record_metrics(&mut self, tree: &SpanTree, result: &ResultMessage) {
+    /// Records the difference to the session's previous totals, also as metrics.
+    fn record_usage(&mut self, tree: &mut SpanTree, result: &ResultMessage) {
         let Some(totals) = &result.model_usage else { return };
         let now = totals.iter().map(|(model, usage)| (model.clone(), (Tokens::from(usage), usage.cost_usd)));
         let known = self.previous_usage.replace(now.collect());
-        let Some(metrics) = &tree.settings.metrics else { return };
         let added = result.model_usage_since_last_result.as_ref();
         for (model, usage) in added.unwrap_or(totals) {
             let (tokens, cost) = match (added, &known) {
@@ -79,8 +80,15 @@ impl MessageRecorder {
                 (None, Some(before)) => usage_since(usage, before.get(model)),
                 (None, None) => continue,
             };
-            let operation =
-                Operation { name: "invoke_agent", provider: PROVIDER, model: Some(model), error_type: None };
+            tree.add_reported_usage(model, &tokens, cost);
+            let settings = &tree.settings;
+            let Some(metrics) = &settings.metrics else { continue };
+            let operation = Operation {
+                name: "invoke_agent",
+                provider: &settings.provider,
+                model: Some(model),
+                error_type: None,
+            };
             metrics.tokens(operation, &tokens);
             if let Some(cost) = cost.filter(|cost| *cost > 0.0) {
                 metrics.cost(operation, cost);
@@ -124,6 +132,13 @@ fn system(tree: &mut SpanTree, system: &SystemMessage, at: SystemTime) {
             if let Some(model) = &init.model {
                 tree.set_model(model);
             }
+            if let Some(version) = &init.claude_code_version {
+                tree.set_agent_version(version);
+            }
+            tree.record_ready(at);
+        }
+        SystemMessage::Status(status) if status.status.as_deref() == Some("requesting") => {
+            tree.record_request(MAIN, at);
         }
         SystemMessage::TaskStarted(task) if task.task_type.as_deref() == Some("local_agent") => {
             let Some(agent) = &task.task_id else { return };
@@ -188,7 +203,7 @@ fn assistant(tree: &mut SpanTree, message: &AssistantMessage, at: SystemTime) {
             chat.failure = Some(SpanFailure::new(kind.unwrap_or_else(|| "api_error".to_owned()), words));
         } else {
             chat.model = answer.model.clone().or_else(|| chat.model.take());
-            chat.input = answer.usage.as_ref().map(Tokens::from).or(chat.input);
+            answer.usage.iter().for_each(|usage| chat.raise(usage));
             chat.stop_reason = answer.stop_reason.clone().or_else(|| chat.stop_reason.take());
         }
         if message.aborted {
@@ -254,6 +269,7 @@ fn user(tree: &mut SpanTree, message: &UserMessage, at: SystemTime) {
                         json!({"type": "tool_call_response", "id": result.tool_use_id, "response": output}),
                     );
                 }
+                record_end_of_subagent(tree, &result.tool_use_id, message, at);
                 tree.end_tool(&result.tool_use_id, &output, failure.as_ref(), at);
             }
             Block::Text(text) if with_content => parts.push(text_part(&text.text)),
@@ -265,6 +281,35 @@ fn user(tree: &mut SpanTree, message: &UserMessage, at: SystemTime) {
     }
     let role = if parts.iter().any(|part| part["type"] == "tool_call_response") { "tool" } else { "user" };
     tree.record_input(&conversation, parts, role, at);
+}
+
+/// Records the last call of a subagent, whose usage is in the result of the tool call that started it.
+fn record_end_of_subagent(tree: &mut SpanTree, call: &str, message: &UserMessage, at: SystemTime) {
+    let Some(outcome) = message.tool_use_result.as_ref().filter(|kept| kept.as_str().contains("\"agentId\""))
+    else {
+        return;
+    };
+    let Ok(outcome) = outcome.to_value() else { return };
+    let Some(agent) = outcome["agentId"].as_str() else { return };
+    let Some(usage) = usage(&outcome["usage"]) else { return };
+    let conversation = tree.conversation_of(Some(call), Some(agent));
+    let model = outcome["resolvedModel"].as_str().map(str::to_owned);
+    tree.record_last_call(&conversation, model, &usage, at);
+}
+
+/// Reads token counts in the API's format.
+fn usage(value: &Value) -> Option<Usage> {
+    let count = |value: &Value, name: &str| value[name].as_u64().unwrap_or_default();
+    value.as_object()?;
+    let mut usage = Usage::default();
+    usage.input_tokens = count(value, "input_tokens");
+    usage.output_tokens = count(value, "output_tokens");
+    usage.cache_read_input_tokens = count(value, "cache_read_input_tokens");
+    usage.cache_creation_input_tokens = count(value, "cache_creation_input_tokens");
+    let mut written = CacheCreation::default();
+    written.ephemeral_1h_input_tokens = count(&value["cache_creation"], "ephemeral_1h_input_tokens");
+    usage.cache_creation = Some(written);
+    Some(usage)
 }
 
 /// The CLI's message for a tool call that was interrupted, or rejected by the host.
@@ -301,13 +346,14 @@ fn stream_event(tree: &mut SpanTree, conversation: &str, event: &ApiEvent, at: S
             if let Some(chat) = tree.chat(conversation, answer.id.as_deref().unwrap_or_default(), at) {
                 chat.last = at;
                 chat.model = answer.model.clone();
-                chat.input = answer.usage.as_ref().map(Tokens::from);
+                answer.usage.iter().for_each(|usage| chat.raise(usage));
             }
         }
         ApiEvent::MessageDelta { stop_reason, usage } => {
             if let Some(chat) = tree.open_chat(conversation) {
                 chat.last = at;
                 chat.stop_reason = stop_reason.clone().or_else(|| chat.stop_reason.take());
+                usage.iter().for_each(|usage| chat.raise(usage));
                 chat.output = usage.as_ref().map(|usage| usage.output_tokens).or(chat.output);
             }
         }

@@ -72,6 +72,12 @@ pub(crate) mod common {
     pub(crate) const ERROR_TYPE: &str = "error.type";
     /// The cost in US dollars. The conventions have no name for it.
     pub(crate) const COST_USD: &str = "youbencha.cost_usd";
+    /// The source of a cost that the agent did not report itself.
+    pub(crate) const COST_SOURCE: &str = "youbencha.cost_source";
+    /// Computed from tokens and a price list.
+    pub(crate) const METERED: &str = "metered";
+    /// Whether the usage is that of calls which no message reported.
+    pub(crate) const UNATTRIBUTED: &str = "youbencha.usage.unattributed";
     pub(crate) const EVALUATION_EVENT: &str = "gen_ai.evaluation.result";
     pub(crate) const EVALUATION_NAME: &str = "gen_ai.evaluation.name";
     pub(crate) const EVALUATION_SCORE: &str = "gen_ai.evaluation.score.value";
@@ -104,10 +110,13 @@ pub(crate) struct NameTable {
     pub(crate) chat_span: Option<&'static str>,
     pub(crate) operation: Option<&'static str>,
     pub(crate) provider: &'static str,
-    /// Whether all spans have the provider, not only model calls.
+    /// Whether all spans have the provider, not only agents and model calls.
     pub(crate) provider_everywhere: bool,
+    /// Whether a successful span has status OK. The conventions leave it unset.
+    pub(crate) ok_status: bool,
     pub(crate) conversation: &'static str,
     pub(crate) agent_name: Option<&'static str>,
+    pub(crate) agent_version: Option<&'static str>,
     pub(crate) subagent_type: &'static str,
     pub(crate) agent_id: &'static str,
     pub(crate) request_model: &'static str,
@@ -143,8 +152,10 @@ pub(crate) static AGENTMARK: NameTable = NameTable {
     operation: None,
     provider: gen_ai_attributes::SYSTEM,
     provider_everywhere: true,
+    ok_status: true,
     conversation: agentmark_attributes::SESSION_ID,
     agent_name: None,
+    agent_version: None,
     subagent_type: agentmark_attributes::SUBAGENT_TYPE,
     agent_id: agentmark_attributes::AGENT_ID,
     request_model: gen_ai_attributes::REQUEST_MODEL,
@@ -178,8 +189,10 @@ pub(crate) static GEN_AI_1_41: NameTable = NameTable {
     operation: Some("gen_ai.operation.name"),
     provider: "gen_ai.provider.name",
     provider_everywhere: false,
+    ok_status: false,
     conversation: "gen_ai.conversation.id",
     agent_name: Some("gen_ai.agent.name"),
+    agent_version: Some("gen_ai.agent.version"),
     subagent_type: "gen_ai.agent.name",
     agent_id: "gen_ai.agent.id",
     request_model: "gen_ai.request.model",

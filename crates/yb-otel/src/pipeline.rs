@@ -1,11 +1,12 @@
 //! Export of spans, metrics and events to an OTLP receiver or a file: a bounded queue and one thread.
 
+mod compression;
 mod config;
+mod console;
 mod destinations;
 mod encode;
 mod export_thread;
 mod file;
-#[cfg(feature = "grpc")]
 mod grpc;
 mod http;
 mod queue;
@@ -20,9 +21,10 @@ use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::{SdkLogger, SdkLoggerProvider};
 use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
-use opentelemetry_sdk::trace::{Sampler, SdkTracerProvider, SpanLimits};
+use opentelemetry_sdk::trace::{SdkTracerProvider, SpanLimits};
 
 pub use config::{PipelineConfig, PipelineError};
+pub use console::Console;
 pub use queue::DroppedTelemetry;
 
 use crate::content::Redactor;
@@ -68,12 +70,12 @@ impl Pipeline {
             return Ok(Self::disabled());
         }
         let resource = resource(&settings);
-        let destinations = destinations::Destinations::open(&settings)?;
+        let destinations = destinations::Destinations::open(&settings, config.console())?;
         let (queue, receiver) = queue::queue(settings.queue);
         let queue = Arc::new(queue);
         let worker = ExportThread::start(receiver, destinations, &settings, &resource, Arc::clone(&queue))?;
         let tracers = SdkTracerProvider::builder()
-            .with_sampler(Sampler::ParentBased(Box::new(Sampler::AlwaysOn)))
+            .with_sampler(settings.sampler.clone())
             .with_span_limits(SpanLimits::default())
             .with_span_processor(queue::QueueSpanProcessor(Arc::clone(&queue)))
             .with_resource(resource.clone())

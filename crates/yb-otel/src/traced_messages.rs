@@ -100,7 +100,9 @@ impl<S: Stream<Item = Result<Message, Error>> + Unpin> Stream for TracedMessages
 
 impl<S> Drop for TracedMessages<S> {
     fn drop(&mut self) {
-        self.end(AgentOutcome::Aborted);
+        // The reader may stop after the result.
+        let finished = self.spans.has_outcome();
+        self.end(if finished { AgentOutcome::Ok } else { AgentOutcome::Aborted });
     }
 }
 

@@ -1,5 +1,6 @@
 //! The span tree of one agent. Hooks and messages both feed it; a tool call reported by both is one span.
 
+mod ledger;
 mod model_call;
 mod root;
 mod span;
@@ -12,10 +13,16 @@ use opentelemetry::trace::{SpanBuilder, SpanKind, Status, TraceContextExt as _, 
 use opentelemetry::{Array, Context, KeyValue, StringValue, Value as OtelValue};
 use serde_json::Value;
 
+use yb_claude::frame::Usage;
+
 use crate::content::Content;
 use crate::metrics::Metrics;
 use crate::names::{NameTable, common};
+use ledger::UsageLedger;
 pub(crate) use span::{ModelCall, OpenSpan, SpanFailure};
+
+/// Returns the cost of a model call in US dollars.
+pub type CallPrice = fn(model: &str, usage: &Usage) -> f64;
 
 /// The model provider of Claude Code.
 pub(crate) const PROVIDER: &str = "anthropic";
@@ -25,6 +32,9 @@ pub(crate) const PROVIDER: &str = "anthropic";
 pub(crate) struct SpanSettings {
     pub(crate) agent_name: String,
     pub(crate) model: Option<String>,
+    /// The model provider. Empty if it is unknown.
+    pub(crate) provider: String,
+    pub(crate) price: Option<CallPrice>,
     /// A prompt given by the host. It is recorded even without content capture.
     pub(crate) prompt: Option<String>,
     pub(crate) content: Content,
@@ -38,11 +48,28 @@ pub(crate) struct SpanSettings {
 struct Conversation {
     /// The parent of its spans.
     agent: Context,
-    /// The time of the last input to the model, which is the start of its next response.
+    /// The time of the last input to the model, which is the start of its next response if no request is reported.
     last_input_at: SystemTime,
+    /// When the request for the next response was sent, if the agent reported it.
+    request_started_at: Option<SystemTime>,
+    /// When its agent ended.
+    ended_at: Option<SystemTime>,
     /// The input since the last response, if content is recorded.
     input_messages: Vec<Value>,
     chat: Option<ModelCall>,
+}
+
+impl Conversation {
+    fn new(agent: Context, at: SystemTime, input_messages: Vec<Value>) -> Self {
+        Self {
+            agent,
+            last_input_at: at,
+            request_started_at: None,
+            ended_at: None,
+            input_messages,
+            chat: None,
+        }
+    }
 }
 
 /// The spans of one agent.
@@ -55,6 +82,9 @@ pub(crate) struct SpanTree {
     root: Option<OpenSpan>,
     /// The outcome that the agent's result message reports.
     pub(crate) outcome: Option<Result<(), SpanFailure>>,
+    /// When a hook reported the end of the agent's response.
+    stopped_at: Option<SystemTime>,
+    ledger: UsageLedger,
     conversations: HashMap<String, Conversation>,
     tools: HashMap<String, OpenSpan>,
     ended_tools: HashSet<String>,
@@ -94,6 +124,8 @@ impl SpanTree {
             parent,
             root: None,
             outcome: None,
+            stopped_at: None,
+            ledger: UsageLedger::default(),
             conversations: HashMap::new(),
             tools: HashMap::new(),
             ended_tools: HashSet::new(),
@@ -118,6 +150,10 @@ impl SpanTree {
     /// parent call, so the position of the span would vary too.
     pub(crate) fn enable_hooks(&mut self) {
         self.uses_hooks = true;
+    }
+
+    pub(crate) fn session_id(&self) -> Option<&str> {
+        self.session.as_deref()
     }
 
     /// The number of agent spans started.
@@ -210,7 +246,7 @@ impl SpanTree {
     }
 
     fn finish_tool(&self, tool: &OpenSpan, failure: Option<&SpanFailure>, at: SystemTime) {
-        tool.end(failure, self.settings.content.enabled, at);
+        self.end_span(tool, failure, self.settings.content.enabled, at);
         if let Some(metrics) = &self.settings.metrics {
             metrics.tool(&tool.label, failure.map(|failure| failure.kind.as_ref()), tool.duration(at));
         }
@@ -235,18 +271,14 @@ impl SpanTree {
         if let Some(operation) = names.operation {
             attributes.push(KeyValue::new(operation, names.agent_span));
         }
+        attributes.extend(self.provider().filter(|_| !names.provider_everywhere));
         attributes.push(KeyValue::new(names.agent_id, agent.to_owned()));
         if !kind.is_empty() {
             attributes.push(KeyValue::new(names.subagent_type, kind.to_owned()));
         }
         let name = specific(names, names.subagent_span, kind);
         let span = self.start_span(name, SpanKind::Internal, attributes, &parent, at);
-        let conversation = Conversation {
-            agent: span.context.clone(),
-            last_input_at: at,
-            input_messages: Vec::new(),
-            chat: None,
-        };
+        let conversation = Conversation::new(span.context.clone(), at, Vec::new());
         self.conversations.insert(agent.to_owned(), conversation);
         self.subagents.insert(agent.to_owned(), span);
     }
@@ -261,7 +293,10 @@ impl SpanTree {
         self.close_chat(agent, None);
         let Some(span) = self.subagents.remove(agent) else { return };
         self.ended_subagents.insert(agent.to_owned());
-        span.end(failure, self.settings.content.enabled, at);
+        if let Some(conversation) = self.conversations.get_mut(agent) {
+            conversation.ended_at = Some(at);
+        }
+        self.end_span(&span, failure, self.settings.content.enabled, at);
     }
 
     /// Returns the conversation of a subagent, by its id or by the call that started it, or else the agent's own.
@@ -279,21 +314,42 @@ impl SpanTree {
         conversation.map_or_else(Context::new, |conversation| conversation.agent.clone())
     }
 
-    /// Ends all spans. Spans open at a failure get that failure; spans open at a success end with `no_result`.
+    /// Ends all spans. Spans open at a failure get that failure, except that a timeout interrupts tools; spans open at a success end
+    /// with `no_result`.
     pub(crate) fn end(&mut self, failure: Option<&SpanFailure>, at: SystemTime) {
         let unfinished = SpanFailure::new("no_result", "the agent ended before this span");
         let open = failure.unwrap_or(&unfinished);
+        let interrupted = SpanFailure::new("interrupted", open.message.clone());
+        let cut_off = if open.kind == "timeout" { &interrupted } else { open };
         self.close_chats(failure);
         for id in sorted(self.tools.keys()) {
             if let Some(tool) = self.tools.remove(&id) {
                 self.ended_tools.insert(id);
-                self.finish_tool(&tool, Some(open), at);
+                self.finish_tool(&tool, Some(cut_off), at);
             }
         }
         for agent in sorted(self.subagents.keys()) {
             self.end_subagent(&agent, Some(open), at);
         }
+        self.settle_usage(at);
         self.end_root(at, failure);
+    }
+
+    /// Ends a span. A failure's message may contain tool output, so it is written only if `with_message` is set.
+    fn end_span(&self, span: &OpenSpan, failure: Option<&SpanFailure>, with_message: bool, at: SystemTime) {
+        let status = match failure {
+            None if self.names.ok_status => Status::Ok,
+            None => Status::Unset,
+            Some(failure) if with_message => Status::error(failure.message.clone()),
+            Some(failure) => Status::error(failure.kind.to_string()),
+        };
+        span.end(failure, status, at);
+    }
+
+    /// Returns the provider attribute, if the provider is known.
+    fn provider(&self) -> Option<KeyValue> {
+        let provider = Some(self.settings.provider.clone()).filter(|provider| !provider.is_empty());
+        provider.map(|provider| KeyValue::new(self.names.provider, provider))
     }
 
     /// Returns the attributes of every span.
@@ -301,7 +357,7 @@ impl SpanTree {
         let names = self.names;
         let mut attributes = Vec::with_capacity(12);
         if names.provider_everywhere {
-            attributes.push(KeyValue::new(names.provider, PROVIDER));
+            attributes.extend(self.provider());
         }
         attributes.extend(self.settings.model.clone().map(|model| KeyValue::new(names.request_model, model)));
         attributes.extend(self.session.clone().map(|session| KeyValue::new(names.conversation, session)));
@@ -333,10 +389,14 @@ impl SpanTree {
 }
 
 impl Drop for SpanTree {
-    /// Ends open spans of a session that was never ended.
+    /// Ends a session that was never ended: with its outcome if a result or a hook reported one, and otherwise as aborted.
     fn drop(&mut self) {
-        let failure = SpanFailure::new("aborted", "the session was dropped before it ended");
-        self.end(Some(&failure), SystemTime::now());
+        let failure = match self.outcome.take() {
+            Some(outcome) => outcome.err(),
+            None => Some(SpanFailure::new("aborted", "the session was dropped before it ended")),
+        };
+        let at = self.stopped_at.unwrap_or_else(SystemTime::now);
+        self.end(failure.as_ref(), at);
     }
 }
 
@@ -353,16 +413,6 @@ fn sorted<'a>(keys: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut keys: Vec<String> = keys.cloned().collect();
     keys.sort();
     keys
-}
-
-/// Returns the status of a span.
-fn status(failure: Option<&SpanFailure>, with_message: bool) -> Status {
-    match failure {
-        None => Status::Ok,
-        Some(failure) => {
-            Status::error(if with_message { failure.message.clone() } else { failure.kind.to_string() })
-        }
-    }
 }
 
 /// Returns the `error.type` attribute of a failure.

@@ -220,6 +220,9 @@ impl Adapter {
             hooks: self.hooks.clone().and(options.hooks.clone()),
             ..ClaudeAgentQueryOptions::default()
         };
+        for (name, server) in &settings.mcp_servers {
+            query.mcp_servers.insert(name.clone(), McpServerConfig::External(server.clone()));
+        }
         if let Some(server) = selection.server {
             query.mcp_servers.insert(TOOL_SERVER.to_owned(), McpServerConfig::InProcess(server));
         }

@@ -1,6 +1,9 @@
 //! Typed configuration: the header of a prompt, and rendered prompts.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
+use yb_claude::McpServer;
 
 use crate::message::RichChatMessage;
 
@@ -13,6 +16,8 @@ pub struct ModelSettings {
     pub max_calls: Option<u32>,
     /// The tools of the prompt.
     pub tools: Vec<PromptTool>,
+    /// MCP servers by name, which the CLI starts or connects to.
+    pub mcp_servers: BTreeMap<String, McpServer>,
     /// All other settings, such as `temperature`, which the Claude Agent SDK does not support.
     pub other: Map<String, Value>,
 }
@@ -36,6 +41,8 @@ pub enum PromptTool {
         description: String,
         /// The JSON Schema of the arguments.
         parameters: Value,
+        /// A program and its arguments that a host may run instead of a function. Empty if there is none.
+        command: Vec<String>,
     },
     /// A tool of Claude Code, such as `Read`, or of an MCP server, as `mcp://server/tool`.
     External(String),
@@ -44,7 +51,7 @@ pub enum PromptTool {
 impl PromptTool {
     /// Creates a function tool.
     pub fn function(name: impl Into<String>, description: impl Into<String>, parameters: Value) -> Self {
-        Self::Function { name: name.into(), description: description.into(), parameters }
+        Self::Function { name: name.into(), description: description.into(), parameters, command: Vec::new() }
     }
 }
 

@@ -1,6 +1,9 @@
 //! The header of a prompt file: YAML between two `---` lines. Errors have a location.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value as Json};
+use yb_claude::McpServer;
 use yb_yaml::diagnostic::nearest;
 use yb_yaml::{Entry, Node, Span, Value};
 
@@ -51,6 +54,8 @@ const KEYS: [&str; 8] = [
 
 /// The byte offsets of a header in a file.
 pub(crate) struct HeaderSpan {
+    /// The start, after comments.
+    pub(crate) from: usize,
     pub(crate) to: usize,
     /// The start of the body.
     pub(crate) end: usize,
@@ -58,17 +63,29 @@ pub(crate) struct HeaderSpan {
 
 const FENCE: &str = "---\n";
 
-/// Finds the header of a file.
+/// Finds the header of a file. Comments may precede it.
 pub(crate) fn find_header(text: &str) -> Option<HeaderSpan> {
-    let rest = text.strip_prefix(FENCE)?;
+    let from = text.len() - without_comments(text).len();
+    let rest = text.get(from..)?.strip_prefix(FENCE)?;
+    let start = from + FENCE.len();
     if let Some(after) = rest.strip_prefix(FENCE) {
-        return Some(HeaderSpan { to: FENCE.len(), end: text.len() - after.len() });
+        return Some(HeaderSpan { from, to: start, end: text.len() - after.len() });
     }
     let (to, width) = match rest.find("\n---\n") {
         Some(at) => (at, "\n---\n".len()),
         None => (rest.strip_suffix("\n---")?.len(), "\n---".len()),
     };
-    Some(HeaderSpan { to: FENCE.len() + to, end: FENCE.len() + to + width })
+    Some(HeaderSpan { from, to: start + to, end: start + to + width })
+}
+
+/// Returns the text after comments and white space, or all of it if it does not begin with a comment.
+fn without_comments(text: &str) -> &str {
+    let mut rest = text;
+    while let Some(comment) = rest.trim_start().strip_prefix("{/*") {
+        let Some((_, after)) = comment.split_once("*/}") else { return text };
+        rest = after.trim_start();
+    }
+    rest
 }
 
 /// Parses the header of a prompt file. Returns it with the offset of the body.
@@ -78,7 +95,10 @@ pub(crate) fn parse(source: &Source, loader: &dyn Loader) -> Result<(Header, usi
             "start the file with YAML between two `---` lines, with `text_config` or `object_config`",
         ));
     };
-    let root = yaml::parse(source.slice(0, found.to), source)?;
+    // Empty lines instead of comments keep the positions.
+    let lines = source.slice(0, found.from).matches('\n').count();
+    let text = format!("{}{}", "\n".repeat(lines), source.slice(found.from, found.to));
+    let root = yaml::parse(&text, source)?;
     let parser = HeaderParser { source, loader };
     parser.check_keys(&root, "the header", &KEYS)?;
     let given: Vec<&str> = OUTPUT_KINDS.into_iter().filter(|kind| root.get(kind).is_some()).collect();
@@ -183,12 +203,55 @@ impl HeaderParser<'_> {
             },
         };
         let tools = node.get("tools").map(|tools| self.tools(tools)).transpose()?.unwrap_or_default();
-        let known = ["model_name", "max_calls", "tools"];
+        let servers = node.get("mcp_servers").map(|servers| self.mcp_servers(servers)).transpose()?;
+        let known = ["model_name", "max_calls", "tools", "mcp_servers"];
         let other = node.entries().iter().filter(|Entry { key, .. }| {
             !known.contains(&key.name.as_str()) && !own.contains(&key.name.as_str())
         });
         let other = other.map(|Entry { key, node }| (key.name.clone(), node.to_json())).collect();
-        Ok(ModelSettings { model_name, max_calls, tools, other })
+        Ok(ModelSettings { model_name, max_calls, tools, mcp_servers: servers.unwrap_or_default(), other })
+    }
+
+    /// Parses MCP servers by name: a program, or a URL.
+    fn mcp_servers(&self, node: &Node) -> Result<BTreeMap<String, McpServer>, PromptError> {
+        if !node.is_map() {
+            return Err(self.error(node, "`mcp_servers`: expected servers by name"));
+        }
+        let mut servers = BTreeMap::new();
+        for Entry { key, node } in node.entries() {
+            let what = format!("the MCP server `{}`", key.name);
+            let url = node.get("url").is_some();
+            let keys: &[&str] = if url { &["url", "headers"] } else { &["command", "args", "env"] };
+            self.check_keys(node, &what, keys)?;
+            let (server, pairs) = match (self.text(node, "url")?, self.text(node, "command")?) {
+                (Some(url), _) => (McpServer::http(url), "headers"),
+                (None, Some(command)) => {
+                    let args = node.get("args").map(|args| self.texts(args, "args")).transpose()?;
+                    (McpServer::stdio(command, args.unwrap_or_default()), "env")
+                }
+                (None, None) => return Err(self.error(node, format!("{what} has no `command` and no `url`"))),
+            };
+            let mut server = server;
+            for Entry { key, node } in node.get(pairs).map(Node::entries).unwrap_or_default() {
+                let value =
+                    node.text().ok_or_else(|| self.error(node, format!("`{pairs}`: expected a text")))?;
+                server = server.with_env_or_header(&key.name, value);
+            }
+            servers.insert(key.name.clone(), server);
+        }
+        Ok(servers)
+    }
+
+    /// Parses a list of texts.
+    fn texts(&self, node: &Node, key: &str) -> Result<Vec<String>, PromptError> {
+        let Value::List(items) = &node.value else {
+            return Err(self.error(node, format!("`{key}`: expected a list of texts")));
+        };
+        let text = |item: &Node| {
+            let found = item.text().map(str::to_owned);
+            found.ok_or_else(|| self.error(item, format!("`{key}`: expected a text")))
+        };
+        items.iter().map(text).collect()
     }
 
     /// Parses a mapping of function tools, or a list of names of external tools.
@@ -205,13 +268,24 @@ impl HeaderParser<'_> {
                 .iter()
                 .map(|Entry { key, node: tool }| {
                     let name = &key.name;
-                    self.check_keys(tool, &format!("the tool `{name}`"), &["description", "parameters"])?;
+                    self.check_keys(
+                        tool,
+                        &format!("the tool `{name}`"),
+                        &["description", "parameters", "command"],
+                    )?;
                     let parameters = match tool.get("parameters") {
                         Some(parameters) => self.schema(parameters, &format!("tools.{name}.parameters"))?,
                         None => serde_json::json!({"type": "object"}),
                     };
                     let description = self.text(tool, "description")?.unwrap_or_default();
-                    Ok(PromptTool::function(name, description, parameters))
+                    let command = tool.get("command").map(|argv| self.texts(argv, "command")).transpose()?;
+                    if let (Some(argv), Some(node)) = (&command, tool.get("command"))
+                        && argv.first().is_none_or(String::is_empty)
+                    {
+                        return Err(self.error(node, "`command`: expected a program and its arguments"));
+                    }
+                    let (name, command) = (name.clone(), command.unwrap_or_default());
+                    Ok(PromptTool::Function { name, description, parameters, command })
                 })
                 .collect(),
             _ => Err(self.error(node, "`tools`: expected tools by name, or a list of names")),
@@ -221,8 +295,15 @@ impl HeaderParser<'_> {
     fn test_settings(&self, root: &Node) -> Result<TestSettings, PromptError> {
         let mut settings = TestSettings::default();
         let Some(node) = root.get("test_settings") else { return Ok(settings) };
-        let keys =
-            ["props", "dataset", "evals", "experiment_key", "regression_tolerance", "score_thresholds"];
+        let keys = [
+            "props",
+            "dataset",
+            "evals",
+            "scores",
+            "experiment_key",
+            "regression_tolerance",
+            "score_thresholds",
+        ];
         self.check_keys(node, "`test_settings`", &keys)?;
         settings.props = match node.get("props") {
             Some(props) if !props.is_map() => return Err(self.error(props, "`props`: expected a mapping")),
@@ -230,7 +311,8 @@ impl HeaderParser<'_> {
         };
         settings.dataset = self.text(node, "dataset")?;
         settings.experiment_key = self.text(node, "experiment_key")?;
-        if let Some(evals) = node.get("evals") {
+        // `scores` is the newer name of `evals`.
+        for evals in ["evals", "scores"].into_iter().filter_map(|key| node.get(key)) {
             let Value::List(items) = &evals.value else {
                 return Err(self.error(evals, "`evals`: expected a list of names"));
             };

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::config::{ImageConfig, ObjectConfig, PromptConfig, SpeechConfig, TestSettings, TextConfig};
+use crate::config::{
+    ImageConfig, ObjectConfig, PromptConfig, PromptTool, SpeechConfig, TestSettings, TextConfig,
+};
 use crate::error::PromptError;
 use crate::header::{self, Header, OutputKind};
 use crate::loader::{Loader, relative_to};
@@ -85,6 +87,16 @@ impl Prompt {
     #[must_use]
     pub fn test_settings(&self) -> &TestSettings {
         &self.header.test_settings
+    }
+
+    /// Returns the tools of a prompt for text or an object.
+    #[must_use]
+    pub fn tools(&self) -> &[PromptTool] {
+        match &self.header.kind {
+            OutputKind::Text(settings) => &settings.tools,
+            OutputKind::Object(settings) => &settings.model.tools,
+            OutputKind::Image(_) | OutputKind::Speech(_) => &[],
+        }
     }
 
     /// Renders the prompt with props.

@@ -190,7 +190,7 @@ pub(crate) fn select_tools(
                     None => name.clone(),
                 });
             }
-            PromptTool::Function { name, description, parameters } => {
+            PromptTool::Function { name, description, parameters, .. } => {
                 let field = format!("tools.{name}.parameters");
                 schema::check(parameters).map_err(|reason| {
                     PromptError::invalid(field, format!("not a valid JSON Schema: {reason}"))

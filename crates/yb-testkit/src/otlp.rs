@@ -237,18 +237,13 @@ fn sort_by_start(mut spans: Vec<ReceivedSpan>) -> Vec<ReceivedSpan> {
     spans
 }
 
-/// Formats the spans as a tree of names with their status: nothing for OK, `ERROR` with the error type, or
-/// `UNSET`.
+/// Formats the spans as a tree of names, with `ERROR` and the error type after those that failed.
 #[must_use]
 pub fn tree(spans: &[ReceivedSpan]) -> String {
     fn below(spans: &[ReceivedSpan], parent: &str, depth: usize, text: &mut String) {
         for span in spans.iter().filter(|span| span.parent_id == parent) {
             let kind = span.attributes.get("error.type").and_then(Value::as_str).unwrap_or_default();
-            let ended = match span.status {
-                1 => String::new(),
-                2 => format!(" ERROR {kind}"),
-                _ => " UNSET".to_owned(),
-            };
+            let ended = if span.status == 2 { format!(" ERROR {kind}") } else { String::new() };
             text.push_str(&format!("{}{}{ended}\n", "  ".repeat(depth), span.name));
             below(spans, &span.span_id, depth + 1, text);
         }
@@ -341,6 +336,14 @@ fn decode(
             T::decode(body).map_err(|error| error.to_string())
         }
     }
+    let mut plain = Vec::new();
+    let body = match headers.get("content-encoding").map(String::as_str) {
+        Some("gzip") => {
+            flate2::read::GzDecoder::new(body).read_to_end(&mut plain).map_err(|error| error.to_string())?;
+            &plain
+        }
+        _ => body,
+    };
     let json = headers.get("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     match path {
         "/v1/traces" => store_traces(received, read(json, body)?),

@@ -5,11 +5,12 @@ mod names;
 mod run;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use opentelemetry::Context;
-use yb_engine::adapter::{Adapter as _, ClaudeCode};
+use yb_engine::adapter::{Adapter as _, Adapters, ClaudeCode, call_cost, subagent_calls};
 use yb_engine::config::Settings;
 use yb_engine::run::Plan;
 use yb_otel::{AgentSpans, AgentSpansConfig, Pipeline, PipelineError, Redactor};
@@ -21,7 +22,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
 
-pub(crate) use run::RunTrace;
+pub(crate) use run::{GradingTrace, RunTrace};
 
 /// The default time limit of the final export: a hanging receiver must not block the program.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -49,9 +50,19 @@ impl Tracing {
         args: &OtelArgs,
         settings: &Settings,
         env: &BTreeMap<String, String>,
+        printer: &mut Printer,
     ) -> Result<Self, CliError> {
         let config = config::pipeline_config(args, settings, env);
-        let pipeline = Pipeline::start(&config).map_err(|error| config_error(&error))?;
+        let pipeline = match Pipeline::start(&config) {
+            Ok(pipeline) => pipeline,
+            Err(error) if config::is_requested(args, settings) => return Err(config_error(&error)),
+            // Variables for other programs must not stop a command that was not asked for a trace.
+            Err(error) => {
+                let error = config_error(&error);
+                printer.note(format_args!("warning: tracing is off: {}", error.message()));
+                return Ok(Self::off());
+            }
+        };
         let parent = env.get(names::TRACEPARENT).and_then(|line| yb_otel::parse_traceparent(line));
         let timeout = env.get(TIMEOUT).and_then(|text| text.parse().ok()).map(Duration::from_millis);
         Ok(Self {
@@ -62,11 +73,11 @@ impl Tracing {
     }
 
     /// Starts tracing for a command that does not load settings itself.
-    pub(crate) fn start_here(args: &OtelArgs) -> Result<Self, CliError> {
+    pub(crate) fn start_here(args: &OtelArgs, printer: &mut Printer) -> Result<Self, CliError> {
         let project = std::env::current_dir().map_err(CliError::failed_to("find the working directory"))?;
         // Diagnostics of the settings are reported by commands that use them.
         let (settings, _) = Settings::load(std::env::home_dir().as_deref(), &project);
-        Self::start(args, &settings, &agents::environment())
+        Self::start(args, &settings, &agents::environment(), printer)
     }
 
     /// Returns whether tracing is on.
@@ -77,6 +88,11 @@ impl Tracing {
     /// Starts the trace of a run; `None` if tracing is off.
     pub(crate) fn run(&self, plan: &Plan) -> Option<RunTrace> {
         self.is_on().then(|| RunTrace::start(&self.pipeline, &self.parent, plan))
+    }
+
+    /// Starts the trace of a grading; `None` if tracing is off.
+    pub(crate) fn grading(&self, name: &str) -> Option<GradingTrace> {
+        self.is_on().then(|| GradingTrace::start(&self.pipeline, &self.parent, name))
     }
 
     /// Starts the spans of a command with a single agent; `None` if tracing is off. The caller passes on every message and the end
@@ -103,6 +119,27 @@ impl Tracing {
     }
 }
 
+/// Records the model calls of subagents from the transcripts of the user's Claude Code.
+pub(crate) async fn record_subagents(spans: &AgentSpans) {
+    let Some(session) = spans.session_id() else { return };
+    let named = std::env::var_os(yb_claude::env_vars::CLAUDE_CONFIG_DIR).map(PathBuf::from);
+    let Some(config_dir) = named.or_else(|| Some(std::env::home_dir()?.join(".claude"))) else { return };
+    let read = tokio::task::spawn_blocking(move || subagent_calls(&config_dir, &session));
+    for call in read.await.unwrap_or_default() {
+        spans.record_subagent_call(&call.agent, &call.response, call.at);
+    }
+}
+
+/// Returns the value of `gen_ai.provider.name` for an agent; empty if its provider is unknown.
+fn provider_of(agent: &str) -> &'static str {
+    match Adapters::builtin().get(agent).map(|adapter| adapter.spec().provider) {
+        None | Some("unknown") => "",
+        // The conventions have names for Google's two APIs; the CLI's default is this one.
+        Some("google") => "gcp.gemini",
+        Some(provider) => provider,
+    }
+}
+
 /// Applies the settings of the pipeline.
 fn with_pipeline_settings(
     mut config: AgentSpansConfig,
@@ -112,6 +149,8 @@ fn with_pipeline_settings(
     config.conventions = pipeline.conventions();
     config.content = pipeline.content();
     config.redact = redact;
+    config.provider = Some(provider_of(&config.agent_name).to_owned());
+    config.price = Some(call_cost);
     // Metrics need the model calls, which only Claude Code reports.
     config.metrics = pipeline.metrics().filter(|_| config.agent_name == ClaudeCode.spec().name);
     config

@@ -65,6 +65,14 @@ pub(super) fn model(host: &Host, network: &Network) -> Result<Vec<Model>, Adapte
     }
 }
 
+/// The configuration directory of this execution; `None` if it uses the user's, in which it stores no session.
+pub(super) fn private_config_dir(context: &ExecutionContext) -> Option<PathBuf> {
+    match Credentials::of(&context.host) {
+        Credentials::Variable | Credentials::Cloud => Some(context.private_dir.join("config")),
+        Credentials::Login => None,
+    }
+}
+
 /// Adds the environment to the options.
 pub(super) fn apply(options: Options, mode: PermissionMode, context: &ExecutionContext) -> Options {
     let host = &context.host;

@@ -21,6 +21,7 @@ use super::prepare::RunContext;
 use super::state::{RunState, TrialState};
 use crate::trial::{RESULTS_FILE, Runner, expected_tree};
 use files::{GradingDir, GradingReport, SCRATCH, TRIALS};
+use yb_agents::trace::{Begin, End, Trace, TrialEnd};
 use yb_case::EvalFile;
 use yb_case::suite::{Combination, SourceFile, Suite};
 use yb_evaluate::{GradeError, Subject};
@@ -51,13 +52,15 @@ pub struct RegradeOptions {
     pub jobs: usize,
     /// Start no further trial once judges have cost this much.
     pub max_cost_usd: Option<f64>,
+    /// The trace node of the grading, if it is traced.
+    pub trace: Option<Arc<dyn Trace>>,
 }
 
 impl RegradeOptions {
     /// Returns the options.
     #[must_use]
     pub fn new(failed_only: bool, jobs: usize, max_cost_usd: Option<f64>) -> Self {
-        Self { failed_only, jobs, max_cost_usd }
+        Self { failed_only, jobs, max_cost_usd, trace: None }
     }
 }
 
@@ -143,13 +146,14 @@ impl RunContext {
         for (at, one) in work.into_iter().enumerate() {
             let (permits, spent, max) = (Arc::clone(&permits), Arc::clone(&spent), options.max_cost_usd);
             let (run, cache, place) = (info.run.clone(), cache.clone(), dir.path().to_owned());
+            let trace = options.trace.clone();
             tasks.spawn(async move {
                 let _permit = permits.acquire().await;
                 let known = *spent.lock().unwrap_or_else(PoisonError::into_inner);
                 if max.is_some_and(|max| known >= max) {
                     return (at, None);
                 }
-                let graded = one.grade(&run, &cache, &place).await;
+                let graded = one.grade(&run, &cache, &place, trace.as_ref()).await;
                 *spent.lock().unwrap_or_else(PoisonError::into_inner) += graded.judge_usd.unwrap_or(0.0);
                 (at, Some(graded))
             });
@@ -292,7 +296,13 @@ fn combination(graders: GraderSource<'_>, trial: &PlannedTrial) -> Option<Combin
 
 impl RegradeJob {
     /// Grades a trial. Any failure is a grader error.
-    async fn grade(&self, run: &RunDir, cache: &Path, place: &Path) -> RegradedTrial {
+    async fn grade(
+        &self,
+        run: &RunDir,
+        cache: &Path,
+        place: &Path,
+        trace: Option<&Arc<dyn Trace>>,
+    ) -> RegradedTrial {
         let mut graded = RegradedTrial {
             trial: self.trial.folder.clone(),
             before: self.record.outcome,
@@ -307,9 +317,17 @@ impl RegradeJob {
             grade_digest: self.shared.grade_digest.clone(),
             verdicts: BTreeMap::new(),
         };
-        if let Err(error) = self.try_grade(run, cache, place, &mut graded).await {
+        let begin = |grading: &Arc<dyn Trace>| {
+            grading.begin(Begin::Trial(&self.trial.trace_start(self.record.attempt)))
+        };
+        let trace = trace.map(begin);
+        if let Err(error) = self.try_grade(run, cache, place, trace.clone(), &mut graded).await {
             graded.after = Outcome::GraderError;
             graded.error = Some(error.to_string());
+        }
+        if let Some(trace) = trace {
+            let (outcome, cost_usd, error) = (graded.after, graded.judge_usd, graded.error.as_deref());
+            trace.end(End::Trial(&TrialEnd { outcome, isolation: None, cost_usd, error }));
         }
         graded
     }
@@ -319,6 +337,7 @@ impl RegradeJob {
         run: &RunDir,
         cache: &Path,
         place: &Path,
+        trace: Option<Arc<dyn Trace>>,
         graded: &mut RegradedTrial,
     ) -> Result<(), GradeError> {
         let recorded = run.artifacts(&self.trial.folder, self.record.attempt);
@@ -357,7 +376,7 @@ impl RegradeJob {
             scratch: place.join(SCRATCH).join(&self.trial.folder),
             grader_env,
             files: OnceCell::new(),
-            trace: None,
+            trace,
         });
         let mut results =
             yb_evaluate::grade(&case.evaluators, &subject, shared.runner.grade_options()).await?;

@@ -91,7 +91,7 @@ impl Runner {
             scratch: dirs.scratch.clone(),
             grader_env: self.grader_env(&case, &cache, hidden, cancel)?,
             files: OnceCell::new(),
-            trace: None,
+            trace: self.trace.clone(),
         });
         let evaluators = yb_evaluate::grade(&case.evaluators, &subject, self.grade_options())
             .await

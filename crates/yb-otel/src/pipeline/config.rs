@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use opentelemetry_sdk::trace::Sampler;
+
+use super::console::Console;
 use crate::content::Redactor;
 use crate::names::SemanticConventions;
 
@@ -35,11 +38,6 @@ pub enum PipelineError {
         /// The supported values.
         hint: &'static str,
     },
-    /// gRPC is not enabled in this build.
-    #[error(
-        "OTLP over gRPC is not enabled in this build\nhint: set `OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf`"
-    )]
-    NoGrpc,
     /// TLS could not be set up.
     #[error("failed to set up TLS: {0}")]
     Tls(String),
@@ -77,6 +75,7 @@ pub struct PipelineConfig {
     content: Option<bool>,
     redact: Redactor,
     resource: BTreeMap<String, String>,
+    console: Option<Console>,
 }
 
 impl PipelineConfig {
@@ -88,12 +87,14 @@ impl PipelineConfig {
     }
 
     /// The supported variables.
-    pub const VARIABLES: [&'static str; 27] = [
+    pub const VARIABLES: [&'static str; 33] = [
         "OTEL_SDK_DISABLED",
         "OTEL_SERVICE_NAME",
         "OTEL_RESOURCE_ATTRIBUTES",
         "OTEL_SEMCONV_STABILITY_OPT_IN",
         "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT",
+        "OTEL_TRACES_SAMPLER",
+        "OTEL_TRACES_SAMPLER_ARG",
         "OTEL_TRACES_EXPORTER",
         "OTEL_METRICS_EXPORTER",
         "OTEL_LOGS_EXPORTER",
@@ -111,6 +112,10 @@ impl PipelineConfig {
         "OTEL_EXPORTER_OTLP_LOGS_PROTOCOL",
         "OTEL_EXPORTER_OTLP_TIMEOUT",
         "OTEL_EXPORTER_OTLP_COMPRESSION",
+        "OTEL_EXPORTER_OTLP_TRACES_COMPRESSION",
+        "OTEL_EXPORTER_OTLP_METRICS_COMPRESSION",
+        "OTEL_EXPORTER_OTLP_LOGS_COMPRESSION",
+        "OTEL_EXPORTER_OTLP_INSECURE",
         "OTEL_EXPORTER_OTLP_CERTIFICATE",
         "OTEL_BSP_MAX_QUEUE_SIZE",
         "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
@@ -122,6 +127,16 @@ impl PipelineConfig {
     pub fn with_file(mut self, file: impl Into<PathBuf>) -> Self {
         self.file = Some(file.into());
         self
+    }
+
+    /// Sets the writer of the exporter `console`. Without it, that exporter writes nothing.
+    pub fn with_console(mut self, console: Console) -> Self {
+        self.console = Some(console);
+        self
+    }
+
+    pub(super) fn console(&self) -> Option<&Console> {
+        self.console.as_ref()
     }
 
     /// Sets the semantic conventions, overriding the variables.
@@ -153,7 +168,8 @@ impl PipelineConfig {
     }
 
     pub(super) fn settings(&self) -> Result<PipelineSettings, PipelineError> {
-        let disabled = self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+        let mut disabled =
+            self.get("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
         let mut resource = self.resource.clone();
         resource.extend(parse_pairs(self.get("OTEL_RESOURCE_ATTRIBUTES").unwrap_or_default()));
         let named = self.get("OTEL_SERVICE_NAME").map(str::to_owned);
@@ -166,11 +182,25 @@ impl PipelineConfig {
             self.get(SemanticConventions::OPT_IN),
             SemanticConventions::default(),
         );
+        let on_console = ["TRACES", "METRICS", "LOGS"].map(|signal| {
+            let wanted = |exporters: &str| exporters.split(',').any(|exporter| exporter.trim() == "console");
+            !disabled
+                && self.console.is_some()
+                && self.get(&format!("OTEL_{signal}_EXPORTER")).is_some_and(wanted)
+        });
+        let addressed = self.variables.keys().any(|name| name.ends_with("_ENDPOINT"));
+        // Without a destination no other variable matters, so none is rejected.
+        disabled |= !addressed && self.file.is_none() && !on_console.contains(&true);
+        if disabled {
+            return Ok(PipelineSettings::default());
+        }
         Ok(PipelineSettings {
-            traces: if disabled { None } else { self.signal("TRACES", "v1/traces")? },
-            metrics: if disabled { None } else { self.signal("METRICS", "v1/metrics")? },
-            logs: if disabled { None } else { self.signal("LOGS", "v1/logs")? },
-            file: self.file.clone().filter(|_| !disabled),
+            traces: self.signal("TRACES", "v1/traces")?,
+            metrics: self.signal("METRICS", "v1/metrics")?,
+            logs: self.signal("LOGS", "v1/logs")?,
+            on_console,
+            sampler: self.sampler()?,
+            file: self.file.clone(),
             conventions: self.conventions.unwrap_or(opt_in),
             content: self.content.unwrap_or(captured),
             redact: self.redact.clone(),
@@ -192,6 +222,37 @@ impl PipelineConfig {
         })
     }
 
+    /// Returns the sampler. The defaults are those of the specification.
+    fn sampler(&self) -> Result<Sampler, PipelineError> {
+        const VARIABLE: &str = "OTEL_TRACES_SAMPLER";
+        const ARGUMENT: &str = "OTEL_TRACES_SAMPLER_ARG";
+        let unsupported = |variable: &str, value: &str, hint| PipelineError::Value {
+            variable: variable.to_owned(),
+            value: value.to_owned(),
+            hint,
+        };
+        let ratio = || match self.get(ARGUMENT) {
+            None => Ok(Sampler::TraceIdRatioBased(1.0)),
+            Some(value) => match value.parse::<f64>().ok().filter(|ratio| (0.0..=1.0).contains(ratio)) {
+                Some(ratio) => Ok(Sampler::TraceIdRatioBased(ratio)),
+                None => Err(unsupported(ARGUMENT, value, "a number from 0 to 1")),
+            },
+        };
+        let parent_based = |root| Sampler::ParentBased(Box::new(root));
+        Ok(match self.get(VARIABLE) {
+            Some("always_on") => Sampler::AlwaysOn,
+            Some("always_off") => Sampler::AlwaysOff,
+            Some("traceidratio") => ratio()?,
+            None | Some("parentbased_always_on") => parent_based(Sampler::AlwaysOn),
+            Some("parentbased_always_off") => parent_based(Sampler::AlwaysOff),
+            Some("parentbased_traceidratio") => parent_based(ratio()?),
+            Some(other) => {
+                let hint = "`always_on`, `always_off`, `traceidratio`, or one of these after `parentbased_`";
+                return Err(unsupported(VARIABLE, other, hint));
+            }
+        })
+    }
+
     fn signal(&self, signal: &str, path: &str) -> Result<Option<SignalSettings>, PipelineError> {
         let unsupported = |variable: String, value: &str, hint| PipelineError::Value {
             variable,
@@ -199,10 +260,12 @@ impl PipelineConfig {
             hint,
         };
         let exporter = format!("OTEL_{signal}_EXPORTER");
-        match self.get(&exporter) {
-            None | Some("otlp") => {}
-            Some("none") => return Ok(None),
-            Some(other) => return Err(unsupported(exporter, other, "`otlp` or `none`")),
+        let exporters: Vec<&str> = self.get(&exporter).unwrap_or("otlp").split(',').map(str::trim).collect();
+        if let Some(other) = exporters.iter().find(|name| !["otlp", "console", "none"].contains(name)) {
+            return Err(unsupported(exporter, other, "`otlp`, `console` or `none`"));
+        }
+        if !exporters.contains(&"otlp") {
+            return Ok(None);
         }
         let signal_variable = |what: &str| {
             let own = format!("OTEL_EXPORTER_OTLP_{signal}_{what}");
@@ -224,18 +287,28 @@ impl PipelineConfig {
                 return Err(unsupported(variable, other, "`http/protobuf`, `http/json` or `grpc`"));
             }
         };
-        if let Some((variable, value)) = signal_variable("COMPRESSION").filter(|(_, value)| *value != "none")
-        {
-            return Err(unsupported(variable, value, "`none`"));
-        }
+        let gzip = match signal_variable("COMPRESSION") {
+            None | Some((_, "none")) => false,
+            Some((_, "gzip")) => true,
+            Some((variable, other)) => return Err(unsupported(variable, other, "`gzip` or `none`")),
+        };
         // The general endpoint is a base URL; that of one signal is used as is.
         let whole = variable != ENDPOINT || protocol == Protocol::Grpc;
         let endpoint =
             if whole { endpoint.to_owned() } else { format!("{}/{path}", endpoint.trim_end_matches('/')) };
+        // An endpoint of gRPC may be a host and a port.
+        let endpoint = if protocol == Protocol::Grpc && !endpoint.contains("://") {
+            let insecure = self.get("OTEL_EXPORTER_OTLP_INSECURE");
+            let insecure = insecure.is_some_and(|value| value.eq_ignore_ascii_case("true"));
+            format!("{}://{endpoint}", if insecure { "http" } else { "https" })
+        } else {
+            endpoint
+        };
         Ok(Some(SignalSettings {
             endpoint,
             variable,
             protocol,
+            gzip,
             headers: parse_pairs(signal_variable("HEADERS").map(|(_, value)| value).unwrap_or_default()),
             timeout: Duration::from_millis(self.number("OTEL_EXPORTER_OTLP_TIMEOUT", 10_000)?),
             certificate: self.get("OTEL_EXPORTER_OTLP_CERTIFICATE").map(|file| Path::new(file).to_owned()),
@@ -261,6 +334,7 @@ pub(super) struct SignalSettings {
     /// The variable that holds the endpoint.
     pub(super) variable: String,
     pub(super) protocol: Protocol,
+    pub(super) gzip: bool,
     pub(super) headers: BTreeMap<String, String>,
     pub(super) timeout: Duration,
     pub(super) certificate: Option<PathBuf>,
@@ -272,6 +346,9 @@ pub(super) struct PipelineSettings {
     pub(super) traces: Option<SignalSettings>,
     pub(super) metrics: Option<SignalSettings>,
     pub(super) logs: Option<SignalSettings>,
+    /// Whether traces, metrics and logs are written to the console.
+    pub(super) on_console: [bool; 3],
+    pub(super) sampler: Sampler,
     pub(super) file: Option<PathBuf>,
     pub(super) conventions: SemanticConventions,
     pub(super) content: bool,
@@ -286,7 +363,34 @@ pub(super) struct PipelineSettings {
 
 impl PipelineSettings {
     pub(super) fn is_disabled(&self) -> bool {
-        self.traces.is_none() && self.metrics.is_none() && self.logs.is_none() && self.file.is_none()
+        self.traces.is_none()
+            && self.metrics.is_none()
+            && self.logs.is_none()
+            && self.file.is_none()
+            && !self.on_console.contains(&true)
+    }
+}
+
+/// A disabled pipeline.
+impl Default for PipelineSettings {
+    fn default() -> Self {
+        Self {
+            traces: None,
+            metrics: None,
+            logs: None,
+            on_console: [false; 3],
+            sampler: Sampler::AlwaysOff,
+            file: None,
+            conventions: SemanticConventions::default(),
+            content: false,
+            redact: Redactor::default(),
+            service_name: String::new(),
+            resource: BTreeMap::new(),
+            queue: 0,
+            batch: 0,
+            delay: Duration::ZERO,
+            metric_interval: Duration::ZERO,
+        }
     }
 }
 
@@ -357,11 +461,18 @@ mod tests {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
         for (variable, value, hint) in [
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "smoke", "`http/protobuf`, `http/json` or `grpc`"),
-            ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip", "`none`"),
-            ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp` or `none`"),
+            ("OTEL_EXPORTER_OTLP_COMPRESSION", "zstd", "`gzip` or `none`"),
+            ("OTEL_TRACES_EXPORTER", "zipkin", "`otlp`, `console` or `none`"),
+            ("OTEL_TRACES_SAMPLER", "jaeger_remote", "`always_on`, `always_off`"),
+            ("OTEL_TRACES_SAMPLER_ARG", "1.5", "a number from 0 to 1"),
             ("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", "a whole number"),
         ] {
-            let error = settings(&[endpoint, (variable, value)]).unwrap_err();
+            let ratio = ("OTEL_TRACES_SAMPLER", "traceidratio");
+            assert!(
+                settings(&[(variable, value)]).unwrap().is_disabled(),
+                "{variable} without a destination"
+            );
+            let error = settings(&[endpoint, ratio, (variable, value)]).unwrap_err();
             assert!(error.contains(variable) && error.contains(value) && error.contains(hint), "{error}");
         }
     }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use prost::Message as _;
 
 use super::config::{ENDPOINT, PipelineError, PipelineSettings, Protocol, SignalSettings};
+use super::console::Console;
 use super::encode::ExportRequest;
-use super::file::{JsonLines, to_json};
+use super::file::JsonLines;
+use super::grpc::GrpcExporter;
 use super::http::{ExportError, HttpExporter};
 
 /// The delays before the first and the second retry.
@@ -16,8 +17,7 @@ const RETRY_DELAYS: [Duration; 2] = [Duration::from_millis(250), Duration::from_
 /// An exporter for the configured protocol.
 enum Exporter {
     Http(Box<HttpExporter>),
-    #[cfg(feature = "grpc")]
-    Grpc(Box<super::grpc::GrpcExporter>),
+    Grpc(Box<GrpcExporter>),
 }
 
 /// The receiver of one signal.
@@ -33,10 +33,16 @@ pub(super) struct Destinations {
     metrics: Option<Destination>,
     logs: Option<Destination>,
     file: Option<JsonLines>,
+    console: Option<Console>,
+    /// Whether traces, metrics and logs are written to the console.
+    on_console: [bool; 3],
 }
 
 impl Destinations {
-    pub(super) fn open(settings: &PipelineSettings) -> Result<Self, PipelineError> {
+    pub(super) fn open(
+        settings: &PipelineSettings,
+        console: Option<&Console>,
+    ) -> Result<Self, PipelineError> {
         let open = |signal: &SignalSettings| {
             Ok(Destination { exporter: Exporter::new(signal)?, optional: signal.variable == ENDPOINT })
         };
@@ -46,17 +52,21 @@ impl Destinations {
             metrics: settings.metrics.as_ref().map(open).transpose()?,
             logs: settings.logs.as_ref().map(open).transpose()?,
             file: settings.file.as_deref().map(JsonLines::open).transpose()?,
+            console: console.cloned(),
+            on_console: settings.on_console,
         })
     }
 
     /// Sends a request to all destinations. Returns the error of the file first, then that of the receiver.
     pub(super) async fn send(&mut self, request: &ExportRequest) -> Result<(), String> {
         let written = self.file.as_mut().map_or(Ok(()), |file| file.write(request));
-        let destination = match request {
-            ExportRequest::Traces(_) => &mut self.traces,
-            ExportRequest::Metrics(_) => &mut self.metrics,
-            ExportRequest::Logs(_) => &mut self.logs,
+        let (destination, index) = match request {
+            ExportRequest::Traces(_) => (&mut self.traces, 0),
+            ExportRequest::Metrics(_) => (&mut self.metrics, 1),
+            ExportRequest::Logs(_) => (&mut self.logs, 2),
         };
+        let console = self.console.as_ref().filter(|_| self.on_console[index]);
+        let written = written.and(console.map_or(Ok(()), |console| console.write(request)));
         let Some(Destination { exporter, optional }) = destination else { return written };
         let sent = match exporter.send(request).await {
             Err(ExportError::Unsupported(_)) if *optional => {
@@ -78,10 +88,7 @@ impl Destinations {
 impl Exporter {
     fn new(settings: &SignalSettings) -> Result<Self, PipelineError> {
         match settings.protocol {
-            #[cfg(feature = "grpc")]
-            Protocol::Grpc => super::grpc::GrpcExporter::new(settings).map(Box::new).map(Self::Grpc),
-            #[cfg(not(feature = "grpc"))]
-            Protocol::Grpc => Err(PipelineError::NoGrpc),
+            Protocol::Grpc => GrpcExporter::new(settings).map(Box::new).map(Self::Grpc),
             Protocol::HttpProtobuf | Protocol::HttpJson => {
                 HttpExporter::new(settings).map(Box::new).map(Self::Http)
             }
@@ -95,13 +102,12 @@ impl Exporter {
             let sent = match self {
                 Self::Http(exporter) => {
                     let body = if exporter.wants_json() {
-                        to_json(request).map_err(ExportError::Permanent)?
+                        request.to_json().map_err(ExportError::Permanent)?
                     } else {
-                        to_protobuf(request)
+                        request.to_protobuf()
                     };
                     exporter.export(Bytes::from(body)).await
                 }
-                #[cfg(feature = "grpc")]
                 Self::Grpc(exporter) => exporter.export(request).await,
             };
             match (sent, delays.next()) {
@@ -110,13 +116,5 @@ impl Exporter {
                 (Err(error), _) => return Err(error),
             }
         }
-    }
-}
-
-fn to_protobuf(request: &ExportRequest) -> Vec<u8> {
-    match request {
-        ExportRequest::Traces(request) => request.encode_to_vec(),
-        ExportRequest::Logs(request) => request.encode_to_vec(),
-        ExportRequest::Metrics(request) => request.encode_to_vec(),
     }
 }

@@ -12,6 +12,8 @@ use opentelemetry_proto::transform::trace::tonic::group_spans_by_resource_and_sc
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::logs::{LogBatch, SdkLogRecord};
 
+use prost::Message as _;
+
 use super::queue::TelemetryItem;
 use crate::content::Redactor;
 
@@ -21,6 +23,26 @@ pub(super) enum ExportRequest {
     Traces(ExportTraceServiceRequest),
     Logs(ExportLogsServiceRequest),
     Metrics(ExportMetricsServiceRequest),
+}
+
+impl ExportRequest {
+    pub(super) fn to_protobuf(&self) -> Vec<u8> {
+        match self {
+            Self::Traces(request) => request.encode_to_vec(),
+            Self::Logs(request) => request.encode_to_vec(),
+            Self::Metrics(request) => request.encode_to_vec(),
+        }
+    }
+
+    /// Encodes the request as OTLP JSON.
+    pub(super) fn to_json(&self) -> Result<Vec<u8>, String> {
+        let json = match self {
+            Self::Traces(request) => serde_json::to_vec(request),
+            Self::Logs(request) => serde_json::to_vec(request),
+            Self::Metrics(request) => serde_json::to_vec(request),
+        };
+        json.map_err(|error| error.to_string())
+    }
 }
 
 /// Builds OTLP requests.

@@ -25,18 +25,8 @@ impl JsonLines {
     }
 
     pub(super) fn write(&mut self, request: &ExportRequest) -> Result<(), String> {
-        let mut line = to_json(request)?;
+        let mut line = request.to_json()?;
         line.push(b'\n');
         self.file.write_all(&line).map_err(|error| format!("{}: {error}", self.path.display()))
     }
-}
-
-/// Encodes a request as OTLP JSON.
-pub(super) fn to_json(request: &ExportRequest) -> Result<Vec<u8>, String> {
-    let json = match request {
-        ExportRequest::Traces(request) => serde_json::to_vec(request),
-        ExportRequest::Logs(request) => serde_json::to_vec(request),
-        ExportRequest::Metrics(request) => serde_json::to_vec(request),
-    };
-    json.map_err(|error| error.to_string())
 }

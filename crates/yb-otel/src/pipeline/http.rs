@@ -10,6 +10,7 @@ use yb_net::http::{HttpConnector, HttpError, HttpUrl, UrlError, discard_body};
 use yb_net::policy::HostPolicy;
 use yb_net::tls::{Roots, Tls};
 
+use super::compression::gzip;
 use super::config::{PipelineError, Protocol, SignalSettings};
 
 /// A request that was not accepted.
@@ -30,17 +31,12 @@ pub(super) struct HttpExporter {
     connector: HttpConnector,
     timeout: Duration,
     json: bool,
+    gzip: bool,
 }
 
 impl HttpExporter {
     pub(super) fn new(settings: &SignalSettings) -> Result<Self, PipelineError> {
-        let url: HttpUrl = settings.endpoint.parse().map_err(|error| PipelineError::Endpoint {
-            variable: settings.variable.clone(),
-            reason: match error {
-                UrlError::Credentials => format!("{error}: use `OTEL_EXPORTER_OTLP_HEADERS`"),
-                error => error.to_string(),
-            },
-        })?;
+        let url = endpoint_url(settings)?;
         let json = settings.protocol == Protocol::HttpJson;
         let mut headers = HeaderMap::new();
         for (name, value) in &settings.headers {
@@ -61,9 +57,12 @@ impl HttpExporter {
         // Collectors usually run on the same machine.
         let mut connector = HttpConnector::new(HostPolicy::AllowPrivate, settings.timeout);
         if url.is_https() {
-            connector = connector.with_tls(load_tls(settings.certificate.as_deref())?);
+            connector = connector.with_tls(load_tls(settings.certificate.as_deref(), false)?);
         }
-        Ok(Self { url, headers, connector, timeout: settings.timeout, json })
+        if settings.gzip {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        Ok(Self { url, headers, connector, timeout: settings.timeout, json, gzip: settings.gzip })
     }
 
     pub(super) fn wants_json(&self) -> bool {
@@ -96,6 +95,7 @@ impl HttpExporter {
     }
 
     async fn post(&self, body: Bytes) -> Result<StatusCode, HttpError> {
+        let body = if self.gzip { Bytes::from(gzip(&body)) } else { body };
         let mut request = Request::new(body);
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.url.path_and_query();
@@ -107,9 +107,21 @@ impl HttpExporter {
     }
 }
 
+/// Parses the endpoint of a signal.
+pub(super) fn endpoint_url(settings: &SignalSettings) -> Result<HttpUrl, PipelineError> {
+    settings.endpoint.parse().map_err(|error| PipelineError::Endpoint {
+        variable: settings.variable.clone(),
+        reason: match error {
+            UrlError::Credentials => format!("{error}: use `OTEL_EXPORTER_OTLP_HEADERS`"),
+            error => error.to_string(),
+        },
+    })
+}
+
 /// Loads the roots of a PEM file, or the system's.
-fn load_tls(certificate: Option<&Path>) -> Result<Tls, PipelineError> {
+pub(super) fn load_tls(certificate: Option<&Path>, http2: bool) -> Result<Tls, PipelineError> {
     let roots =
         certificate.map_or(Roots::System, |file| Roots::Named { file: Some(file.to_owned()), dir: None });
-    Tls::new(&roots).map_err(|error| PipelineError::Tls(error.to_string()))
+    let tls = if http2 { Tls::for_http2(&roots) } else { Tls::new(&roots) };
+    tls.map_err(|error| PipelineError::Tls(error.to_string()))
 }

@@ -7,9 +7,11 @@ use opentelemetry::trace::SpanKind;
 use serde_json::Value;
 use yb_claude::Tokens;
 
-use super::{MAIN, ModelCall, PROVIDER, SpanFailure, SpanTree, finish, sorted, specific};
+use super::ledger::EndedCall;
+use super::{MAIN, ModelCall, SpanFailure, SpanTree, finish, sorted, specific};
 use crate::content::{message, output_message};
 use crate::metrics::Operation;
+use crate::names::common;
 
 impl SpanTree {
     /// Records input to the model.
@@ -20,6 +22,20 @@ impl SpanTree {
         if wanted && !parts.is_empty() {
             let parts: Vec<Value> = parts.into_iter().map(|part| self.settings.content.value(part)).collect();
             conversation.input_messages.push(message(role, &parts));
+        }
+    }
+
+    /// Records that the agent sends a request, which its next response answers. A retry of the request is a part of the call.
+    pub(crate) fn record_request(&mut self, conversation: &str, at: SystemTime) {
+        if let Some(conversation) = self.conversations.get_mut(conversation) {
+            conversation.request_started_at.get_or_insert(at);
+        }
+    }
+
+    /// Records that the agent is ready. Without a report of the request, the first call starts no earlier.
+    pub(crate) fn record_ready(&mut self, at: SystemTime) {
+        if let Some(main) = self.conversations.get_mut(MAIN).filter(|main| main.chat.is_none()) {
+            main.last_input_at = main.last_input_at.max(at);
         }
     }
 
@@ -34,8 +50,8 @@ impl SpanTree {
         }
         let conversation = self.conversations.get_mut(conversation)?;
         if conversation.chat.is_none() {
-            let (input_messages, started) =
-                (std::mem::take(&mut conversation.input_messages), conversation.last_input_at);
+            let input_messages = std::mem::take(&mut conversation.input_messages);
+            let started = conversation.request_started_at.take().unwrap_or(conversation.last_input_at);
             conversation.chat = Some(ModelCall::new(id, input_messages, started, at));
         }
         conversation.chat.as_mut().inspect(|_| conversation.last_input_at = at)
@@ -46,31 +62,35 @@ impl SpanTree {
         self.conversations.get_mut(conversation)?.chat.as_mut()
     }
 
-    /// Ends a model call and creates its span, since only now all attributes are known.
+    /// Ends a model call. Its span is created only now, since all attributes must be known. A failure of the agent does not concern a
+    /// complete response.
     pub(crate) fn close_chat(&mut self, key: &str, failure: Option<&SpanFailure>) {
         let Some(conversation) = self.conversations.get_mut(key) else { return };
-        let (Some(chat), agent) = (conversation.chat.take(), conversation.agent.clone()) else { return };
+        let (Some(mut call), agent) = (conversation.chat.take(), conversation.agent.clone()) else { return };
+        let failure = failure.filter(|_| !call.is_complete()).cloned().or_else(|| call.failure.take());
+        self.record_call(EndedCall { conversation: key.to_owned(), agent, call, failure });
+    }
+
+    /// Creates the span of a model call.
+    pub(super) fn emit_call(&mut self, ended: EndedCall) {
         let Some(kind) = self.names.chat_span else { return };
-        let names = self.names;
-        let failure = failure.or(chat.failure.as_ref());
+        let EndedCall { conversation, agent, call: chat, failure } = ended;
+        let usd = self.count_call(&chat);
+        let (names, failure) = (self.names, failure.as_ref());
         // The requested model is that of the agent. Its subagents may request others.
         let (requested, reported) = (self.settings.model.clone(), chat.model.clone());
-        let model = if key == MAIN { requested.or(reported) } else { reported.or(requested) };
-        let mut attributes = self.common();
-        if let Some(operation) = names.operation {
-            attributes.push(KeyValue::new(operation, kind));
-        }
-        if !names.provider_everywhere {
-            attributes.push(KeyValue::new(names.provider, PROVIDER));
-        }
-        attributes.retain(|attribute| attribute.key.as_str() != names.request_model);
-        attributes.extend(model.clone().map(|model| KeyValue::new(names.request_model, model)));
+        let model = if conversation == MAIN { requested.or(reported) } else { reported.or(requested) };
+        let mut attributes = self.call_attributes(kind, model.as_deref());
         attributes.extend(chat.model.clone().map(|model| KeyValue::new(names.response_model, model)));
         if !chat.id.is_empty() {
             attributes.push(KeyValue::new(names.response_id, chat.id.clone()));
         }
         attributes.extend(chat.stop_reason.clone().map(|reason| finish(names, reason)));
-        attributes.extend(self.usage(chat.input.as_ref(), chat.output, true));
+        attributes.extend(self.usage(chat.tokens().as_ref(), chat.output, true));
+        if let Some(usd) = usd {
+            attributes.push(KeyValue::new(common::COST_USD, usd));
+            attributes.push(KeyValue::new(common::COST_SOURCE, common::METERED));
+        }
         if self.settings.content.enabled {
             if !chat.input_messages.is_empty() {
                 attributes
@@ -85,16 +105,29 @@ impl SpanTree {
         }
         let name = specific(names, kind, model.as_deref().unwrap_or_default());
         let span = self.start_span(name, SpanKind::Client, attributes, &agent, chat.started);
-        span.end(failure, self.settings.content.enabled, chat.last);
+        self.end_span(&span, failure, self.settings.content.enabled, chat.last);
         if let Some(metrics) = &self.settings.metrics {
             let operation = Operation {
                 name: kind,
-                provider: PROVIDER,
+                provider: &self.settings.provider,
                 model: model.as_deref(),
                 error_type: failure.map(|failure| failure.kind.as_ref()),
             };
             metrics.operation(operation, span.duration(chat.last));
         }
+    }
+
+    /// Returns the attributes that all model calls have.
+    pub(super) fn call_attributes(&self, kind: &'static str, model: Option<&str>) -> Vec<KeyValue> {
+        let names = self.names;
+        let mut attributes = self.common();
+        attributes.extend(names.operation.map(|operation| KeyValue::new(operation, kind)));
+        if !names.provider_everywhere {
+            attributes.extend(self.provider());
+        }
+        attributes.retain(|attribute| attribute.key.as_str() != names.request_model);
+        attributes.extend(model.map(|model| KeyValue::new(names.request_model, model.to_owned())));
+        attributes
     }
 
     pub(super) fn close_chats(&mut self, failure: Option<&SpanFailure>) {

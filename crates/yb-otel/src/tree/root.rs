@@ -7,7 +7,7 @@ use opentelemetry::trace::{SpanKind, TraceContextExt as _};
 use serde_json::Value;
 use yb_claude::Tokens;
 
-use super::{Conversation, MAIN, PROVIDER, SpanFailure, SpanTree, finish, specific};
+use super::{Conversation, MAIN, SpanFailure, SpanTree, finish, specific};
 use crate::content::{message, output_message, text_part};
 use crate::metrics::Operation;
 
@@ -19,6 +19,7 @@ impl SpanTree {
         }
         if self.root.is_some() {
             self.close_chats(None);
+            self.settle_usage(at);
             let failure = match self.outcome.take() {
                 Some(Ok(())) => None,
                 Some(Err(failure)) => Some(failure),
@@ -27,12 +28,14 @@ impl SpanTree {
             self.end_root(at, failure.as_ref());
         }
         self.outcome = None;
+        self.stopped_at = None;
         self.roots_started += 1;
         let mut attributes = self.common();
         let names = self.names;
         if let Some(operation) = names.operation {
             attributes.push(KeyValue::new(operation, names.agent_span));
         }
+        attributes.extend(self.provider().filter(|_| !names.provider_everywhere));
         if let Some(agent_name) = names.agent_name {
             attributes.push(KeyValue::new(agent_name, self.settings.agent_name.clone()));
         }
@@ -51,13 +54,12 @@ impl SpanTree {
             self.disabled = true;
             return;
         }
-        let conversation =
-            Conversation { agent: root.context.clone(), last_input_at: at, input_messages, chat: None };
+        let conversation = Conversation::new(root.context.clone(), at, input_messages);
         self.conversations.insert(MAIN.to_owned(), conversation);
         self.root = Some(root);
     }
 
-    /// Sets the session id of this and all late_attributes spans.
+    /// Sets the session id of this and all later spans.
     pub(crate) fn set_session(&mut self, session: &str) {
         if session.is_empty() || self.session.as_deref() == Some(session) {
             return;
@@ -75,6 +77,15 @@ impl SpanTree {
             if let Some(root) = &mut self.root {
                 root.set(KeyValue::new(self.names.request_model, model.to_owned()));
             }
+        }
+    }
+
+    /// Sets the version of the agent, unless it is known.
+    pub(crate) fn set_agent_version(&mut self, version: &str) {
+        if let (Some(name), Some(root)) = (self.names.agent_version, &mut self.root)
+            && !root.has(name)
+        {
+            root.set(KeyValue::new(name, version.to_owned()));
         }
     }
 
@@ -98,11 +109,12 @@ impl SpanTree {
     }
 
     /// Sets the finish reason to `stop` if none is known, and the outcome to success if none is known.
-    pub(crate) fn mark_root_stopped(&mut self) {
+    pub(crate) fn mark_root_stopped(&mut self, at: SystemTime) {
         if self.root.as_ref().is_some_and(|root| !root.has(self.names.finish_reasons)) {
             self.set_root_finish_reason("stop");
         }
         self.outcome.get_or_insert(Ok(()));
+        self.stopped_at = Some(at);
     }
 
     /// Sets the response of the agent's span.
@@ -118,11 +130,11 @@ impl SpanTree {
 
     pub(super) fn end_root(&mut self, at: SystemTime, failure: Option<&SpanFailure>) {
         let Some(root) = self.root.take() else { return };
-        root.end(failure, true, at);
+        self.end_span(&root, failure, true, at);
         if let Some(metrics) = &self.settings.metrics {
             let operation = Operation {
                 name: "invoke_agent",
-                provider: PROVIDER,
+                provider: &self.settings.provider,
                 model: self.settings.model.as_deref(),
                 error_type: failure.map(|failure| failure.kind.as_ref()),
             };

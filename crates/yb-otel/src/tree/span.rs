@@ -1,12 +1,13 @@
-//! OpenSpan spans, model calls in progress, and failures.
+//! Open spans, model calls in progress, and failures.
 
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::TraceContextExt as _;
+use opentelemetry::trace::{Status, TraceContextExt as _};
 use opentelemetry::{Context, KeyValue};
 use serde_json::Value;
 use yb_claude::Tokens;
+use yb_claude::frame::Usage;
 
 /// The maximum length of a status message.
 const MESSAGE: usize = 1024;
@@ -53,14 +54,14 @@ impl OpenSpan {
         self.late_attributes.iter().any(|attribute| attribute.key.as_str() == key)
     }
 
-    /// Ends the span. A failure's message may contain tool output, so it is written only if `with_message` is set.
-    pub(crate) fn end(&self, failure: Option<&SpanFailure>, with_message: bool, at: SystemTime) {
+    /// Ends the span with this status.
+    pub(super) fn end(&self, failure: Option<&SpanFailure>, status: Status, at: SystemTime) {
         let span = self.context.span();
         span.set_attributes(self.late_attributes.iter().cloned());
         if let Some(failure) = failure {
             span.set_attribute(super::error_type(failure));
         }
-        span.set_status(super::status(failure, with_message));
+        span.set_status(status);
         // The clock may go backwards, and receivers reject a span that ends before it starts.
         span.end_with_timestamp(at.max(self.started));
     }
@@ -76,8 +77,8 @@ pub(crate) struct ModelCall {
     pub(crate) id: String,
     pub(crate) model: Option<String>,
     pub(crate) stop_reason: Option<String>,
-    /// As reported at the start of the response.
-    pub(crate) input: Option<Tokens>,
+    /// As reported at the start of the response, without output tokens.
+    pub(crate) usage: Option<Usage>,
     /// As reported at the end of the response.
     pub(crate) output: Option<u64>,
     pub(crate) input_messages: Vec<Value>,
@@ -93,7 +94,7 @@ impl ModelCall {
             id: id.to_owned(),
             model: None,
             stop_reason: None,
-            input: None,
+            usage: None,
             output: None,
             input_messages,
             parts: Vec::new(),
@@ -101,5 +102,43 @@ impl ModelCall {
             started,
             last: at,
         }
+    }
+
+    /// Raises the input tokens to these: the end of a response need not repeat them.
+    pub(crate) fn raise(&mut self, usage: &Usage) {
+        let known = self.usage.get_or_insert_default();
+        known.input_tokens = known.input_tokens.max(usage.input_tokens);
+        known.cache_read_input_tokens = known.cache_read_input_tokens.max(usage.cache_read_input_tokens);
+        let written = usage.cache_creation_input_tokens;
+        known.cache_creation_input_tokens = known.cache_creation_input_tokens.max(written);
+        if usage.cache_creation.is_some() {
+            known.cache_creation.clone_from(&usage.cache_creation);
+        }
+    }
+
+    /// Returns the usage with the output tokens, which are zero if unknown.
+    pub(crate) fn final_usage(&self) -> Option<Usage> {
+        let mut usage = self.usage.clone()?;
+        usage.output_tokens = self.output.unwrap_or_default();
+        Some(usage)
+    }
+
+    /// Returns the token counts, with zero output tokens if they are unknown.
+    pub(crate) fn tokens(&self) -> Option<Tokens> {
+        self.final_usage().as_ref().map(Tokens::from)
+    }
+
+    /// Returns whether the input tokens are the same.
+    pub(crate) fn has_input_of(&self, usage: &Usage) -> bool {
+        self.usage.as_ref().is_some_and(|own| {
+            own.input_tokens == usage.input_tokens
+                && own.cache_read_input_tokens == usage.cache_read_input_tokens
+                && own.cache_creation_input_tokens == usage.cache_creation_input_tokens
+        })
+    }
+
+    /// Returns whether the response ended, so that a later failure does not concern it.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.output.is_some() && self.stop_reason.is_some()
     }
 }

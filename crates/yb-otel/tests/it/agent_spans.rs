@@ -64,7 +64,8 @@ fn config() -> AgentSpansConfig {
 #[tokio::test]
 async fn agent_model_calls_and_tools_are_spans_with_their_times() {
     let frames = [
-        json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1"}),
+        json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1",
+            "claude_code_version": "2.1.325"}),
         assistant("msg1", json!({"type": "text", "text": "I look."})),
         tool_use("msg1", "t1", "Bash"),
         tool_result("t1", "ok", false),
@@ -81,6 +82,7 @@ async fn agent_model_calls_and_tools_are_spans_with_their_times() {
       chat m1
       execute_tool Bash ERROR tool_error
       chat m1
+      chat m1 (unattributed)
     ");
     let [root, chat, tool, ..] = &spans[..] else { panic!("{spans:?}") };
     assert_eq!(root.scope, "youbencha");
@@ -88,15 +90,18 @@ async fn agent_model_calls_and_tools_are_spans_with_their_times() {
     assert_eq!(root.attributes["gen_ai.usage.output_tokens"], 7);
     assert_eq!(root.attributes["youbencha.cost_usd"], 0.25);
     assert_eq!(root.attributes["gen_ai.response.finish_reasons"], json!(["end_turn"]));
-    assert!(!root.attributes.contains_key("gen_ai.provider.name"), "it calls no model itself");
+    assert_eq!(root.attributes["gen_ai.provider.name"], "anthropic");
+    assert_eq!(root.attributes["gen_ai.agent.version"], "2.1.325");
+    assert_eq!((root.status, chat.status, tool.status), (0, 0, 0), "success is not a status");
     assert_eq!((root.kind, chat.kind, tool.kind), (1, 3, 1));
     assert_eq!(chat.attributes["gen_ai.provider.name"], "anthropic");
     assert_eq!(chat.attributes["gen_ai.usage.input_tokens"], 15, "cached tokens are included");
     assert_eq!(chat.attributes["gen_ai.usage.cache_read.input_tokens"], 5);
     assert!(!chat.attributes.contains_key("gen_ai.usage.output_tokens"), "not reported");
+    assert_eq!(spans[6].attributes["youbencha.usage.unattributed"], true, "the total has more");
     assert_eq!(tool.attributes["gen_ai.tool.call.id"], "t1");
-    // The model call starts with its input, the tool with the model's response.
-    assert_eq!((chat.start, chat.end - chat.start), (root.start, 3_000_000_000));
+    // The model call starts when the agent is ready, the tool with the model's response.
+    assert_eq!((chat.start - root.start, chat.end - chat.start), (1_000_000_000, 2_000_000_000));
     assert_eq!((tool.start - root.start, tool.end - tool.start), (3_000_000_000, 1_000_000_000));
     let debug = spans.iter().map(|span| format!("{span:?}")).collect::<String>();
     for content in ["s3cret", "I look", "Exit code"] {
@@ -109,7 +114,7 @@ async fn content_is_opt_in_and_redacted() {
     let frames = [tool_use("msg1", "t1", "Bash"), tool_result("t1", "s3cret out", false), result()];
     let config = config().with_content(Redactor::from_values([("KEY", "s3cret")]));
     let spans = spans(config, &frames, AgentOutcome::Ok).await;
-    let [root, chat, tool] = &spans[..] else { panic!("{spans:?}") };
+    let [root, chat, tool, ..] = &spans[..] else { panic!("{spans:?}") };
     let parsed = |value: &Value| serde_json::from_str::<Value>(value.as_str().unwrap()).unwrap();
     let prompt =
         json!([{"role": "user", "parts": [{"type": "text", "content": "Do it with [REDACTED:KEY]."}]}]);
@@ -154,6 +159,150 @@ async fn output_tokens_come_from_message_delta() {
     );
 }
 
+/// A response of a subagent, without output tokens.
+fn subagent_response(id: &str, call: &str, input: u64) -> Value {
+    let mut frame = in_subagent(assistant(id, json!({"type": "text", "text": "x"})), call, "one");
+    frame["message"]["usage"] = json!({"input_tokens": input, "output_tokens": 1});
+    frame
+}
+
+fn subagent_starts(call: &str) -> Value {
+    json!({"type": "system", "subtype": "task_started", "task_id": "one", "tool_use_id": call,
+        "task_type": "local_agent", "subagent_type": "one", "session_id": "s1"})
+}
+
+/// The result of a subagent with the usage of its last call.
+fn subagent_ends(call: &str, input: u64, output: u64) -> Value {
+    let mut frame = tool_result(call, "Done.", false);
+    frame["tool_use_result"] = json!({"agentId": "one", "resolvedModel": "m1",
+        "usage": {"input_tokens": input, "output_tokens": output}});
+    frame
+}
+
+/// A result with the usage of all calls.
+fn result_with(input: u64, output: u64, usd: f64) -> Value {
+    let mut frame = result();
+    frame["total_cost_usd"] = json!(usd);
+    frame["modelUsage"] = json!({"m1[1m]": {"inputTokens": input, "outputTokens": output, "cacheReadInputTokens": 5, "costUSD": usd}});
+    frame
+}
+
+/// Output tokens, input tokens and cost of the model calls, in order of their start.
+fn calls(spans: &[ReceivedSpan]) -> Vec<(Option<u64>, Option<u64>, Option<f64>)> {
+    let chats = spans.iter().filter(|span| span.name.starts_with("chat"));
+    let of = |span: &ReceivedSpan, name: &str| span.attributes.get(name).cloned().unwrap_or_default();
+    chats
+        .map(|span| {
+            let (output, input) =
+                (of(span, "gen_ai.usage.output_tokens"), of(span, "gen_ai.usage.input_tokens"));
+            (output.as_u64(), input.as_u64(), of(span, "youbencha.cost_usd").as_f64())
+        })
+        .collect()
+}
+
+/// A cent for each output token.
+fn priced() -> AgentSpansConfig {
+    config().with_price(|_, usage| usage.output_tokens as f64 / 100.0)
+}
+
+#[tokio::test]
+async fn call_of_a_subagent_waits_for_its_output_tokens() {
+    let frames = [
+        tool_use("msg1", "a1", "Agent"),
+        subagent_starts("a1"),
+        subagent_response("sub1", "a1", 100),
+        in_subagent(tool_result("t9", "ok", false), "a1", "one"),
+        subagent_response("sub2", "a1", 200),
+        subagent_ends("a1", 200, 7),
+    ];
+    let traced = Traced::new();
+    let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), priced());
+    frames.iter().for_each(|frame| agent.observe(&message(frame), SystemTime::now()));
+    agent.observe(&message(&result_with(610, 50, 0.5)), SystemTime::now());
+    // A transcript has a call that was not reported, and subagents of earlier runs.
+    for (id, agent_id, input, output) in
+        [("sub1", "one", 100, 9), ("sub2", "one", 200, 7), ("sub3", "one", 300, 5), ("old", "two", 1, 1)]
+    {
+        let mut frame = subagent_response(id, "a1", input);
+        frame["message"]["usage"]["output_tokens"] = json!(output);
+        let Message::Assistant(response) = message(&frame) else { panic!("{frame}") };
+        agent.record_subagent_call(agent_id, &response, SystemTime::now());
+    }
+    agent.end(AgentOutcome::Ok);
+    let spans = traced.spans().await;
+    // The total has the output of the only call that no other source reports.
+    let mut found = calls(&spans);
+    found.sort_by_key(|call| call.0);
+    assert_eq!(
+        found,
+        [
+            (Some(5), Some(300), Some(0.05)),
+            (Some(7), Some(200), Some(0.07)),
+            (Some(9), Some(100), Some(0.09)),
+            (Some(29), Some(15), Some(0.29)),
+        ],
+        "{}",
+        tree(&spans)
+    );
+}
+
+#[tokio::test]
+async fn usage_that_no_call_has_is_one_more_span() {
+    let frames = [
+        tool_use("msg1", "a1", "Agent"),
+        subagent_starts("a1"),
+        subagent_response("sub1", "a1", 100),
+        in_subagent(tool_result("t9", "ok", false), "a1", "one"),
+        // Without an option the last call is reported only here.
+        subagent_ends("a1", 200, 7),
+        result_with(400, 50, 0.5),
+    ];
+    let spans = spans(priced(), &frames, AgentOutcome::Ok).await;
+    insta::assert_snapshot!(tree(&spans), @r"
+    invoke_agent claude-code
+      chat m1
+      execute_tool Agent
+        invoke_agent one
+          chat m1
+          chat m1
+      chat m1 (unattributed)
+    ");
+    let rest =
+        spans.iter().find(|span| span.attributes.contains_key("youbencha.usage.unattributed")).unwrap();
+    assert_eq!(rest.start, rest.end);
+    assert_eq!(rest.attributes["gen_ai.usage.output_tokens"], 43, "of two calls and an internal one");
+    let sum = |name: &str| {
+        let chats = spans.iter().filter(|span| span.name.starts_with("chat m1"));
+        chats.map(|span| span.attributes.get(name).and_then(Value::as_f64).unwrap_or_default()).sum::<f64>()
+    };
+    assert_eq!((sum("gen_ai.usage.input_tokens"), sum("gen_ai.usage.output_tokens")), (405.0, 50.0));
+    assert!((sum("youbencha.cost_usd") - 0.5).abs() < 1e-9);
+    assert_eq!(spans[0].attributes["gen_ai.usage.output_tokens"], 50, "the agent has the total");
+}
+
+#[tokio::test]
+async fn model_call_starts_with_its_request() {
+    let requesting =
+        json!({"type": "system", "subtype": "status", "status": "requesting", "session_id": "s1"});
+    let init = json!({"type": "system", "subtype": "init", "session_id": "s1", "model": "m1"});
+    let frames = [
+        init,
+        requesting.clone(),
+        // A retry is a part of the call.
+        requesting.clone(),
+        tool_use("msg1", "t1", "Bash"),
+        tool_result("t1", "ok", false),
+        requesting,
+        assistant("msg2", json!({"type": "text", "text": "Done."})),
+        result(),
+    ];
+    let spans = spans(config(), &frames, AgentOutcome::Ok).await;
+    let seconds = |time: u64| (time - spans[0].start) / 1_000_000_000;
+    let chats: Vec<_> = spans.iter().filter(|span| span.name == "chat m1").collect();
+    let times: Vec<_> = chats.iter().map(|span| (seconds(span.start), seconds(span.end))).collect();
+    assert_eq!(times, [(2, 4), (6, 7)]);
+}
+
 #[tokio::test]
 async fn resumed_session_does_not_count_earlier_usage() {
     let spans = spans(config().with_resumed(), &[result()], AgentOutcome::Ok).await;
@@ -194,6 +343,7 @@ async fn parallel_subagents_keep_their_own_tools_and_calls() {
         invoke_agent two ERROR task_failed
           chat m1
           execute_tool Write ERROR tool_error
+      chat m1 (unattributed)
     ");
     // The prompt adapter's names have no span for model calls.
     insta::assert_snapshot!(tree(&spans(config().with_conventions(SemanticConventions::AgentMark), &frames, AgentOutcome::Ok).await), @r"
@@ -217,11 +367,11 @@ async fn failure_ends_all_open_spans() {
     insta::assert_snapshot!(tree(&spans(config(), &open, AgentOutcome::error("timeout", "after 60 s")).await), @r"
     invoke_agent claude-code ERROR timeout
       chat m1 ERROR timeout
-      execute_tool Agent ERROR timeout
+      execute_tool Agent ERROR interrupted
         invoke_agent ERROR timeout
-          execute_tool Read ERROR timeout
+          execute_tool Read ERROR interrupted
           chat m1 ERROR timeout
-      execute_tool Bash ERROR timeout
+      execute_tool Bash ERROR interrupted
     ");
     insta::assert_snapshot!(tree(&spans(config(), &open[..1], AgentOutcome::Aborted).await), @r"
     invoke_agent claude-code ERROR aborted

@@ -186,6 +186,24 @@ async fn content_is_not_recorded_by_default() {
 }
 
 #[tokio::test]
+async fn session_that_stopped_ends_without_complete_session() {
+    let traced = Traced::new();
+    let stop = event("Stop", json!({"last_assistant_message": "Hi."}));
+    drop(play(config(&traced), &[prompt(), before("t1"), after("t1"), stop]).await);
+    let spans = traced.spans().await;
+    insta::assert_snapshot!(tree(&spans), @r"
+    gen_ai.session
+      gen_ai.tool.call
+    ");
+    assert_eq!((spans[0].status, spans[1].status), (1, 1), "the prompt adapter's names have status OK");
+    assert_eq!(spans[0].attributes["gen_ai.response.finish_reasons"], json!(["stop"]));
+    // Without `Stop` it was aborted.
+    let traced = Traced::new();
+    drop(play(config(&traced), &[prompt()]).await);
+    insta::assert_snapshot!(tree(&traced.spans().await), @"gen_ai.session ERROR aborted");
+}
+
+#[tokio::test]
 async fn second_prompt_ends_the_first_root_span() {
     let traced = Traced::new();
     let context = play(config(&traced), &[prompt(), before("t1"), prompt(), after("t1")]).await;

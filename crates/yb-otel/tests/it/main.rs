@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a failing helper fails its test")]
 
 mod agent_spans;
+mod grpc;
 mod hooks;
 mod pipeline;
 mod real;

@@ -69,6 +69,22 @@ async fn headers_and_json_follow_the_variables() {
 }
 
 #[tokio::test]
+async fn requests_are_compressed_on_request() {
+    let receiver = OtlpReceiver::start();
+    let variables = [
+        ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()),
+        ("OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "gzip".to_owned()),
+    ];
+    let pipeline = Pipeline::start(&PipelineConfig::new(variables)).unwrap();
+    pipeline.tracer().start("x".repeat(10_000)).end();
+    assert_eq!(pipeline.shutdown(Duration::from_secs(30)).await.count, 0);
+    let headers = receiver.headers();
+    assert_eq!(headers[0]["content-encoding"], "gzip");
+    assert!(headers[0]["content-length"].parse::<u64>().unwrap() < 1_000, "{headers:?}");
+    assert_eq!(receiver.spans()[0].name.len(), 10_000);
+}
+
+#[tokio::test]
 async fn file_has_the_same_requests_as_json_lines() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.jsonl");

@@ -54,6 +54,7 @@ impl Claude {
             .with_cwd(self.workspace.path())
             .with_model("claude-opus-5-5")
             .with_allowed_tools(["Bash"])
+            .with_include_partial_messages(true)
             .with_env("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1")
     }
 

@@ -75,7 +75,7 @@ impl Call<'_> {
                 let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
                 Value::from(first + letters.as_str())
             }
-            "dump" => Value::from(serde_json::to_string_pretty(self.value(0)).unwrap_or_default()),
+            "dump" => Value::from(serde_json::to_string(self.value(0)).unwrap_or_default()),
             "join" => {
                 let Value::Array(items) = self.value(0) else {
                     return Err(self.usage_error(&format!("found {}", describe(self.value(0)))));
@@ -94,13 +94,12 @@ impl Call<'_> {
             }
             "round" => {
                 let digits = if self.arguments.len() > 1 { self.number(1)? } else { 0.0 };
-                let scale = 10f64.powi(digits.clamp(0.0, 12.0) as i32);
-                number((self.number(0)? * scale).round() / scale)
+                number(rounded(self.number(0)?, digits.clamp(0.0, 12.0) as i32))
             }
             "truncate" => {
                 let (text, length) = (self.text(0), self.number(1)?.max(0.0) as usize);
                 match text.char_indices().nth(length) {
-                    Some((end, _)) => Value::from(format!("{}…", text.get(..end).unwrap_or_default())),
+                    Some((end, _)) => Value::from(format!("{}...", text.get(..end).unwrap_or_default())),
                     None => Value::from(text),
                 }
             }
@@ -118,4 +117,10 @@ impl Call<'_> {
             }
         })
     }
+}
+
+/// Rounds half up as templatedx does, which shifts the decimal point in the text of the number: 1.005 becomes 1.01.
+fn rounded(value: f64, digits: i32) -> f64 {
+    let shift = |value: f64, digits: i32| format!("{value}e{digits}").parse::<f64>().unwrap_or(value);
+    shift((shift(value, digits) + 0.5).floor(), -digits)
 }

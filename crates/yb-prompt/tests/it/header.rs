@@ -155,3 +155,22 @@ fn dataset_has_one_row_per_line() {
     }
     assert!(client.load_prompt("data/rows.jsonl").is_err());
 }
+
+#[test]
+fn comments_may_precede_the_header() {
+    let text = "{/* one\n two */}\n\n{/* three */}\n---\nname: p\ntext_config: { model_name: m }\n---\n<User>Hi.</User>\n";
+    assert_eq!(load(text).unwrap().name(), "p");
+    // Positions are those of the file.
+    let error = load(&text.replace("name: p", "nam: p")).unwrap_err().to_string();
+    assert!(error.starts_with("p.prompt.mdx:6:1: unknown key in the header: `nam`"), "{error}");
+    // An unfinished comment is not skipped.
+    let error = load("{/* one\n---\ntext_config: { model_name: m }\n---\n").unwrap_err().to_string();
+    assert!(error.contains("expected a header"), "{error}");
+}
+
+#[test]
+fn scores_are_evals() {
+    let text =
+        "---\ntext_config: { model_name: m }\ntest_settings: { scores: [equals] }\n---\n<User>Hi.</User>\n";
+    assert_eq!(load(text).unwrap().test_settings().evals, ["equals"]);
+}

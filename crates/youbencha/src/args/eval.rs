@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use yb_engine::case::Isolation;
 
+use super::OtelArgs;
 use super::runs::{dollars, isolation};
 
 #[derive(Debug, clap::Args)]
@@ -47,6 +48,9 @@ pub(crate) struct EvalArgs {
     /// Treat warnings as errors
     #[arg(long)]
     pub(crate) strict: bool,
+
+    #[command(flatten)]
+    pub(crate) otel: OtelArgs,
 }
 
 impl EvalArgs {

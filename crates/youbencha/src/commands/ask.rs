@@ -15,7 +15,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::Tracing;
+use crate::tracing::{Tracing, record_subagents};
 
 pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
     let context = context(args)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
         let cancel = CancellationToken::new();
-        let tracing = Tracing::start_here(&args.otel)?;
+        let tracing = Tracing::start_here(&args.otel, printer)?;
         let spans = spans(args, &context, &tracing);
         let provider = provider(args, spans.as_ref()).with_cancellation(cancel.clone());
         let mut live = AnswerStream::new(printer, args.json);
@@ -43,7 +43,10 @@ pub(crate) fn run(args: &AskArgs, printer: &mut Printer) -> Result<ExitCode, Cli
             }
         };
         live.end();
-        spans.iter().for_each(|spans| spans.end(end(&answer)));
+        if let Some(spans) = &spans {
+            record_subagents(spans).await;
+            spans.end(end(&answer));
+        }
         let code = match answer {
             Ok(answer) => Ok(report(&answer, &live.shown, args, printer)),
             Err(ProviderError::Cancelled) => Ok(ExitCode::Interrupted),

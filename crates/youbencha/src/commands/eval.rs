@@ -16,6 +16,7 @@ use crate::error::{CliError, ErrorKind};
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
+use crate::tracing::{GradingTrace, Tracing};
 use crate::workspace::display_path;
 
 pub(super) fn run(
@@ -30,23 +31,32 @@ pub(super) fn run(
         .map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        tokio::select! {
-            done = work(args, extensions, printer) => done,
+        let mut tracing = Tracing::off();
+        let code = tokio::select! {
+            done = work(args, extensions, &mut tracing, printer) => done,
             // Dropping the future kills grading processes and discards an incomplete grading.
             () = signals.stop() => Ok(ExitCode::Interrupted),
-        }
+        };
+        tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
+        code
     })
 }
 
-async fn work(args: &EvalArgs, extensions: &Extensions, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn work(
+    args: &EvalArgs,
+    extensions: &Extensions,
+    tracing: &mut Tracing,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let (settings, found) = load::settings(false)?;
     if !load::show(found, args.strict, printer) {
         return Ok(ExitCode::Usage);
     }
     let setup = RunContext::new(settings, agents::environment(), extensions.clone());
+    *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env, printer)?;
     match &args.from {
-        Some(name) => regrade::run(args, name, &setup, printer).await,
-        None => directory(args, setup, printer).await,
+        Some(name) => regrade::run(args, name, &setup, tracing, printer).await,
+        None => directory(args, setup, tracing, printer).await,
     }
 }
 
@@ -63,7 +73,12 @@ fn eval_file(
     loaded.eval.filter(|_| good)
 }
 
-async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) -> Result<ExitCode, CliError> {
+async fn directory(
+    args: &EvalArgs,
+    setup: RunContext,
+    tracing: &Tracing,
+    printer: &mut Printer,
+) -> Result<ExitCode, CliError> {
     let Some(file) = args.config() else { return Ok(ExitCode::Usage) };
     let Some(eval) = eval_file(args, file, &setup, printer) else { return Ok(ExitCode::Usage) };
     let Some(directory) = eval.directory.clone() else {
@@ -72,7 +87,12 @@ async fn directory(args: &EvalArgs, setup: RunContext, printer: &mut Printer) ->
     };
     let mut runner = Runner::new(setup.settings, setup.env, setup.extensions);
     runner.isolation = args.isolation;
+    let trace = tracing.grading(&eval.case().name);
+    runner.trace = trace.as_ref().map(GradingTrace::node);
     let done = runner.evaluate(&eval, &directory).await.map_err(|error| CliError::from(&error))?;
+    if let Some(trace) = trace {
+        trace.end([done.outcome]);
+    }
     if !args.quiet {
         for warning in &done.warnings {
             printer.note(format_args!("warning: {}", warning));

@@ -4,6 +4,7 @@ mod render;
 mod run;
 mod suite;
 mod test;
+mod tool_commands;
 
 use std::io::Read as _;
 use std::path::Path;
@@ -14,7 +15,8 @@ use yb_engine::Extensions;
 use serde_json::Value;
 use yb_claude::sdk;
 use yb_prompt::{
-    AdaptOptions, AdapterOptions, ClientConfig, Prompt, PromptClient, PromptError, QueryParams, create_client,
+    AdaptOptions, AdapterOptions, ClientConfig, ModelConfig, ModelRegistry, Prompt, PromptClient,
+    PromptError, QueryParams, ToolRegistry, create_client,
 };
 
 use crate::args::{FilledArgs, PromptCommand, QueryArgs};
@@ -37,6 +39,7 @@ pub(super) fn run(
 /// A prompt client and its warnings.
 struct PromptSession {
     client: PromptClient,
+    options: AdapterOptions,
     warnings: Arc<Mutex<Vec<String>>>,
 }
 
@@ -50,11 +53,8 @@ impl PromptSession {
         options.allowed_tools = (!args.allowed_tools.is_empty()).then(|| args.allowed_tools.clone());
         options.disallowed_tools = (!args.disallowed_tools.is_empty()).then(|| args.disallowed_tools.clone());
         let warnings = Arc::<Mutex<Vec<String>>>::default();
-        let collected = Arc::clone(&warnings);
-        let config = ClientConfig::new().with_options(options).with_on_warning(move |text| {
-            collected.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
-        });
-        Self { client: create_client(config), warnings }
+        let client = client(&options, ToolRegistry::new(), &warnings);
+        Self { client, options, warnings }
     }
 
     fn load(&self, file: &Path) -> Result<Prompt, CliError> {
@@ -75,13 +75,26 @@ impl PromptSession {
         }
     }
 
-    /// Loads a prompt and formats it with the given props.
-    fn load_formatted(&self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
+    /// Loads a prompt and formats it with the given props. Its tools are the commands that it declares.
+    fn load_formatted(&mut self, args: &FilledArgs) -> Result<(Prompt, QueryParams), CliError> {
         let prompt = self.load(&args.file)?;
+        let tools = tool_commands::registry(&prompt, args.file.parent());
+        self.client = client(&self.options, tools, &self.warnings);
         let props = props(args)?.unwrap_or_else(|| prompt.test_props());
         let formatted = self.format(&prompt, &props)?;
         Ok((prompt, formatted))
     }
+}
+
+fn client(options: &AdapterOptions, tools: ToolRegistry, warnings: &Arc<Mutex<Vec<String>>>) -> PromptClient {
+    let collected = Arc::clone(warnings);
+    // The CLI has no provider before the name of a model.
+    let models =
+        ModelRegistry::create_default().register_provider("anthropic", |name| ModelConfig::new(name));
+    let config = ClientConfig::new().with_options(options.clone()).with_tools(tools).with_models(models);
+    create_client(config.with_on_warning(move |text| {
+        collected.lock().unwrap_or_else(PoisonError::into_inner).push(text.to_owned());
+    }))
 }
 
 /// Reads the props of the command line.

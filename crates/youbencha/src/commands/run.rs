@@ -114,7 +114,7 @@ async fn open(
     }
     let setup = RunContext::new(settings, agents::environment(), extensions.clone());
     if !args.dry_run {
-        *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env)?;
+        *tracing = Tracing::start(&args.otel, &setup.settings, &setup.env, printer)?;
     }
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
     if let Some(config) = args.config() {

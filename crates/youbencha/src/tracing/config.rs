@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use yb_engine::adapter::{Host, secrets_of};
 use yb_engine::config::Settings;
-use yb_otel::{PipelineConfig, Redactor, SemanticConventions};
+use yb_otel::{Console, PipelineConfig, Redactor, SemanticConventions};
 
 use crate::args::OtelArgs;
 
@@ -19,6 +19,18 @@ const ENDPOINTS: [&str; 3] = [
 const MIN_SECRET_LENGTH: usize = 8;
 /// The conventional address of a collector.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:4318";
+/// The conventional address of a collector for gRPC.
+const DEFAULT_GRPC_ENDPOINT: &str = "http://127.0.0.1:4317";
+const PROTOCOL: &str = "OTEL_EXPORTER_OTLP_PROTOCOL";
+const TRACES_EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+
+/// Returns whether arguments or settings ask for a trace, as opposed to variables alone.
+pub(super) fn is_requested(args: &OtelArgs, settings: &Settings) -> bool {
+    args.otel.is_some()
+        || args.otel_file.is_some()
+        || settings.otel_endpoint().is_some()
+        || settings.otel_file().is_some()
+}
 
 pub(super) fn pipeline_config(
     args: &OtelArgs,
@@ -27,6 +39,8 @@ pub(super) fn pipeline_config(
 ) -> PipelineConfig {
     let mut config = PipelineConfig::new(variables(args, settings, env))
         .with_redactor(secrets(env))
+        // Results are on standard output.
+        .with_console(Console::new(std::io::stderr()))
         .with_resource_attribute("service.version", env!("CARGO_PKG_VERSION"));
     if let Some(file) = args.otel_file.clone().or_else(|| settings.otel_file()) {
         config = config.with_file(file);
@@ -50,6 +64,9 @@ fn variables<'a>(
     let mut variables: BTreeMap<&'static str, &str> = given.filter(|(_, value)| !value.is_empty()).collect();
     if args.otel.is_some() || args.otel_file.is_some() {
         variables.remove("OTEL_SDK_DISABLED");
+        if variables.get(TRACES_EXPORTER) == Some(&"none") {
+            variables.remove(TRACES_EXPORTER);
+        }
     }
     let addressed = variables.contains_key(ENDPOINT) || variables.contains_key(ENDPOINTS[0]);
     match &args.otel {
@@ -58,7 +75,9 @@ fn variables<'a>(
             variables.insert(ENDPOINT, url);
         }
         Some(None) if !addressed => {
-            variables.insert(ENDPOINT, settings.otel_endpoint().unwrap_or(DEFAULT_ENDPOINT));
+            let grpc = variables.get(PROTOCOL) == Some(&"grpc");
+            let default = if grpc { DEFAULT_GRPC_ENDPOINT } else { DEFAULT_ENDPOINT };
+            variables.insert(ENDPOINT, settings.otel_endpoint().unwrap_or(default));
         }
         None if !addressed => variables.extend(settings.otel_endpoint().map(|url| (ENDPOINT, url))),
         _ => {}
@@ -106,6 +125,7 @@ mod tests {
         let own = [(ENDPOINT, "variable"), (ENDPOINTS[0], "traces")];
         assert_eq!(endpoint(None, None, &own).as_deref(), Some("traces"));
         assert_eq!(endpoint(Some(Some("typed")), Some("settings"), &own).as_deref(), Some("typed"));
+        assert_eq!(endpoint(Some(None), None, &[(PROTOCOL, "grpc")]).as_deref(), Some(DEFAULT_GRPC_ENDPOINT));
         let disabled = [(ENDPOINT, "variable"), ("OTEL_SDK_DISABLED", "true")];
         assert_eq!(endpoint(None, None, &disabled), None);
         assert_eq!(endpoint(Some(None), None, &disabled).as_deref(), Some("variable"));

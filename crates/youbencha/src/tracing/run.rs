@@ -1,12 +1,14 @@
 //! The spans of a run, its trials, agents and evaluators.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use opentelemetry::trace::{SpanBuilder, Status, TraceContextExt as _, Tracer as _};
 use opentelemetry::{Array, Context, KeyValue, StringValue, Value};
 use yb_claude::Message;
+use yb_engine::adapter::SubagentCall;
 use yb_engine::evaluate::{EvaluatorStatus, Verdict};
 use yb_engine::log::{ExecutionStatus, UsageSource, YouBenchaLog};
 use yb_engine::outcome::Outcome;
@@ -18,6 +20,8 @@ use super::{names, with_pipeline_settings};
 
 /// The maximum length of an error in a span.
 const MAX_ERROR_CHARS: usize = 200;
+/// The maximum length of a prompt in the span of a run or trial. The agent's span has all of it.
+const MAX_PROMPT_CHARS: usize = 4000;
 
 /// The root span of a run.
 #[derive(Debug, Clone)]
@@ -28,19 +32,104 @@ pub(crate) struct RunTrace(Arc<SpanNode>);
 struct SpanNode {
     pipeline: Arc<Pipeline>,
     context: Context,
+    /// The results of the operations below it.
+    results: Arc<Mutex<NodeResults>>,
+    /// Those of its parent, to which its own result is added.
+    parent: Option<Arc<Mutex<NodeResults>>>,
+    /// The trial's name.
+    trial: Option<String>,
+}
+
+/// The results below a run or a trial.
+#[derive(Debug, Default)]
+struct NodeResults {
     /// The agent span of the trial, which verdicts refer to.
-    agent: Arc<Mutex<Option<Context>>>,
+    agent: Option<Context>,
+    /// The prompt, if content is recorded.
+    prompt: Option<String>,
+    /// The verdicts of evaluators, or the outcomes of trials, by name. An attempt replaces the one before.
+    verdicts: BTreeMap<String, NodeVerdict>,
+}
+
+/// The verdict of an evaluator, or the outcome of a trial.
+#[derive(Debug, Clone)]
+struct NodeVerdict {
+    label: &'static str,
+    score: Option<f64>,
+    /// The explanation, if content is recorded.
+    message: Option<String>,
+}
+
+impl NodeResults {
+    /// Returns the mean of all scores.
+    fn score(&self) -> Option<f64> {
+        let scores: Vec<f64> = self.verdicts.values().filter_map(|verdict| verdict.score).collect();
+        (!scores.is_empty()).then(|| scores.iter().sum::<f64>() / scores.len() as f64)
+    }
+
+    /// Formats the result and its parts.
+    fn summary(&self, label: &str) -> String {
+        let mut text = match self.score() {
+            Some(score) => format!("{label}, score {score:.2}"),
+            None => label.to_owned(),
+        };
+        for (name, verdict) in &self.verdicts {
+            text.push_str(&format!("\n{name}: {}", verdict.label));
+            if let Some(message) = verdict.message.as_deref().filter(|message| !message.is_empty()) {
+                text.push_str(&format!(": {}", first_line(message)));
+            }
+        }
+        text
+    }
 }
 
 impl SpanNode {
     fn start(pipeline: &Arc<Pipeline>, parent: &Context, name: String, attributes: Vec<KeyValue>) -> Self {
         let builder = SpanBuilder::from_name(name).with_attributes(attributes);
         let span = pipeline.tracer().build_with_context(builder, parent);
-        Self { pipeline: Arc::clone(pipeline), context: parent.with_span(span), agent: Arc::default() }
+        Self {
+            pipeline: Arc::clone(pipeline),
+            context: parent.with_span(span),
+            results: Arc::default(),
+            parent: None,
+            trial: None,
+        }
     }
 
     fn child(&self, name: String, attributes: Vec<KeyValue>) -> Self {
-        Self::start(&self.pipeline, &self.context, name, attributes)
+        let mut child = Self::start(&self.pipeline, &self.context, name, attributes);
+        child.parent = Some(Arc::clone(&self.results));
+        child
+    }
+
+    fn results(&self) -> MutexGuard<'_, NodeResults> {
+        self.results.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds the result of this node to its parent's.
+    fn report(&self, name: &str, verdict: NodeVerdict) {
+        if let Some(parent) = &self.parent {
+            let mut parent = parent.lock().unwrap_or_else(PoisonError::into_inner);
+            parent.prompt = parent.prompt.take().or_else(|| self.results().prompt.clone());
+            parent.verdicts.insert(name.to_owned(), verdict);
+        }
+    }
+
+    /// Sets the verdict of a run or trial, its score, and its input and output if content is recorded. Returns the score.
+    fn set_verdict(&self, label: &str) -> Option<f64> {
+        let results = self.results();
+        let score = results.score();
+        self.set(names::OUTCOME, label.to_owned());
+        if let Some(score) = score {
+            self.set(names::SCORE, score);
+        }
+        if self.pipeline.content() {
+            self.set(names::OUTPUT_VALUE, results.summary(label));
+            if let Some(prompt) = &results.prompt {
+                self.set(names::INPUT_VALUE, prompt.clone());
+            }
+        }
+        score
     }
 
     fn set(&self, name: &'static str, value: impl Into<Value>) {
@@ -52,28 +141,38 @@ impl SpanNode {
         self.context.span().set_status(Status::error(first_line(message.unwrap_or(kind))));
     }
 
-    /// Ends the span, successfully unless it failed.
-    fn end_span(&self, failed: bool) {
-        if !failed {
-            self.context.span().set_status(Status::Ok);
-        }
-        self.context.span().end();
-    }
-
     fn end_trial(&self, record: &TrialEnd<'_>) {
-        self.set(names::OUTCOME, record.outcome.as_str());
+        let label = record.outcome.as_str();
+        let score = self.set_verdict(label);
         if let Some(isolation) = record.isolation {
             self.set(names::ISOLATION, isolation.to_string());
         }
         if let Some(usd) = record.cost_usd {
             self.set(names::COST_USD, usd);
         }
-        // A failed grade is no error of the execution.
-        let failed = !matches!(record.outcome, Outcome::Passed | Outcome::Failed);
-        if failed {
-            self.fail(record.outcome.as_str(), record.error);
+        if record.outcome != Outcome::Passed {
+            self.fail(label, record.error);
         }
-        self.end_span(failed);
+        if let Some(name) = &self.trial {
+            let mut evaluation = Evaluation::new(name).with_label(label);
+            evaluation.score = score;
+            self.emit(&evaluation, &self.context);
+            self.report(name, NodeVerdict { label, score, message: None });
+        }
+        self.context.span().end();
+    }
+
+    /// Emits a result as an event for the span that it is about, and as an event of this span, because many receivers accept traces
+    /// only.
+    fn emit(&self, evaluation: &Evaluation, about: &Context) {
+        emit_evaluation(&self.pipeline.logger(), about, evaluation, self.pipeline.redact());
+        let mut attributes = vec![KeyValue::new(names::EVALUATION_NAME, evaluation.name.clone())];
+        attributes
+            .extend(evaluation.label.clone().map(|label| KeyValue::new(names::EVALUATION_LABEL, label)));
+        attributes.extend(evaluation.score.map(|score| KeyValue::new(names::EVALUATION_SCORE, score)));
+        let explanation = evaluation.explanation.clone();
+        attributes.extend(explanation.map(|text| KeyValue::new(names::EVALUATION_EXPLANATION, text)));
+        self.context.span().add_event(names::EVALUATION_EVENT, attributes);
     }
 
     fn end_evaluator(&self, verdict: &Verdict) {
@@ -84,7 +183,8 @@ impl SpanNode {
         };
         let mut evaluation = Evaluation::new(&verdict.evaluator).with_label(label);
         self.set(names::EVALUATION_LABEL, label);
-        if let Some(score) = score(verdict) {
+        let score = score(verdict);
+        if let Some(score) = score {
             evaluation = evaluation.with_score(score);
             self.set(names::EVALUATION_SCORE, score);
         }
@@ -102,10 +202,14 @@ impl SpanNode {
         if let Some(error) = &verdict.error {
             self.fail("grader_error", Some(&error.message));
         }
-        let about = self.agent.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let about = about.unwrap_or_else(|| self.context.clone());
-        emit_evaluation(&self.pipeline.logger(), &about, &evaluation, self.pipeline.redact());
-        self.end_span(verdict.error.is_some());
+        let of_trial = |trial: &Arc<Mutex<NodeResults>>| {
+            trial.lock().unwrap_or_else(PoisonError::into_inner).agent.clone()
+        };
+        let about = self.parent.as_ref().and_then(of_trial).unwrap_or_else(|| self.context.clone());
+        self.emit(&evaluation, &about);
+        let message = Some(verdict.message.clone()).filter(|_| self.pipeline.content());
+        self.report(&verdict.evaluator, NodeVerdict { label, score, message });
+        self.context.span().end();
     }
 }
 
@@ -123,7 +227,7 @@ impl Trace for SpanNode {
     fn begin(&self, what: Begin<'_>) -> Arc<dyn Trace> {
         match what {
             Begin::Trial(trial) => {
-                let node = self.child(
+                let mut node = self.child(
                     format!("trial {}", trial.folder),
                     vec![
                         KeyValue::new(names::KIND, names::CHAIN),
@@ -135,28 +239,28 @@ impl Trace for SpanNode {
                         KeyValue::new(names::AGENT, trial.agent.to_owned()),
                     ],
                 );
+                node.trial = Some(trial.folder.to_owned());
                 if !trial.tags.is_empty() {
                     let tags = trial.tags.iter().map(|tag| StringValue::from(tag.clone())).collect();
                     node.set(names::TAGS, Value::Array(Array::String(tags)));
                 }
                 Arc::new(node)
             }
-            Begin::Evaluator { name } => {
-                let mut node = self.child(
-                    format!("evaluate {name}"),
-                    vec![
-                        KeyValue::new(names::KIND, names::EVALUATOR),
-                        KeyValue::new(names::EVALUATION_NAME, name.to_owned()),
-                    ],
-                );
-                node.agent = Arc::clone(&self.agent);
-                Arc::new(node)
-            }
+            Begin::Evaluator { name } => Arc::new(self.child(
+                format!("evaluate {name}"),
+                vec![
+                    KeyValue::new(names::KIND, names::EVALUATOR),
+                    KeyValue::new(names::EVALUATION_NAME, name.to_owned()),
+                ],
+            )),
             Begin::Agent(begins) => {
                 let agent = AgentNode::start(&self.pipeline, &self.context, begins);
                 // Keep the agent of the trial, not a judge.
-                let mut about = self.agent.lock().unwrap_or_else(PoisonError::into_inner);
-                about.get_or_insert_with(|| agent.spans.context());
+                if self.trial.is_some() {
+                    let mut results = self.results();
+                    results.agent = Some(agent.spans.context());
+                    results.prompt = agent.prompt.clone();
+                }
                 Arc::new(agent)
             }
         }
@@ -201,11 +305,45 @@ impl RunTrace {
         if let Some(usd) = tally.spend.total() {
             self.0.set(names::COST_USD, usd);
         }
-        let stopped = tally.pending() > 0;
-        if stopped {
-            self.0.fail("stopped", Some("not all trials were run"));
+        let passed = tally.outcomes.get(&Outcome::Passed).copied().unwrap_or_default();
+        let label = match () {
+            () if tally.pending() > 0 => "stopped",
+            () if passed == tally.done => Outcome::Passed.as_str(),
+            () => Outcome::Failed.as_str(),
+        };
+        self.0.set_verdict(label);
+        if label != Outcome::Passed.as_str() {
+            let total = tally.done + tally.pending();
+            self.0.fail(label, Some(&format!("{passed} of {total} trials passed")));
         }
-        self.0.end_span(stopped);
+        self.0.context.span().end();
+    }
+}
+
+/// The root span of a grading without an agent.
+#[derive(Debug, Clone)]
+pub(crate) struct GradingTrace(Arc<SpanNode>);
+
+impl GradingTrace {
+    pub(super) fn start(pipeline: &Arc<Pipeline>, parent: &Context, name: &str) -> Self {
+        let attributes = vec![KeyValue::new(names::KIND, names::CHAIN)];
+        Self(Arc::new(SpanNode::start(pipeline, parent, format!("eval {name}"), attributes)))
+    }
+
+    /// Returns the trace for the engine.
+    pub(crate) fn node(&self) -> Arc<dyn Trace> {
+        Arc::clone(&self.0) as Arc<dyn Trace>
+    }
+
+    /// Ends the span with the outcomes of the graded directory or trials.
+    pub(crate) fn end(&self, outcomes: impl IntoIterator<Item = Outcome>) {
+        let failed = outcomes.into_iter().find(|outcome| *outcome != Outcome::Passed);
+        let label = failed.unwrap_or(Outcome::Passed).as_str();
+        self.0.set_verdict(label);
+        if failed.is_some() {
+            self.0.fail(label, None);
+        }
+        self.0.context.span().end();
     }
 }
 
@@ -213,6 +351,8 @@ impl RunTrace {
 #[derive(Debug)]
 struct AgentNode {
     spans: AgentSpans,
+    /// The prompt without secrets, if content is recorded.
+    prompt: Option<String>,
     /// Whether it sent messages, from which spans are created.
     has_messages: AtomicBool,
 }
@@ -224,9 +364,11 @@ impl AgentNode {
         config.prompt = begins.prompt.filter(|_| pipeline.content()).map(str::to_owned);
         let secrets = begins.secrets.iter();
         let secrets = secrets.map(|(name, value)| (name.clone(), String::from_utf8_lossy(value)));
-        let config = with_pipeline_settings(config, pipeline, Redactor::from_values(secrets));
+        let redact = Redactor::from_values(secrets);
+        let prompt = config.prompt.clone().map(|prompt| shortened(&redact.apply(prompt), MAX_PROMPT_CHARS));
+        let config = with_pipeline_settings(config, pipeline, redact);
         let spans = AgentSpans::start(pipeline.tracers(), parent, config);
-        Self { spans, has_messages: AtomicBool::new(false) }
+        Self { spans, prompt, has_messages: AtomicBool::new(false) }
     }
 
     /// Sets the usage of an agent without messages from its log.
@@ -259,10 +401,17 @@ impl Trace for AgentNode {
         self.spans.observe(message, SystemTime::now());
     }
 
+    fn subagent_call(&self, call: &SubagentCall) {
+        self.spans.record_subagent_call(&call.agent, &call.response, call.at);
+    }
+
     fn end(&self, how: End<'_>) {
         let End::Agent { log, outcome } = how else { return };
         if !self.has_messages.load(Ordering::Relaxed) {
             self.set_usage(log);
+        }
+        if log.agent.version != "unknown" {
+            self.spans.set_agent_version(&log.agent.version);
         }
         let why = log.errors.first().map_or("", |error| error.message.as_str());
         self.spans.end(match (log.execution.status, outcome) {
@@ -302,9 +451,12 @@ fn score(verdict: &Verdict) -> Option<f64> {
 
 /// Returns the first line, shortened.
 fn first_line(text: &str) -> String {
-    let line = text.lines().next().unwrap_or_default();
-    match line.char_indices().nth(MAX_ERROR_CHARS) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
+    shortened(text.lines().next().unwrap_or_default(), MAX_ERROR_CHARS)
+}
+
+fn shortened(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

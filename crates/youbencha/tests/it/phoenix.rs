@@ -17,6 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub(crate) struct Phoenix {
     process: Child,
     address: String,
+    grpc_port: u16,
     home: TempDir,
 }
 
@@ -26,6 +27,10 @@ impl Phoenix {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
         let program = root.join(".tools/phoenix/bin/phoenix");
         assert!(program.exists(), "Phoenix is not installed\nhint: `./scripts/test` installs it into .tools");
+        // Phoenix does not print the port that it listens on for gRPC, so it gets one that was free.
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let grpc_port = free.local_addr().unwrap().port();
+        drop(free);
         let home = TempDir::with_prefix("yb-phoenix-").unwrap();
         let log = home.path().join("log");
         let output = || File::options().create(true).append(true).open(&log).unwrap();
@@ -37,7 +42,7 @@ impl Phoenix {
             .env("PHOENIX_WORKING_DIR", home.path().join("data"))
             .env("PHOENIX_HOST", "127.0.0.1")
             .env("PHOENIX_PORT", "0")
-            .env("PHOENIX_GRPC_PORT", "0")
+            .env("PHOENIX_GRPC_PORT", grpc_port.to_string())
             .env("PHOENIX_TELEMETRY_ENABLED", "false")
             .env("PHOENIX_ALLOW_EXTERNAL_RESOURCES", "false")
             .stdin(Stdio::null())
@@ -45,7 +50,7 @@ impl Phoenix {
             .stderr(output())
             .spawn()
             .unwrap();
-        let mut phoenix = Self { process, address: String::new(), home };
+        let mut phoenix = Self { process, address: String::new(), grpc_port, home };
         phoenix.address = phoenix.until("it to listen", |phoenix| {
             let said = phoenix.said();
             let (_, address) = said.split_once("running on http://")?;
@@ -57,6 +62,11 @@ impl Phoenix {
     /// Returns the URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// Returns the URL for gRPC.
+    pub(crate) fn grpc_url(&self) -> String {
+        format!("http://127.0.0.1:{}", self.grpc_port)
     }
 
     /// Waits for a condition, and fails with the output of the server.

@@ -272,3 +272,89 @@ lanes:
     let again = again.args(["run", "--rerun", "failed", "latest", "--quiet"]).run();
     assert!(again.stdout.starts_with("row-3: failed\n"), "{}{}", again.stdout, again.stderr);
 }
+
+/// A prompt as AgentMark's examples write it: a comment before the header, a model of a provider, JSON in strings, their eval names.
+const MOOD: &str = "\
+{/*
+  Rows are graded as JSON.
+*/}
+---
+name: mood
+object_config:
+  model_name: MODEL
+  schema:
+    type: object
+    properties: { mood: { type: string, enum: [good, bad] } }
+    required: [mood]
+test_settings:
+  dataset: rows.jsonl
+  EVALS
+---
+<System>Say the mood of a text.</System>
+
+<User>{props.text}</User>
+";
+
+#[test]
+fn real_claude_is_tested_as_agentmark_prompts_are() {
+    let real = Real::new(
+        "
+tape: 1
+lanes:
+  one: { match: What a day, replies: [ { tools: [ { StructuredOutput: { mood: good } } ] }, { say: Done. } ] }
+  two: { match: Rain again, replies: [ { tools: [ { StructuredOutput: { mood: good } } ] }, { say: Done. } ] }
+",
+    );
+    real.context.write(
+        "rows.jsonl",
+        r#"{"input": {"text": "What a day"}, "expected_output": "{\"mood\": \"good\"}"}
+{"input": {"text": "Rain again"}, "expected_output": "{ \"mood\": \"bad\" }"}
+"#,
+    );
+    for (model, evals) in [
+        ("sonnet", "evals: [exact_match_json]"),
+        ("anthropic/claude-opus-5-5", "scores: [exact_match]"),
+        ("claude-sonnet-5-5[1m]", "score_thresholds: {}"),
+    ] {
+        real.context.write("mood.prompt.mdx", MOOD.replace("MODEL", model).replace("EVALS", evals));
+        let outcome = real.yb(&["test", "mood.prompt.mdx", "--jobs", "1", "--quiet"]).run();
+        assert_eq!(outcome.code, Some(1), "{model}: {}{}", outcome.stdout, outcome.stderr);
+        let printed = "2 of 2 trials: 1 passed, 1 failed";
+        assert!(outcome.stdout.contains(printed), "{model}: {}{}", outcome.stdout, outcome.stderr);
+    }
+}
+
+/// Tools of a prompt are commands of its file, with the arguments on stdin.
+#[test]
+fn real_claude_calls_tools_that_a_prompt_declares_as_commands() {
+    let real = Real::new(
+        "
+tape: 1
+lanes:
+  main:
+    - tools: [ { mcp__prompt-tools__repeat: { text: twice } }, { mcp__prompt-tools__broken: {} } ]
+    - { say: Done. }
+",
+    );
+    real.context.write(
+        "tools.prompt.mdx",
+        "---
+name: tools
+text_config:
+  model_name: sonnet
+  tools:
+    repeat:
+      description: Repeats a text.
+      parameters: { type: object, properties: { text: { type: string } }, required: [text] }
+      command: [cat]
+    broken: { description: Fails., command: [sh, -c, 'echo no such luck >&2; exit 3'] }
+---
+<User>Repeat it.</User>
+",
+    );
+    let outcome = real.run(&["tools.prompt.mdx"]).run();
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let asked = real.asked();
+    assert!(asked.contains(r#"{\"text\":\"twice\"}"#), "{asked}");
+    assert!(asked.contains("no such luck"), "{asked}");
+}

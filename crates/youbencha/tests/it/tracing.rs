@@ -63,12 +63,16 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::with_model(MODEL)
+    }
+
+    fn with_model(model: &str) -> Self {
         let context = TestContext::new();
         let repo = context.dir().join("repo");
         std::fs::create_dir(&repo).unwrap();
         Repo::init(&repo).write("greet.sh", "echo Hello!\n").commit("start");
         context.write("case.yaml", CASE);
-        let script = Script::parse(MODEL, &Vars::new()).unwrap();
+        let script = Script::parse(model, &Vars::new()).unwrap();
         let server = MockServer::start(script, &MockServerOptions::default()).unwrap();
         Self { context, server, claude: RealClaude::new() }
     }
@@ -101,8 +105,8 @@ fn named<'a>(spans: &'a [ReceivedSpan], name: &str) -> &'a ReceivedSpan {
 }
 
 const TREE: &str = "\
-run greeting
-  trial greeting--default--1
+run greeting ERROR failed
+  trial greeting--default--1 ERROR failed
     invoke_agent claude-code
       chat claude-opus-5-5
       execute_tool Bash
@@ -111,6 +115,7 @@ run greeting
         invoke_agent general-purpose
           chat claude-opus-5-5
           execute_tool Read ERROR tool_error
+          chat claude-opus-5-5
       chat claude-opus-5-5
       execute_tool Bash ERROR tool_error
       chat claude-opus-5-5
@@ -148,12 +153,29 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     }
     let run = named(&spans, "run greeting");
     assert_eq!(run.attributes["youbencha.trials.failed"], 1);
+    assert_eq!(
+        (&run.attributes["youbencha.outcome"], &run.attributes["youbencha.score"]),
+        (&json!("failed"), &json!(0.5))
+    );
+    assert_eq!(run.message, "0 of 1 trials passed");
+    assert_eq!(trial["youbencha.score"], 0.5);
+    let agent = &named(&spans, "invoke_agent claude-code").attributes;
+    assert_eq!(agent["gen_ai.provider.name"], "anthropic");
+    assert!(agent["gen_ai.agent.version"].as_str().unwrap().starts_with("2."), "{agent:?}");
+    assert_eq!(named(&spans, "evaluate git-diff").status, 0, "success is not a status");
+    for name in ["run greeting", "trial greeting--default--1"] {
+        assert!(named(&spans, name).attributes.keys().all(|key| !key.ends_with(".value")), "{name}");
+    }
     assert_eq!(run.resource["service.name"], "youbencha");
     let chats: Vec<&ReceivedSpan> = spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
     assert_eq!(chats[0].attributes["gen_ai.usage.output_tokens"], 20);
     assert_eq!(chats[0].attributes["gen_ai.usage.cache_read.input_tokens"], 7);
 
-    // Verdicts refer to the agent span.
+    // Verdicts refer to the agent span, the outcome to the trial. Spans have them too, for receivers of traces only.
+    let result = ["gen_ai.evaluation.result"];
+    for name in ["trial greeting--default--1", "evaluate git-diff", "evaluate command"] {
+        assert_eq!(named(&spans, name).events, result, "{name}");
+    }
     let agent = named(&spans, "invoke_agent claude-code");
     let verdicts: Vec<(Value, Value, bool)> = receiver
         .events()
@@ -167,7 +189,11 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
         .collect();
     assert_eq!(
         verdicts,
-        [(json!("git-diff"), json!("passed"), true), (json!("command"), json!("failed"), true)]
+        [
+            (json!("git-diff"), json!("passed"), true),
+            (json!("command"), json!("failed"), true),
+            (json!("greeting--default--1"), json!("failed"), false),
+        ]
     );
     let measured: std::collections::BTreeSet<String> =
         receiver.metrics().into_iter().map(|point| point.name).collect();
@@ -191,12 +217,100 @@ fn real_claude_run_is_one_trace_at_a_receiver_and_in_a_file() {
     yb_testkit::assert_no_process_in(&world.context.dir());
 }
 
+/// Returns an artifact of the trial.
+fn artifact(context: &TestContext, name: &str) -> String {
+    let runs = context.dir().join(".youbencha-workspace/runs");
+    let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
+    std::fs::read_to_string(run.join("trials/greeting--default--1/attempt-1/artifacts").join(name)).unwrap()
+}
+
 /// Returns a file of the workspace.
 fn left(context: &TestContext, name: &str) -> String {
     let runs = context.dir().join(".youbencha-workspace/runs");
     let run = std::fs::read_dir(runs).unwrap().next().unwrap().unwrap().path();
     let path = run.join("trials/greeting--default--1/attempt-1/src-modified").join(name);
     std::fs::read_to_string(path).unwrap()
+}
+
+/// A main loop that starts two subagents of three calls each, the second one in the background if `background` is set.
+fn two_subagents(background: bool) -> String {
+    let agent = |name: &str, background: bool| {
+        format!(
+            "{{ Agent: {{ description: d, prompt: Help {name}, subagent_type: general-purpose, run_in_background: {background} }} }}"
+        )
+    };
+    let lane = |name: &str, input: u64| {
+        let bash = "tools: [{ Bash: { command: echo hi, description: Hi } }]";
+        format!(
+            "  {name}:
+    match: Help {name}
+    replies:
+      - {{ say: First., {bash}, usage: {{ input: {input}, output: 30, cache_read: 5 }} }}
+      - {{ {bash}, usage: {{ input: {input}, output: 41, cache_write: 3 }} }}
+      - {{ say: Done., usage: {{ input: {input}, output: 52 }} }}
+"
+        )
+    };
+    format!(
+        "tape: 1
+lanes:
+  main:
+    - {{ say: Both., tools: [{}, {}], usage: {{ input: 100, output: 20, cache_read: 7 }} }}
+    - {{ say: Looking., tools: [{{ Bash: {{ command: echo hi, description: Hi }} }}], usage: {{ input: 110, output: 21 }} }}
+    - {{ say: Done., usage: {{ input: 120, output: 22 }} }}
+    - {{ say: The other one is done., usage: {{ input: 130, output: 23 }} }}
+{}{}",
+        agent("first", false),
+        agent("second", background),
+        lane("first", 200),
+        lane("second", 300)
+    )
+}
+
+/// Every model call has its tokens and its cost, and their sum is what the agent reports.
+#[test]
+fn real_claude_model_calls_of_two_subagents_add_up_to_the_run() {
+    for background in [false, true] {
+        let world = World::with_model(&two_subagents(background));
+        let outcome = world.run(&["--otel-file", "trace.jsonl"]).run();
+        assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+        let spans = world.file();
+        let chats: Vec<_> = spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
+        let requests =
+            world.server.requests().iter().filter(|request| request.path.contains("/v1/messages")).count();
+        assert_eq!(chats.len(), requests, "background {background}: {}", span_tree(&spans));
+        let sum = |name: &str| -> f64 {
+            chats
+                .iter()
+                .map(|chat| {
+                    let value = chat.attributes.get(name).and_then(Value::as_f64);
+                    value.unwrap_or_else(|| panic!("no {name}: {:?}", chat.attributes))
+                })
+                .sum()
+        };
+        let (input, output) = (sum("gen_ai.usage.input_tokens"), sum("gen_ai.usage.output_tokens"));
+        let cost = sum("youbencha.cost_usd");
+        let log: Value = serde_json::from_str(&artifact(&world.context, "youbencha-log.json")).unwrap();
+        let agent = &named(&spans, "invoke_agent claude-code").attributes;
+        assert_eq!((input, output), (agent_usage(agent, "input"), agent_usage(agent, "output")), "{log}");
+        assert_eq!(log["usage"]["output_tokens"], output);
+        let run = &named(&spans, "run greeting").attributes;
+        for total in [&agent["youbencha.cost_usd"], &run["youbencha.cost_usd"]] {
+            assert!((cost - total.as_f64().unwrap()).abs() < 1e-9, "{cost} is not {total}");
+        }
+        for helper in spans.iter().filter(|span| span.name == "invoke_agent general-purpose") {
+            let own = chats.iter().filter(|chat| chat.parent_id == helper.span_id);
+            assert_eq!(own.count(), 3, "{}", span_tree(&spans));
+        }
+        // The first call starts with its request, not with the process.
+        let agent = named(&spans, "invoke_agent claude-code");
+        assert!(chats[0].start > agent.start && chats[0].end >= chats[0].start);
+        assert!(!format!("{spans:?}").contains("unattributed"));
+    }
+}
+
+fn agent_usage(attributes: &serde_json::Map<String, Value>, kind: &str) -> f64 {
+    attributes[&format!("gen_ai.usage.{kind}_tokens")].as_f64().unwrap()
 }
 
 #[test]
@@ -214,6 +328,12 @@ fn real_claude_content_is_traced_on_request_without_secrets() {
     let run = named(&spans, "run greeting");
     // The caller has its own trace.
     assert_eq!((run.trace_id.as_str(), run.parent_id.as_str()), (&parent[3..35], &parent[36..52]));
+    let prompt = "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].";
+    for span in [run, named(&spans, "trial greeting--default--1")] {
+        assert_eq!(span.attributes["input.value"], prompt);
+        let output = span.attributes["output.value"].as_str().unwrap();
+        assert!(output.starts_with("failed, score 0.50\n"), "{output}");
+    }
     let text = world.context.read("trace.jsonl");
     for said in [SAID, "Greet $GREET_TOKEN, [REDACTED:GREET_TOKEN].", "cat greet.sh", "✓ 1 file changed"] {
         assert!(text.contains(said), "`{said}` is not in the trace");
@@ -232,7 +352,7 @@ fn real_claude_answers_a_question_as_a_trace() {
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint())
         .run();
     assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
-    // Disallowed tools were denied.
+    // Disallowed tools were denied. The CLI makes one request of its own, for a title, which is in its total only.
     assert_snapshot!(span_tree(&receiver.spans()), @"
     invoke_agent claude-code
       chat claude-opus-5-5
@@ -242,9 +362,11 @@ fn real_claude_answers_a_question_as_a_trace() {
         invoke_agent general-purpose
           chat claude-opus-5-5
           execute_tool Read ERROR permission_denied
+          chat claude-opus-5-5
       chat claude-opus-5-5
       execute_tool Bash ERROR tool_error
       chat claude-opus-5-5
+      chat claude-opus-5-5 (unattributed)
     ");
     assert!(!format!("{:?}", receiver.spans()).contains(SAID));
 }
@@ -311,8 +433,8 @@ fn agent_without_messages_has_a_span() {
     let (outcome, _) = traced(&context, &[("YB_OTEL_FILE", "trace.jsonl".to_owned())]);
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
     assert_snapshot!(span_tree(&spans_in_file(&context.dir().join("trace.jsonl"))), @"
-    run greeting
-      trial greeting--default--1
+    run greeting ERROR failed
+      trial greeting--default--1 ERROR failed
         invoke_agent command
         evaluate git-diff
         evaluate command
@@ -325,7 +447,7 @@ fn tracing_is_off_by_default_and_invalid_options_are_rejected() {
     let (outcome, _) = traced(&context, &[("OTEL_SERVICE_NAME", "x".to_owned())]);
     assert!(!outcome.stderr.contains("trace"), "{}", outcome.stderr);
     let context = plain();
-    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1".to_owned());
+    let endpoint = ("YB_OTEL_ENDPOINT", "http://127.0.0.1:1".to_owned());
     let (outcome, _) = traced(&context, &[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "smoke".to_owned())]);
     assert_snapshot!(outcome.snapshot(), @"
     exit code: 2
@@ -335,6 +457,81 @@ fn tracing_is_off_by_default_and_invalid_options_are_rejected() {
     hint: `http/protobuf`, `http/json` or `grpc`
     ");
     assert!(!context.dir().join(".youbencha-workspace").exists());
+}
+
+/// Variables that are meant for other programs don't stop a run that was not asked for a trace.
+#[test]
+fn invalid_variables_do_not_stop_a_run_without_a_trace() {
+    let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1");
+    for (variables, warned) in [
+        (&[("OTEL_TRACES_EXPORTER", "zipkin"), ("OTEL_BSP_MAX_QUEUE_SIZE", "many")][..], false),
+        (&[endpoint, ("OTEL_TRACES_EXPORTER", "none"), ("OTEL_METRICS_EXPORTER", "none")], false),
+        (&[endpoint, ("OTEL_EXPORTER_OTLP_PROTOCOL", "smoke")], true),
+        (&[endpoint, ("OTEL_METRICS_EXPORTER", "prometheus")], true),
+        (&[("OTEL_EXPORTER_OTLP_ENDPOINT", "nowhere")], true),
+        (&[endpoint, ("OTEL_TRACES_SAMPLER_ARG", "x"), ("OTEL_TRACES_SAMPLER", "traceidratio")], true),
+    ] {
+        let context = plain();
+        let mut env: Vec<(&str, String)> =
+            variables.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        env.push(("OTEL_LOGS_EXPORTER", "none".to_owned()));
+        let (outcome, _) = traced(&context, &env);
+        assert_eq!(outcome.code, Some(1), "{variables:?}: {}{}", outcome.stdout, outcome.stderr);
+        let text = &outcome.stderr;
+        assert_eq!(text.contains("warning: tracing is off: "), warned, "{variables:?}: {text}");
+    }
+}
+
+#[test]
+fn console_exporter_writes_to_standard_error() {
+    let context = plain();
+    let (outcome, _) = traced(&context, &[("OTEL_TRACES_EXPORTER", "console".to_owned())]);
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    assert!(!outcome.stdout.contains("resourceSpans"), "{}", outcome.stdout);
+    let lines = outcome.stderr.lines().filter(|line| line.starts_with('{'));
+    let requests: Vec<Value> = lines.map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        requests.iter().any(|request| request.to_string().contains("run greeting")),
+        "{}",
+        outcome.stderr
+    );
+    assert!(
+        requests.iter().all(|request| request.get("resourceSpans").is_some()),
+        "no other signal was asked for"
+    );
+}
+
+/// A grading without an agent is a trace of its evaluators, whether it grades a directory or a run.
+#[test]
+fn grading_is_traced() {
+    let context = plain();
+    traced(&context, &[]);
+    let path = std::env::var_os("PATH").unwrap();
+    let eval = |args: &[&str]| context.command(YB).args(["eval"]).args(args).env("PATH", &path).run();
+    let outcome = eval(&["--from", "latest", "--otel-file", "again.jsonl"]);
+    assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
+    // Evaluators start in any order.
+    let again = span_tree(&spans_in_file(&context.dir().join("again.jsonl")));
+    let mut lines: Vec<&str> = again.lines().collect();
+    lines[2..].sort_unstable();
+    assert_eq!(
+        lines,
+        [
+            "eval greeting ERROR failed",
+            "  trial greeting--default--1 ERROR failed",
+            "    evaluate command",
+            "    evaluate git-diff",
+        ]
+    );
+    context.write("eval.yaml", "youbencha: 1\nname: tidy\ndescription: d\ndirectory: repo\nevaluators:\n  - { name: command, config: { argv: [\"true\"] } }\n");
+    let outcome = eval(&["eval.yaml", "--otel-file", "directory.jsonl"]);
+    assert_eq!(outcome.code, Some(0), "{}{}", outcome.stdout, outcome.stderr);
+    let spans = spans_in_file(&context.dir().join("directory.jsonl"));
+    assert_snapshot!(span_tree(&spans), @"
+    eval tidy
+      evaluate command
+    ");
+    assert_eq!(spans[0].attributes["youbencha.score"], 1.0);
 }
 
 /// A judge is an agent span below its evaluator, and a timeout is an error.
@@ -354,7 +551,7 @@ fn trace_has_judges_and_timeouts() {
     assert_eq!(outcome.code, Some(1), "{}{}", outcome.stdout, outcome.stderr);
     let spans = spans_in_file(&context.dir().join("trace.jsonl"));
     assert_snapshot!(span_tree(&spans), @"
-    run greeting
+    run greeting ERROR failed
       trial greeting--default--1 ERROR timeout
         invoke_agent command ERROR timeout
         evaluate git-diff

@@ -18,7 +18,7 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
     assert!(!outcome.stderr.contains("trace"), "{}", outcome.stderr);
 
     // The database is written asynchronously.
-    let spans = phoenix.until("all spans", |phoenix| Some(phoenix.spans()).filter(|spans| spans.len() >= 15));
+    let spans = phoenix.until("all spans", |phoenix| Some(phoenix.spans()).filter(|spans| spans.len() >= 16));
     let mut kinds: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for span in &spans {
         let text = |name: &str| span[name].as_str().unwrap_or_default();
@@ -34,7 +34,7 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
             ("CHAIN", "trial greeting--default--1", 1),
             ("EVALUATOR", "evaluate command", 1),
             ("EVALUATOR", "evaluate git-diff", 1),
-            ("LLM", "chat claude-opus-5-5", 5),
+            ("LLM", "chat claude-opus-5-5", 6),
             ("TOOL", "execute_tool Agent", 1),
             ("TOOL", "execute_tool Bash", 2),
             ("TOOL", "execute_tool Read", 1),
@@ -52,10 +52,16 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
         models.iter().copied().filter(of).count()
     };
     assert_eq!((said("I look first."), said("The reviewer is content.")), (1, 1));
-    // Output of subagents is not reported and therefore not invented.
+    // The tokens of subagents are there too.
     counted.sort_unstable();
-    let expected = [(10, None), (10, Some(5)), (10, Some(5)), (107, Some(20)), (200, Some(30))];
-    assert_eq!(counted, expected.map(|(prompt, written)| (Some(prompt), written)));
+    let expected = [(10, 5), (10, 5), (10, 5), (10, 5), (107, 20), (200, 30)];
+    assert_eq!(counted, expected.map(|(prompt, written)| (Some(prompt), Some(written))));
+    // Its list shows at a glance that the run failed, and why.
+    let run = spans.iter().find(|span| span["name"] == "run greeting").unwrap();
+    assert_eq!(run["status_code"], "ERROR", "{run}");
+    assert_eq!(run["attributes"]["input.value"], "Greet by name.", "{run}");
+    let output = run["attributes"]["output.value"].as_str().unwrap();
+    assert!(output.starts_with("failed, score 0.50"), "{output}");
     // No double counting: the trace has the tokens of the models.
     let sum: u64 = counted.iter().map(|(prompt, written)| prompt.unwrap_or(0) + written.unwrap_or(0)).sum();
     let counted = phoenix.query("{projects{edges{node{tokenCountTotal traceCount}}}}");
@@ -67,6 +73,17 @@ fn real_claude_run_in_phoenix_has_agents_tools_models_and_tokens() {
 
     let first = models.iter().min_by_key(|span| span["start_time"].as_str()).unwrap();
     screenshot(&phoenix, first);
+
+    // The same over gRPC, compressed.
+    let grpc = world
+        .run(&["--otel"])
+        .env("OTEL_EXPORTER_OTLP_ENDPOINT", phoenix.grpc_url())
+        .env("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")
+        .env("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")
+        .run();
+    assert_eq!(grpc.code, Some(1), "{}{}", grpc.stdout, grpc.stderr);
+    assert!(!grpc.stderr.contains("trace"), "{}", grpc.stderr);
+    phoenix.until("the spans over gRPC", |phoenix| (phoenix.spans().len() >= 32).then_some(()));
 }
 
 /// For docs/guides/tracing.md: saves screenshots to the directory in `YB_SCREENSHOTS`.
@@ -84,4 +101,8 @@ fn screenshot(phoenix: &Phoenix, span: &Value) {
     std::thread::sleep(std::time::Duration::from_secs(10));
     std::fs::create_dir_all(&folder).unwrap();
     std::fs::write(Path::new(&folder).join("phoenix.png"), browser.screenshot()).unwrap();
+    browser.open(&format!("{}/projects/{project}/traces", phoenix.url()));
+    browser.until("document.body.innerText.includes('run greeting')");
+    std::thread::sleep(std::time::Duration::from_secs(10));
+    std::fs::write(Path::new(&folder).join("phoenix-runs.png"), browser.screenshot()).unwrap();
 }

@@ -18,6 +18,7 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::table::Table;
+use crate::tracing::{GradingTrace, Tracing};
 use crate::workspace::display_path;
 
 /// The maximum number of listed trials.
@@ -27,6 +28,7 @@ pub(super) async fn run(
     args: &EvalArgs,
     name: &str,
     setup: &RunContext,
+    tracing: &Tracing,
     printer: &mut Printer,
 ) -> Result<ExitCode, CliError> {
     let root = std::path::absolute(setup.settings.workspace_dir())
@@ -35,7 +37,9 @@ pub(super) async fn run(
     let file = args.config().cloned().unwrap_or_else(|| info.plan.config.clone());
     let file = file.as_path();
     let jobs = args.jobs.map_or_else(jobs::default, usize::from);
-    let how = RegradeOptions::new(args.failed_only, jobs, args.max_cost);
+    let trace = tracing.grading(&info.plan.name);
+    let mut how = RegradeOptions::new(args.failed_only, jobs, args.max_cost);
+    how.trace = trace.as_ref().map(GradingTrace::node);
     info.plan.options.isolation = args.isolation.or(info.plan.options.isolation);
     let grading = if is_eval_file(file) {
         let Some(eval) = eval_file(args, file, setup, printer) else { return Ok(ExitCode::Usage) };
@@ -47,6 +51,9 @@ pub(super) async fn run(
         };
         grade(args, &info, setup, GraderSource::Suite(&suite), &how, printer).await?
     };
+    if let Some(trace) = trace {
+        trace.end(grading.trials.iter().map(|trial| trial.after));
+    }
     let code = exit_code(&grading);
     if args.json {
         printer.pretty_json(&as_json(&info, &grading, code));

@@ -11,7 +11,7 @@ use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 
 pub(super) fn run(args: &PromptRenderArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let session = PromptSession::new(&args.filled.query);
+    let mut session = PromptSession::new(&args.filled.query);
     let (prompt, formatted) = session.load_formatted(&args.filled)?;
     session.warn(printer);
     let (text, options, messages) = match &formatted {

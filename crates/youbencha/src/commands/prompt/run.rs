@@ -18,23 +18,26 @@ use crate::error::CliError;
 use crate::exit_code::ExitCode;
 use crate::printer::Printer;
 use crate::signals::Signals;
-use crate::tracing::Tracing;
+use crate::tracing::{Tracing, record_subagents};
 
 pub(super) fn run(args: &PromptRunArgs, printer: &mut Printer) -> Result<ExitCode, CliError> {
-    let session = PromptSession::new(&args.filled.query);
+    let mut session = PromptSession::new(&args.filled.query);
     let (prompt, formatted) = session.load_formatted(&args.filled)?;
     session.warn(printer);
     let runtime = tokio::runtime::Runtime::new().map_err(CliError::failed_to("start"))?;
     runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed_to("listen for signals"))?;
-        let tracing = Tracing::start_here(&args.otel)?;
+        let tracing = Tracing::start_here(&args.otel, printer)?;
         let spans = spans(&prompt, &formatted, &tracing);
         let code = tokio::select! {
             answered = answer(args, &formatted, spans.as_ref(), printer) => answered,
             // Dropping the query kills the process tree of Claude Code.
             () = signals.stop() => Ok(ExitCode::Interrupted),
         };
-        spans.iter().for_each(|spans| spans.end(end(&code)));
+        if let Some(spans) = &spans {
+            record_subagents(spans).await;
+            spans.end(end(&code));
+        }
         tracing.finish(code.as_ref().ok().copied(), &mut signals, printer).await;
         code
     })

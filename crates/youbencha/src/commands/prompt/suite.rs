@@ -3,14 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
+use yb_claude::McpServer;
 use yb_engine::adapter::{Adapter as _, ClaudeCode};
 use yb_engine::safe_name;
-use yb_prompt::{ClaudeAgentQueryOptions, DatasetRow, Prompt, QueryParams, SystemPromptConfig};
+use yb_prompt::{
+    ClaudeAgentQueryOptions, DatasetRow, McpServerConfig, Prompt, QueryParams, SystemPromptConfig,
+};
 
 use crate::error::{CliError, ErrorKind};
 
 /// The comparisons of an answer with the expected output.
-pub(super) const EVALS: [&str; 4] = ["equals", "contains", "matches", "json"];
+const EVALS: [&str; 4] = ["equals", "contains", "matches", "json"];
+/// Names that AgentMark's examples and templates use.
+const ALIASES: [&str; 2] = ["exact_match", "exact_match_json"];
 
 /// The files of a suite.
 #[derive(Debug)]
@@ -86,7 +91,7 @@ fn pretty(value: &Value) -> String {
 }
 
 /// Returns the comparisons: those of the header, or the default of the prompt kind.
-pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
+fn evals(prompt: &Prompt) -> Result<Vec<&'static str>, CliError> {
     let settings = prompt.test_settings();
     let default = if prompt.kind() == "object_config" { "json" } else { "equals" };
     let named: Vec<&str> = match &settings.evals[..] {
@@ -94,18 +99,41 @@ pub(super) fn evals(prompt: &Prompt) -> Result<Vec<&str>, CliError> {
         evals => evals.iter().map(String::as_str).collect(),
     };
     let thresholds = settings.score_thresholds.iter().map(|(name, _)| name.as_str());
+    let canonical = |name: &str| match name {
+        "exact_match" => Some(default),
+        "exact_match_json" => Some("json"),
+        name => EVALS.into_iter().find(|known| *known == name),
+    };
     for name in named.iter().copied().chain(thresholds) {
-        if !EVALS.contains(&name) {
+        if canonical(name).is_none() {
             let message = format!("{}: unknown eval: `{name}`", prompt.path());
-            return Err(CliError::new(ErrorKind::Usage, message)
-                .hint(format!("expected one of `{}`", EVALS.join("`, `"))));
+            return Err(CliError::new(ErrorKind::Usage, message).hint(format!(
+                "expected one of `{}`, `{}`",
+                EVALS.join("`, `"),
+                ALIASES.join("`, `")
+            )));
         }
         if !named.contains(&name) {
             let message = format!("{}: threshold for an unused eval: `{name}`", prompt.path());
             return Err(CliError::new(ErrorKind::Usage, message).hint("add it to `test_settings.evals`"));
         }
     }
-    Ok(named)
+    let mut evals: Vec<&'static str> = named.into_iter().filter_map(canonical).collect();
+    evals.sort_unstable();
+    evals.dedup();
+    Ok(evals)
+}
+
+/// Returns the expected value. Datasets often have JSON in a string.
+fn expected_json(expected: &Value) -> Value {
+    let parsed = expected.as_str().and_then(|text| serde_json::from_str(text).ok());
+    parsed.unwrap_or_else(|| expected.clone())
+}
+
+/// Returns whether a strict case takes this model.
+fn is_full_name(model: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
+    model.strip_prefix("claude-").is_some_and(|rest| !rest.is_empty() && rest.chars().all(plain))
 }
 
 /// Builds the assertions of one row.
@@ -121,7 +149,7 @@ fn assertions(row: &DatasetRow, query: &ClaudeAgentQueryOptions, evals: &[&str])
     if let Some(expected) = &row.expected_output {
         for eval in evals.iter().copied() {
             let value = match (eval, expected) {
-                ("json", value) => value.clone(),
+                ("json", value) => expected_json(value),
                 ("equals", Value::String(text)) => json!(text),
                 ("equals", Value::Number(_) | Value::Bool(_)) => json!(expected.to_string()),
                 ("equals", _) => return Err(wrong(eval, "a text")),
@@ -162,8 +190,34 @@ fn case(
     put("max_turns", json!(query.max_turns));
     put("allowed_tools", json!(query.allowed_tools));
     put("disallowed_tools", json!(query.disallowed_tools));
+    let servers: Map<String, Value> = query
+        .mcp_servers
+        .iter()
+        .filter_map(|(name, server)| match server {
+            McpServerConfig::External(McpServer::Stdio { command, args, env }) => {
+                Some((name.clone(), json!({"command": command, "args": args, "env": env})))
+            }
+            McpServerConfig::External(McpServer::Http { url, headers }) => {
+                Some((name.clone(), json!({"type": "http", "url": url, "headers": headers})))
+            }
+            _ => None,
+        })
+        .collect();
+    if !servers.is_empty() {
+        put("mcp_servers", Value::Object(servers));
+    }
+    let mut extra_args = Map::new();
     if let Some(format) = &query.output_format {
-        put("extra_args", json!({"json-schema": format.schema.to_string()}));
+        extra_args.insert("json-schema".to_owned(), json!(format.schema.to_string()));
+    }
+    // A case names a model in full. An alias of the prompt is passed on to the CLI, as `yb prompt run` does.
+    let (model, alias) = match query.model.as_deref() {
+        Some(model) if is_full_name(model) => (Some(model), None),
+        other => (None, other),
+    };
+    extra_args.extend(alias.map(|alias| ("model".to_owned(), json!(alias))));
+    if !extra_args.is_empty() {
+        put("extra_args", Value::Object(extra_args));
     }
     let config = Value::Object(config);
     if config.to_string().contains("${") {
@@ -176,9 +230,12 @@ fn case(
         "name": name,
         "description": format!("Line {} of the dataset of {}", row.line, prompt.name()),
         "directory": START,
-        "agent": { "type": ClaudeCode.spec().name, "model": query.model, "config": config },
+        "agent": { "type": ClaudeCode.spec().name, "config": config },
         "evaluators": [{ "name": "answer", "config": { "assertions_file": format!("{name}.expected.json") } }],
     });
+    if let Some(model) = model {
+        case["agent"]["model"] = json!(model);
+    }
     if let Some(usd) = query.max_budget_usd {
         case["max_budget_usd"] = json!(usd);
     }
