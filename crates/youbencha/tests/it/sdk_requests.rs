@@ -62,7 +62,7 @@ fn repository(parent: &Path) -> std::path::PathBuf {
 
 fn first_request(server: &MockServer) -> Arc<LoggedRequest> {
     assert!(server.unscripted().is_empty());
-    server.requests().into_iter().find(|seen| seen.lane.is_some()).expect("no model request")
+    server.requests().into_iter().find(|seen| seen.lane.is_some()).unwrap()
 }
 
 fn by_yb_run() -> Arc<LoggedRequest> {
