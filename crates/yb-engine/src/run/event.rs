@@ -36,6 +36,7 @@ pub struct JournalEntry {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 #[non_exhaustive]
+#[expect(clippy::large_enum_variant, reason = "the largest variant is the most frequent one")]
 pub enum RunEvent {
     /// The run started. Always the first entry.
     RunStarted {
