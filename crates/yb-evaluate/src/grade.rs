@@ -116,7 +116,7 @@ async fn run_one(
         verdict = evaluator.evaluate(subject, context) => verdict,
         () = elapsed(limit, &subject.grader_env.pause) => {
             let message = format!("timed out after {timeout:?}");
-            if evaluator.awaits_a_service() { Err(GradeError::other(message)) } else { Ok(ungradable(message)) }
+            if evaluator.awaits_a_service() { Err(GradeError::other(message)) } else { Ok(ungradable(&message)) }
         }
     };
     (verdict.unwrap_or_else(|error| verdict_of(&error, context)), started.elapsed())
@@ -127,15 +127,15 @@ fn verdict_of(error: &GradeError, context: &EvaluatorContext) -> Verdict {
     let message = error.to_string();
     if error.is_caused_by_content() {
         // Verdicts do not depend on where they are made.
-        ungradable(message.replace(&*context.scratch.to_string_lossy(), "."))
+        ungradable(&message.replace(&*context.scratch.to_string_lossy(), "."))
     } else {
         Verdict::skipped(message)
     }
 }
 
 /// Returns the verdict about a result that can't be graded because of its content.
-fn ungradable(message: String) -> Verdict {
-    let check = Assertion::new("gradable", false).with_message(|| message.clone());
+fn ungradable(message: &str) -> Verdict {
+    let check = Assertion::new("gradable", false).with_message(|| message.to_owned());
     Verdict { message: format!("✗ {message}"), ..Verdict::from_checks(vec![check]) }
 }
 
@@ -178,7 +178,7 @@ mod tests {
         assert!(!io(std::io::ErrorKind::StorageFull).is_caused_by_content());
         assert!(!io(std::io::ErrorKind::PermissionDenied).is_caused_by_content());
         assert!(!GradeError::other("no program").is_caused_by_content());
-        assert_eq!(ungradable("x".to_owned()).status, EvaluatorStatus::Failed);
+        assert_eq!(ungradable("x").status, EvaluatorStatus::Failed);
     }
 
     #[test]

@@ -23,6 +23,9 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// How many bytes of files above the size limit are hashed, in total for a tree, to detect changes.
 const DIGEST_BUDGET: u64 = 4 << 30;
 
+/// The most parts of a sparse file that are looked for. A file below the default size limit has fewer.
+const MAX_EXTENTS: usize = 100_000;
+
 /// The branch of the commits. It is reset before it is written to disk, so it never exists; the caller creates a ref.
 const TEMPORARY_BRANCH: &str = "refs/heads/nowhere";
 /// The line that git prints when a commit is on disk.
@@ -231,6 +234,16 @@ impl Stream {
         self.put(b"\n");
     }
 
+    /// Returns the parts of a huge file that are hashed.
+    fn within_digest_budget(&mut self, extents: &[Range<u64>]) -> Vec<Range<u64>> {
+        let mut part = |extent: &Range<u64>| {
+            let length = (extent.end - extent.start).min(self.digest_budget);
+            self.digest_budget -= length;
+            extent.start..extent.start + length
+        };
+        extents.iter().map(&mut part).collect()
+    }
+
     /// Writes a placeholder instead of a file.
     fn placeholder(&mut self, mode: &str, path: &[u8], size: u64, limit: u64, digest: &str) {
         self.modify(mode, path);
@@ -248,15 +261,15 @@ impl Stream {
     ) -> std::io::Result<()> {
         let mut file = File::open(full)?;
         let size = file.metadata()?.len();
+        let extents = data_extents(&file, size)?;
         if size > limits.max_file_bytes {
             let limit = limits.max_file_bytes;
-            let digest = digest(&mut file, std::slice::from_ref(&(0..self.digest_budget)))?;
-            self.digest_budget = self.digest_budget.saturating_sub(size);
+            let parts = self.within_digest_budget(&extents);
+            let digest = digest(&mut file, &parts)?;
             warnings.push(CaptureWarning::HugeFile { path: lossy_path(path), size, limit });
             self.placeholder(mode, path, size, limit, &digest);
             return Ok(());
         }
-        let extents = data_extents(&file, size)?;
         let holes = size.saturating_sub(extents.iter().map(|extent| extent.end - extent.start).sum());
         if holes > 0 && self.hole_bytes.saturating_add(holes) > limits.max_hole_bytes {
             let limit = limits.max_hole_bytes;
@@ -315,11 +328,12 @@ fn data_extents(file: &File, size: u64) -> std::io::Result<Vec<Range<u64>>> {
     use rustix::fs::{SeekFrom, seek};
     use std::os::unix::fs::MetadataExt as _;
     if size <= CHUNK_BYTES as u64 || file.metadata()?.blocks().saturating_mul(512) >= size {
-        return Ok(vec![0..size]);
+        return Ok(std::iter::once(0..size).collect());
     }
     let (mut at, mut extents) = (0, Vec::new());
     // Without data after a hole, it extends to the end.
     while at < size
+        && extents.len() < MAX_EXTENTS
         && let Ok(data) = seek(file, SeekFrom::Data(at))
     {
         let hole = seek(file, SeekFrom::Hole(data)).unwrap_or(size).min(size);
@@ -334,7 +348,7 @@ fn data_extents(file: &File, size: u64) -> std::io::Result<Vec<Range<u64>>> {
 
 #[cfg(not(target_os = "linux"))]
 fn data_extents(_: &File, size: u64) -> std::io::Result<Vec<Range<u64>>> {
-    Ok(vec![0..size])
+    Ok(std::iter::once(0..size).collect())
 }
 
 /// The digest of parts of a file.

@@ -255,6 +255,7 @@ mod tests {
     use super::*;
 
     /// Creates nested directories with a file in the last one.
+    #[expect(clippy::unwrap_used, reason = "a helper that fails fails its test")]
     fn nest(top: &Path, depth: usize) {
         let open = |at: std::os::fd::BorrowedFd<'_>, name: &OsStr| {
             openat(at, name, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty()).unwrap()

@@ -65,11 +65,11 @@ impl ModelEndpoint {
     /// Returns the reason if there is none.
     pub fn observable(agent: &AgentSpec, host: &Host) -> Result<Self, &'static str> {
         let is_set = |name: &&str| host.variable(name).is_some();
-        if CLOUDS.iter().any(|name| is_set(name)) {
+        if CLOUDS.iter().any(is_set) {
             return Err("the API of a cloud");
         }
         let mut all = Self::of_agent(agent, host);
-        let own_key = all.len() == 1 && agent.credentials.variables.iter().any(|name| is_set(name));
+        let own_key = all.len() == 1 && agent.credentials.variables.iter().any(is_set);
         all.retain(|one| one.is_configured || own_key || is_set(&one.key));
         let endpoint = match (all.pop(), all.is_empty()) {
             (None, _) => return Err("the agent has no API key in a variable"),
@@ -77,10 +77,10 @@ impl ModelEndpoint {
             (Some(_), false) => return Err("the agent has several model APIs"),
         };
         let is_remote = endpoint.upstream.starts_with("https:");
-        if PROXY_VARIABLES.iter().any(|name| is_set(name)) {
+        if PROXY_VARIABLES.iter().any(is_set) {
             return Err("an HTTP proxy is set");
         }
-        if is_remote && CERTIFICATES.iter().any(|name| is_set(name)) {
+        if is_remote && CERTIFICATES.iter().any(is_set) {
             return Err("the agent has its own certificates");
         }
         Ok(endpoint)
