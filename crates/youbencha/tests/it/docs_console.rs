@@ -30,6 +30,7 @@ macro_rules! pages {
 
 pages! {
     readme: "README.md",
+    concept_records: "docs/concepts/records.md",
     first_case: "docs/getting-started/first-case.md",
     first_suite: "docs/getting-started/first-suite.md",
     guide_claude_md: "docs/guides/claude-md.md",
