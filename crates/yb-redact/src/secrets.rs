@@ -173,7 +173,7 @@ impl Secrets {
 }
 
 /// Emits `bytes`, which begin at `from`, with groups replaced: the replacement where the first byte of a group is, and the
-/// bytes without meaning within a group as they are.
+/// line breaks within a group as they are.
 pub(crate) fn replace(
     data: &Data,
     groups: &mut [Group],
@@ -185,11 +185,16 @@ pub(crate) fn replace(
     let index = |at: u64| usize::try_from(at.clamp(from, end) - from).unwrap_or(bytes.len());
     let mut copied = from;
     for group in groups {
+        let first = group.from();
         for range in &group.ranges {
             if range.1 <= copied || range.0 >= end {
                 continue;
             }
-            emit_some(&bytes[index(copied)..index(range.0)], emit);
+            let before = &bytes[index(copied)..index(range.0)];
+            // Spaces within a secret are part of it; line breaks, also escaped ones, are not.
+            if range.0 == first || before.iter().any(|byte| matches!(byte, b'\n' | b'\\')) {
+                emit_some(before, emit);
+            }
             if !std::mem::replace(&mut group.is_marked, true) {
                 emit(data.replacements[group.pattern as usize].as_bytes());
             }

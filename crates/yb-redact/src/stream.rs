@@ -124,11 +124,12 @@ mod tests {
     #[test]
     fn folded_secret_is_replaced_and_lines_stay() {
         check(&["sk-12345678"], "a sk-1\n2345\n678 b", "a [REDACTED:S0]\n\n b");
-        check(&["sk-12345678"], "s k - 1 2 3 4 5 6 7 8!", "[REDACTED:S0]          !");
+        check(&["sk-12345678"], "s k - 1 2 3 4 5 6 7 8!", "[REDACTED:S0]!");
         check(&["sk-12345678"], "+a sk-12\n+345678\n-b\n", "+a [REDACTED:S0]\n+\n-b\n");
         check(&["ab-cd-ef-gh"], "ab\n-cd-\nef\n-gh", "[REDACTED:S0]\n\n\n");
         check(&["ab-cd-ef-gh"], "+ab\n+-cd-\n+ef\n+-gh", "+[REDACTED:S0]\n+\n+\n+");
-        check(&["pass word 12"], "passwo rd12 pass word 12", "[REDACTED:S0]  [REDACTED:S0]  ");
+        check(&["pass word 12"], "passwo rd12 pass word 12", "[REDACTED:S0] [REDACTED:S0]");
+        check(&["Bearer t0ken-of-it"], "authorization: Bearer t0ken-of-it", "authorization: [REDACTED:S0]");
     }
 
     #[test]
