@@ -234,6 +234,10 @@ fn blank(severity: Severity, file: &Path) -> Diagnostic {
 fn snippet(text: &str, at: Span) -> Option<Snippet> {
     let line = lines(text).nth(at.line.checked_sub(1)?)?;
     let start = at.column.checked_sub(1)?;
+    // The text of a file that is not UTF-8 is unknown.
+    if text.is_empty() || start > line.chars().count() {
+        return None;
+    }
     let shown_from = if start > SHOWN_CHARS / 2 && line.chars().nth(SHOWN_CHARS).is_some() {
         start - SHOWN_CHARS / 2
     } else {
@@ -322,6 +326,7 @@ mod tests {
     fn snippet_counts_lines_as_the_parser_does() {
         let text = "a: {\rb: 1\r\nc: 2\n";
         let shown = |line| snippet(text, Span::new(line, 1, 1)).map(|shown| shown.text);
+        assert_eq!((snippet("", Span::new(1, 1, 1)), snippet("a", Span::new(1, 9, 1))), (None, None));
         assert_eq!([1, 2, 3].map(shown), ["a: {", "b: 1", "c: 2"].map(|line| Some(line.to_owned())));
     }
 
