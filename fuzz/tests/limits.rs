@@ -1,5 +1,6 @@
 //! The fuzzer notices every kind of failure, and its inputs follow from the seed.
 #![expect(clippy::disallowed_methods, reason = "the fuzzer is run as its users do")]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::{Command, Output};
