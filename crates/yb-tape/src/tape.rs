@@ -156,7 +156,7 @@ impl Tape {
         };
         match &footer {
             Some(footer) if footer.exchanges != records.len() as u64 => {
-                changes.push(format!("{} exchanges of {} recorded ones", records.len(), footer.exchanges))
+                changes.push(format!("{} exchanges of {} recorded ones", records.len(), footer.exchanges));
             }
             _ => {}
         }
