@@ -15,7 +15,7 @@ impl Table {
     }
 
     pub(crate) fn row(&mut self, cells: Vec<String>) {
-        self.rows.push(cells.iter().map(|cell| visible_line(cell).into_owned()).collect());
+        self.rows.push(cells.into_iter().map(|cell| visible_line(&cell).into_owned()).collect());
     }
 }
 

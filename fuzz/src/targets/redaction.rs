@@ -27,7 +27,8 @@ pub(super) const TARGET: Target = Target {
 fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
     let secrets: Vec<(String, Vec<u8>)> =
         SECRETS.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect();
-    let redacted = yb_supervise::redact(input, &secrets);
+    let known = yb_redact::Secrets::new(secrets.clone());
+    let redacted = known.redact_bytes(input);
     for (name, value) in &secrets {
         let is_left = redacted.windows(value.len()).any(|window| window == value.as_slice());
         require(!is_left, "no secret is left", || {
@@ -38,6 +39,6 @@ fn check(probe: &mut Probe, input: &[u8]) -> Result<(), String> {
         redacted.len() == input.len(),
         magnitude(redacted.windows(10).filter(|text| *text == b"[REDACTED:").count()),
     ));
-    let again = yb_supervise::redact(&redacted, &secrets);
+    let again = known.redact_bytes(&redacted);
     require(again == redacted, "redaction is idempotent", || format!("{:?}", String::from_utf8_lossy(&again)))
 }

@@ -95,7 +95,7 @@ async fn directory(
     }
     if !args.quiet {
         for warning in &done.warnings {
-            printer.note(format_args!("warning: {}", warning));
+            printer.note(format_args!("warning: {warning}"));
         }
     }
     if args.json {

@@ -31,7 +31,7 @@ pub(crate) fn brief(run: &RunDir, trial: &PlannedTrial, state: &RunState, printe
         }
     }
     for (name, status, message) in evaluators(&artifacts) {
-        printer.line(format_args!("  {name}: {status}: {}", message));
+        printer.line(format_args!("  {name}: {status}: {message}"));
     }
     printer.line(format_args!("  artifacts: {}", display_path(&artifacts)));
 }
@@ -174,15 +174,15 @@ impl TrialView<'_> {
             }
             Err(_) => {
                 if let Some(error) = &record.error {
-                    printer.line(format_args!("  error: {}", error));
+                    printer.line(format_args!("  error: {error}"));
                 }
             }
         }
         for (name, status, message) in evaluators(self.grading.as_ref().unwrap_or(&artifacts)) {
-            printer.line(format_args!("  {name}: {status}: {}", message));
+            printer.line(format_args!("  {name}: {status}: {message}"));
         }
         for warning in &record.warnings {
-            printer.line(format_args!("  warning: {}", warning));
+            printer.line(format_args!("  warning: {warning}"));
         }
         self.print_paths(&artifacts, printer);
     }

@@ -131,13 +131,14 @@ fn missing_artifacts_are_a_problem_and_added_ones_a_note() {
 
 #[test]
 fn edited_journal_is_refused_by_every_command() {
-    let edits: [(&str, fn(&mut Vec<String>)); 4] = [
+    type Edit = fn(&mut Vec<String>);
+    let edits: [(&str, Edit); 4] = [
         ("an outcome", |lines| {
             let at = lines.iter().position(|line| line.contains("\"outcome\":\"failed\"")).unwrap();
             lines[at] = lines[at].replace("\"outcome\":\"failed\"", "\"outcome\":\"passed\"");
         }),
         ("the last line", |lines| {
-            *lines.last_mut().unwrap() = lines.last().unwrap().replace("\"at\":\"2", "\"at\":\"1")
+            *lines.last_mut().unwrap() = lines.last().unwrap().replace("\"at\":\"2", "\"at\":\"1");
         }),
         ("a dropped end", |lines| drop(lines.pop())),
         ("an added line", |lines| {
@@ -188,8 +189,8 @@ fn edited_plan_and_results_are_refused() {
 fn edited_objects_are_found_by_verify() {
     let (context, run) = ran();
     let packs = run.join("objects.git/objects/pack");
-    let pack = fs::read_dir(&packs).into_iter().flatten().flatten().map(|entry| entry.path());
-    let pack = pack.filter(|path| path.extension().is_some_and(|end| end == "pack")).next();
+    let mut pack = fs::read_dir(&packs).into_iter().flatten().flatten().map(|entry| entry.path());
+    let pack = pack.find(|path| path.extension().is_some_and(|end| end == "pack"));
     let path = pack.unwrap_or_else(|| loose_object(&run.join("objects.git/objects")));
     let mut bytes = fs::read(&path).unwrap();
     let middle = bytes.len() / 2;

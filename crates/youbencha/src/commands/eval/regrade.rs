@@ -150,7 +150,7 @@ fn show(info: &RunInfo, grading: &Grading, printer: &mut Printer) {
         let failed = one.evaluators.iter().filter(|graded| graded.status != EvaluatorStatus::Passed);
         let failed: Vec<&str> = failed.map(|graded| graded.name.as_str()).collect();
         let why = match &one.error {
-            Some(why) => format!(": {}", why),
+            Some(why) => format!(": {why}"),
             None if failed.is_empty() => String::new(),
             None => format!(": {}", failed.join(", ")),
         };

@@ -144,7 +144,7 @@ pub(super) fn diff(args: &TapeDiffArgs, printer: &mut Printer) -> Result<ExitCod
         printer.line(format_args!("{}, turn {}: {}", difference.lane, difference.turn, difference.part));
         for (sign, text) in [("-", &difference.left), ("+", &difference.right)] {
             if !text.is_empty() {
-                printer.line(format_args!("  {sign} {}", text));
+                printer.line(format_args!("  {sign} {text}"));
             }
         }
     }
@@ -170,10 +170,10 @@ pub(super) fn verify(args: &TapeVerifyArgs, printer: &mut Printer) -> Result<Exi
         let word = if found.problems.is_empty() { "ok" } else { "broken" };
         printer.line(format_args!("{word:8} {}", path.display()));
         for problem in &found.problems {
-            printer.line(format_args!("         {}", problem));
+            printer.line(format_args!("         {problem}"));
         }
         for note in &found.notes {
-            printer.note(format_args!("         {}", note));
+            printer.note(format_args!("         {note}"));
         }
         if !found.problems.is_empty() {
             codes.push(ExitCode::Failed);

@@ -116,7 +116,7 @@ impl Simulation {
 
     fn newest(&self) -> PathBuf {
         let runs = yb_engine::run::all_runs(&self.context.dir().join(".youbencha-workspace")).unwrap();
-        runs.last().expect("a run").path().to_owned()
+        runs.last().unwrap().path().to_owned()
     }
 }
 
