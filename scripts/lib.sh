@@ -185,8 +185,26 @@ install_statistics() {
   fi
 }
 
-# Installs a receiver of traces that others wrote into an environment of its own. Its dependencies are many: what takes longer
-# than ten minutes takes for ever.
+# Sets `python_sdk` to an environment with the official Python SDK in the version that the conformance cases were written
+# for. Installed from source, because the wheel contains a CLI of 400 MB. Tests call this at the same time, so it locks.
+install_python_sdk() {
+  local version=0.2.182
+  python_sdk=$root/.tools/claude-agent-sdk-$version
+  [[ ! -e $python_sdk/.installed ]] || return 0
+  mkdir -p "$root/.tools"
+  (
+    if command -v flock >/dev/null; then flock 9; fi
+    [[ ! -e $python_sdk/.installed ]] || exit 0
+    say "installing claude-agent-sdk $version into .tools (once)"
+    rm -rf "$python_sdk"
+    python3 -m venv "$python_sdk" >&2
+    "$python_sdk/bin/pip" install --quiet --disable-pip-version-check --no-binary claude-agent-sdk \
+      "claude-agent-sdk==$version" >&2
+    touch "$python_sdk/.installed"
+  ) 9>"$python_sdk.lock"
+}
+
+# Installs Phoenix, a receiver of traces, into its own environment. An installation of more than ten minutes is a hang.
 install_phoenix() {
   local home=$root/.tools/phoenix package=arize-phoenix==$phoenix_version limit=()
   if [[ $(cat "$home/.installed" 2>/dev/null) != "$package" ]]; then

@@ -14,7 +14,7 @@ use yb_supervise::Sandbox;
 use super::cli::{Call, Cli, Invocation, npm_platform, permission_mode};
 use super::guard::Model;
 use super::reader::Reader;
-use super::{AdapterError, ExecutionContext, Host};
+use super::{AdapterError, AgentConfig, ExecutionContext, Host, Isolation};
 use yb_case::shape::{FREE, Field};
 use yb_case::{
     AgentProgram, AgentSpec, Capabilities, ConfigKeys, Credentials, ModelApi, NetworkMode, NpmProgram,
@@ -143,6 +143,15 @@ impl Cli for Codex {
             "acceptEdits" | "auto" => it.flag("sandbox", "workspace-write"),
             _ => it.flag("sandbox", "read-only"),
         };
+        if uses_own_sandbox(config) && context.isolation == Isolation::Landlock {
+            return Err(AdapterError::config(
+                format!(
+                    "`permission_mode: {}` needs Codex's own sandbox, which does not work below landlock",
+                    permission_mode(config)
+                ),
+                "install bubblewrap, or use `permission_mode: bypassPermissions`",
+            ));
+        }
         for path in &config.add_dirs {
             it.flag("add-dir", path);
         }
@@ -165,11 +174,17 @@ impl Cli for Codex {
 
     /// A stored login is writable, because its tokens rotate.
     fn show(&self, view: Sandbox, context: &ExecutionContext) -> Sandbox {
+        let view = if uses_own_sandbox(&context.config) { view.nested_sandbox() } else { view };
         match login(&context.host).filter(|_| key(&context.host).is_none()) {
             Some(home) => view.writable(home),
             None => view,
         }
     }
+}
+
+/// Whether Codex runs commands in its own sandbox: in every permission mode that denies anything.
+fn uses_own_sandbox(config: &AgentConfig) -> bool {
+    permission_mode(config) != "bypassPermissions"
 }
 
 impl Codex {

@@ -63,6 +63,7 @@ pub struct Sandbox {
     #[cfg(target_os = "linux")]
     without_rule: Option<&'static str>,
     pub(crate) read_only_proc: bool,
+    pub(crate) nested: bool,
 }
 
 /// The implementation of a sandbox.
@@ -203,6 +204,13 @@ impl Sandbox {
     /// Mounts `/proc` read-only, so that no process can write the memory of another through it. Bubblewrap only.
     pub fn read_only_proc(mut self) -> Self {
         self.read_only_proc = true;
+        self
+    }
+
+    /// Permits the system calls by which a child makes a sandbox of its own: namespaces and mounts. Bubblewrap only;
+    /// landlock forbids mounts.
+    pub fn nested_sandbox(mut self) -> Self {
+        self.nested = true;
         self
     }
 

@@ -55,12 +55,10 @@ async fn real_copilot_uses_a_custom_agent_beside_the_case_and_keeps_its_logs() {
 }
 
 #[tokio::test]
-async fn real_copilot_reports_a_missing_custom_agent() {
+async fn real_copilot_with_a_missing_custom_agent_is_not_started() {
     let (stage, _server) = Stage::agent("copilot-cli", HELLO);
-    let stage = stage.configured(|config| config.agent_name = Some("nobody".to_owned()));
-    let done = stage.run().await;
-    assert_eq!((done.result.status, done.result.exit_code), (ExecutionStatus::Failed, 1));
-    assert!(done.log.errors[0].message.contains("nobody"), "{:#?}", done.log.errors);
+    let error = stage.configured(|config| config.agent_name = Some("nobody".to_owned())).refused().await;
+    assert!(error.to_string().contains("no definition of agent `nobody`"), "{error}");
 }
 
 #[tokio::test]

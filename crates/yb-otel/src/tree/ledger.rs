@@ -146,6 +146,11 @@ impl SpanTree {
         if self.disabled || self.names.chat_span.is_none() {
             return;
         }
+        // The agent was stopped while this call was open; otherwise it would be counted twice.
+        if state.chat.as_ref().is_some_and(|open| open.id == id) {
+            self.close_chat(agent, None);
+        }
+        let Some(state) = self.conversations.get(agent) else { return };
         let waiting = &mut self.ledger.waiting;
         let named = waiting.iter().position(|ended| ended.call.id == id);
         let same = |ended: &EndedCall| {

@@ -246,6 +246,24 @@ async fn call_of_a_subagent_waits_for_its_output_tokens() {
     );
 }
 
+/// The transcript of a subagent that was stopped during a call has that call as well.
+#[tokio::test]
+async fn open_call_of_a_subagent_is_not_counted_twice() {
+    let frames =
+        [tool_use("msg1", "a1", "Agent"), subagent_starts("a1"), subagent_response("sub1", "a1", 100)];
+    let traced = Traced::new();
+    let agent = AgentSpans::start(traced.pipeline.tracers(), &Context::new(), priced());
+    frames.iter().for_each(|frame| agent.observe(&message(frame), SystemTime::now()));
+    let mut frame = subagent_response("sub1", "a1", 100);
+    frame["message"]["usage"]["output_tokens"] = json!(9);
+    let Message::Assistant(response) = message(&frame) else { panic!("{frame}") };
+    agent.record_subagent_call("one", &response, SystemTime::now());
+    agent.end(AgentOutcome::Aborted);
+    let spans = traced.spans().await;
+    let of_the_subagent = calls(&spans).into_iter().filter(|call| call.1 == Some(100)).count();
+    assert_eq!(of_the_subagent, 1, "{}", tree(&spans));
+}
+
 #[tokio::test]
 async fn usage_that_no_call_has_is_one_more_span() {
     let frames = [

@@ -61,15 +61,19 @@ pub(crate) fn rules_for(sandbox: &Sandbox) -> impl Iterator<Item = &'static Sysc
     let is_landlock = sandbox.kind == SandboxKind::Landlock;
     let is_restricted = sandbox.network != Network::Shared;
     let without = sandbox.without_rule;
+    let is_nested = sandbox.nested && !is_landlock;
     RULES.iter().filter(move |rule| {
         let applies = match rule.scope {
             RuleScope::All => true,
             RuleScope::Landlock => is_landlock,
             RuleScope::LandlockNetwork => is_landlock && is_restricted,
         };
-        applies && without != Some(rule.name)
+        applies && without != Some(rule.name) && !(is_nested && NESTED_SANDBOX.contains(&rule.name))
     })
 }
+
+/// Rules that keep a child from making a sandbox of its own.
+const NESTED_SANDBOX: [&str; 5] = ["unshare", "clone", "mount", "umount2", "pivot_root"];
 
 /// Calls that have no name in the libc crate on some target.
 mod number {

@@ -59,6 +59,7 @@ fn list_prints_agents_and_evaluators() {
       git-diff       how much changed, against limits: files, lines, and their distribution
       expected-diff  how similar the result and the expected one are, from 0 to 1
       command        a build, a test run, a linter: exit code, output, and passed tests
+      probe          the program itself: inputs by arguments, stdin, files or HTTP, and expected outputs
       files          which files exist, what they contain, and which are unchanged
       trajectory     which tools the agent called, how often, in which order, and which calls failed
       budget         tokens, cost, duration and turns, against limits
@@ -77,11 +78,12 @@ fn list_prints_agents_and_evaluators() {
     assert_snapshot!(settings, @r"
     Settings               claude-code  copilot-cli  codex  gemini  opencode  acp  command
       agent_name           yes          yes          -      -       yes       -    -
+      agents               yes          yes          -      -       yes       -    -
       append_system_prompt yes          -            yes    yes     yes       -    -
       system_prompt        yes          -            yes    yes     yes       -    -
       permission_mode      yes          yes          yes    yes     yes       yes  -
       tools                yes          yes          -      yes     yes       -    -
-      allowed_tools        yes          yes          -      yes     -         -    -
+      allowed_tools        yes          yes          -      yes     yes       -    -
       disallowed_tools     yes          yes          -      yes     yes       -    -
       max_tokens           yes          -            -      -       -         -    -
       temperature          yes          -            -      -       -         -    -

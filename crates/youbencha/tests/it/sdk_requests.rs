@@ -141,7 +141,8 @@ fn without_ids(text: &str) -> String {
 /// Returns the request without paths and IDs, and without what differs by design:
 /// - the entry point, `sdk-cli` or `sdk-py`, in the first block of the system prompt;
 /// - `user-agent` with entry point, SDK version and application, and `x-client-app`, which the test checks on its own;
-/// - `host`, and `content-length`, which depends on the length of paths and names.
+/// - `host`, and `content-length`, which depends on the length of paths and names;
+/// - `connection` and `accept-encoding`, which the proxy that observes the API sets for `yb run`.
 fn normalized(request: &LoggedRequest) -> Value {
     let body = request.body.to_string();
     let cwd = between(&body, "Primary working directory: ", "\\n").to_owned();
@@ -152,7 +153,7 @@ fn normalized(request: &LoggedRequest) -> Value {
     let body = ["sdk-cli", "sdk-py"].iter().fold(body, |body, name| {
         body.replace(&format!("cc_entrypoint={name};"), "cc_entrypoint=[ENTRYPOINT];")
     });
-    let differing = ["user-agent", "x-client-app", "host", "content-length"];
+    let differing = ["user-agent", "x-client-app", "host", "content-length", "connection", "accept-encoding"];
     let headers: Vec<_> = request
         .headers
         .iter()
