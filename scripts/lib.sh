@@ -112,11 +112,17 @@ want_runners() {
   want_debian_tool rspec ruby-rspec
 }
 
+# Signatures of runs are checked with it.
+want_ssh_keygen() {
+  [[ $(uname -s) != Linux ]] || want_debian_tool ssh-keygen openssh-client
+}
+
 # What the tests need; `scripts/test` installs the rest.
 want_test_prerequisites() {
   want_bubblewrap
   want_chromium
   want_runners
+  want_ssh_keygen
   want_cargo
   want_git
   want_node
