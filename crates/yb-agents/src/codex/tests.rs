@@ -172,3 +172,19 @@ fn api_host_follows_the_credentials() {
     let context = ExecutionContext::new("/w", "/a", "/p", AgentConfig::new("x"), host);
     assert_eq!(Codex.show(Sandbox::new(), &context), Sandbox::new().writable(dir.path().join(".codex")));
 }
+
+/// Landlock forbids mounts, so its commands would fail one by one.
+#[test]
+fn own_sandbox_of_codex_is_rejected_below_landlock() {
+    let invocation = |mode: Option<&str>, isolation: Isolation| {
+        let mut config = AgentConfig::new("x");
+        config.permission_mode = mode.map(str::to_owned);
+        let mut context = ExecutionContext::new("/w", "/a", "/p", config, Host::default());
+        context.isolation = isolation;
+        Codex.invocation(&Call { context: &context, prompt: "x", folder: Path::new("/a/codex-logs") })
+    };
+    let error = invocation(Some("plan"), Isolation::Landlock).unwrap_err();
+    assert!(error.to_string().contains("`permission_mode: plan` needs Codex's own sandbox"), "{error}");
+    assert!(invocation(Some("plan"), Isolation::Bubblewrap).is_ok());
+    assert!(invocation(None, Isolation::Landlock).is_ok());
+}
