@@ -20,8 +20,10 @@ pub(crate) fn rewrite(
     if replacer.is_empty() {
         return None;
     }
+    // Of a key that occurs twice, a parsed value has only the last; the text of the others is dropped with them.
+    let is_in_text = |raw: &[u8]| matches!(replacer.replace(&String::from_utf8_lossy(raw)), Cow::Owned(_));
     if let Ok(mut whole) = serde_json::from_slice::<Value>(body) {
-        if !replacer.replace_in_value(&mut whole) {
+        if !replacer.replace_in_value(&mut whole) && !is_in_text(body) {
             return None;
         }
         let changed = whole.to_string().into_bytes();
@@ -31,7 +33,10 @@ pub(crate) fn rewrite(
     let events = sse::split_events(body);
     let mut values: Vec<Option<Value>> =
         events.iter().map(|event| serde_json::from_str(&event.data()?).ok()).collect();
-    let changed = replace_in_events(&mut values, replacer);
+    let mut changed = replace_in_events(&mut values, replacer);
+    for ((event, value), changed) in events.iter().zip(&values).zip(&mut changed) {
+        *changed |= value.is_some() && is_in_text(event.raw());
+    }
     // An error page, a response that was cut: no JSON, so its text is replaced as it is.
     let texts: Vec<Option<String>> = events
         .iter()
@@ -205,6 +210,16 @@ mod tests {
             assert_eq!(String::from_utf8_lossy(&changed), expected);
             assert_eq!(chunks, [(0, expected.len() as u64)]);
         }
+    }
+
+    #[test]
+    fn rewrite_replaces_values_of_repeated_keys() {
+        let body = r#"{"a":"/old/place","a":1}"#;
+        let (changed, _) = rewrite(body.as_bytes(), &Vec::new(), &directories()).unwrap();
+        assert_eq!(String::from_utf8_lossy(&changed), r#"{"a":1}"#);
+        let body = format!("data: {body}\n\n");
+        let (changed, _) = rewrite(body.as_bytes(), &Vec::new(), &directories()).unwrap();
+        assert_eq!(String::from_utf8_lossy(&changed), "data: {\"a\":1}\n\n");
     }
 
     #[test]
